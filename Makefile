@@ -90,7 +90,7 @@ bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.extraction
 	$(BIN)/python -m bench.statements
 	$(BIN)/python -m bench.assistant
-	$(BIN)/python -m bench.doors
+	$(BIN)/python -m bench.interfaces
 	$(BIN)/python -m bench.streams
 
 serve: setup ## Start the server over HTTP on http://127.0.0.1:8400, and keep everything fresh

@@ -46,11 +46,11 @@ class Bench:
                 run = await r.sync(self._portal.url, full=full)
             wal = self._wal() - wal
         assert run.status == "completed", run
-        tally, wall_s = run.tally, meter.wall_s
+        stats, wall_s = run.stats, meter.wall_s
         own_s = meter.own_s - meter.workers_s
         cells = (
-            *(f"{tally.seen:,}", tally.requests, f"{tally.rows_written:,}", f"{wal / 1e3:,.0f}"),
-            *(f"{wall_s:.2f}", f"{tally.seen / wall_s:,.0f}", f"{own_s:.2f}", f"{meter.workers_s:.2f}"),
+            *(f"{stats.seen:,}", stats.requests, f"{stats.rows_written:,}", f"{wal / 1e3:,.0f}"),
+            *(f"{wall_s:.2f}", f"{stats.seen / wall_s:,.0f}", f"{own_s:.2f}", f"{meter.workers_s:.2f}"),
             *(f"{meter.database_s:.2f}", f"{self._portal.cpu_s - portal_s:.2f}", f"{meter.peak_mb:.0f}"),
         )
         _print(what, cells)
@@ -86,16 +86,16 @@ def _print(what: str, cells: tuple[object, ...]) -> None:
 async def all_cases(bench: Bench, portal: Portal, records: int) -> None:
     _print("", tuple(name for name, _ in COLUMNS))
     first = await bench.measure("first harvest", full=True)
-    assert first.tally.created == records, first
+    assert first.stats.created == records, first
     await bench.settle()
     quiet = await bench.measure("nothing changed")
     walked = await bench.measure("nothing changed, walked whole", full=True)
     portal.edit(1000)
     edited = await bench.measure("one in 1,000 edited")
-    changed = edited.tally.updated + edited.tally.amended
-    print(f"\n  {first.tally.chunks_written:,} passages, {first.tally.bytes / 1e6:,.0f} MB of answers")
-    print(f"  rows an edited record       {edited.tally.rows_written / max(1, changed):.2f}")
-    assert quiet.tally.rows_written == walked.tally.rows_written == 0
+    changed = edited.stats.updated + edited.stats.amended
+    print(f"\n  {first.stats.chunks_written:,} passages, {first.stats.bytes / 1e6:,.0f} MB of answers")
+    print(f"  rows an edited record       {edited.stats.rows_written / max(1, changed):.2f}")
+    assert quiet.stats.rows_written == walked.stats.rows_written == 0
     await failing(bench, portal)
 
 
@@ -109,7 +109,7 @@ async def failing(bench: Bench, portal: Portal) -> None:
         await bench.measure("it still fails")
     portal.toggle(25_000)
     healed = await bench.measure("it has recovered")
-    print(f"\n  read again after it recovered: {healed.tally.updated + healed.tally.amended}")
+    print(f"\n  read again after it recovered: {healed.stats.updated + healed.stats.amended}")
 
 
 async def memory(bench: Bench) -> None:

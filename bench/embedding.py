@@ -87,7 +87,7 @@ async def local(texts: int) -> None:
 
 
 @asynccontextmanager
-async def house(home: Path, provider: Provider) -> AsyncIterator[rowen.Rowen]:
+async def database(home: Path, provider: Provider) -> AsyncIterator[rowen.Rowen]:
     loopback = (IPv4Network("127.0.0.0/8"),)
     async with rowen.open(Settings(home=home, allow_addresses=loopback, **provider.settings)) as r:
         yield r
@@ -99,17 +99,17 @@ async def inputs(home: Path) -> None:
     provider = Provider()
     folder = home / "docs"
     shutil.copytree(DOCS, folder)
-    async with house(home / "home", provider) as r:
+    async with database(home / "home", provider) as r:
         first = await r.sync(str(folder))
-        print(f"\nfirst sync of {first.tally.created} pages: {first.tally.embedded} inputs")
+        print(f"\nfirst sync of {first.stats.created} pages: {first.stats.embedded} inputs")
         for path in folder.rglob("*.md"):
             os.utime(path, (time.time(), time.time()))
         touched = await r.sync(str(folder))
-        print(f"every file touched: {touched.tally.embedded} inputs")
+        print(f"every file touched: {touched.stats.embedded} inputs")
         edits = spent = 0
         for path in sorted(folder.rglob("*.md")) * 4:
             edits += edit_paragraph(path, chance)
-            spent += (await r.sync(str(folder))).tally.embedded
+            spent += (await r.sync(str(folder))).stats.embedded
         ratio = spent / edits
         print(f"{edits} paragraphs edited: {spent} inputs, {ratio:.2f} an edit (a peer: {PEER_INPUTS_PER_EDIT})")
     provider.close()

@@ -18,7 +18,7 @@ from typing import Any
 import rowen
 from rowen.harvest.extraction import BATCH
 from rowen.settings import Settings
-from rowen.store import carried_schemas
+from rowen.store import source_schemas
 from rowen.store.database import Database
 from tests.portals.language_model import Model
 
@@ -109,8 +109,8 @@ async def passes(world: World) -> None:
             change()
             before, began = world.model.calls, time.perf_counter()
             run = await r.sync("shop")
-            print(f"{what}: {world.model.calls - before:,} calls, {run.tally.extracted:,} new versions,"
-                  f" {run.tally.extraction_calls_avoided:,} avoided, {time.perf_counter() - began:.1f} s")  # fmt: skip
+            print(f"{what}: {world.model.calls - before:,} calls, {run.stats.extracted:,} new versions,"
+                  f" {run.stats.extraction_calls_avoided:,} avoided, {time.perf_counter() - began:.1f} s")  # fmt: skip
         [again] = await r.extract_source("shop", everything=True)
         print(f"all looked at again: {again.calls:,} calls, {again.avoided:,} avoided, {again.seconds:.1f} s")
 
@@ -154,13 +154,13 @@ async def work_list(home: Path, source_id: int, size: int) -> None:
         async with database.connection() as c:
             for statement in LISTED:
                 await c.execute(statement.encode(), {"source": source_id, "items": size})
-            [carried] = await carried_schemas.carried(c, source_id)
+            [carried] = await source_schemas.carried(c, source_id)
             began = time.perf_counter()
-            numbers = await carried_schemas.work_list(c, carried, after=0, upto=size)
+            numbers = await source_schemas.work_list(c, carried, after=0, upto=size)
             listed_s = time.perf_counter() - began
             for start in range(0, size, BATCH):
-                part = await carried_schemas.pending(c, carried, numbers[start : start + BATCH])
-                await carried_schemas.mark_extracted(c, carried, part[-1].number)
+                part = await source_schemas.pending(c, carried, numbers[start : start + BATCH])
+                await source_schemas.mark_extracted(c, carried, part[-1].number)
         took_s = time.perf_counter() - began
         print(f"work list of {size:,} items: listed in {listed_s:.2f} s, read in {took_s:.2f} s,"
               f" {took_s / size * 1e6:.0f} us an item")  # fmt: skip

@@ -54,9 +54,9 @@ async def no_change(base: Path, count: int) -> None:
         again = Meter(base / "home")
         with again.running():
             run = await r.sync(str(folder))
-    assert run.tally.unchanged == count, run.tally
+    assert run.stats.unchanged == count, run.stats
     print(f"\nNothing changed, {count:,} files")
-    print(f"  rows written            {run.tally.rows_written}")
+    print(f"  rows written            {run.stats.rows_written}")
     print(f"  bare scandir + stat     {bare / count * 1e6:8.2f} µs CPU a file")
     print(f"  rowen sync              {again.own_s / count * 1e6:8.2f} µs CPU a file, {again.own_s / bare:.2f} × bare")
     print(f"  database                {again.database_s / count * 1e6:8.2f} µs CPU a file")
@@ -94,12 +94,12 @@ async def documentation(base: Path, source: Path, limit: int) -> None:
         first = Meter(base / "home")
         with first.running():
             run = await r.sync(str(folder))
-        size = run.tally.bytes
-        print(f"\nFirst sync of {copied:,} documentation files, {size / 1e6:.1f} MB, {run.tally.failed} failed")
+        size = run.stats.bytes
+        print(f"\nFirst sync of {copied:,} documentation files, {size / 1e6:.1f} MB, {run.stats.failed} failed")
         print(f"  CPU                     {first.own_s / copied * 1e3:8.2f} ms a file")
         print(f"  database                {first.database_s / copied * 1e3:8.2f} ms CPU a file")
         print(f"  wall                    {first.wall_s:8.1f} s, {copied / first.wall_s:.0f} files/s")
-        print(f"  passages                {run.tally.chunks_written:,}")
+        print(f"  passages                {run.stats.chunks_written:,}")
         _print_stages(profile, copied)
         await _edited(r, folder, base / "home", first.wall_s)
 
@@ -114,12 +114,12 @@ async def _edited(r: rowen.Rowen, folder: Path, home: Path, full_wall_s: float) 
     meter = Meter(home)
     with meter.running():
         run = await r.sync(str(folder))
-    tally = run.tally
+    stats = run.stats
     print(f"\nOne paragraph edited in {len(chosen)} files (1 %)")
     print(
-        f"  updated                 {tally.updated}, passages written {tally.chunks_written}, kept {tally.chunks_kept}"
+        f"  updated                 {stats.updated}, passages written {stats.chunks_written}, kept {stats.chunks_kept}"
     )
-    print(f"  passages an edited file {tally.chunks_written / max(1, tally.updated):8.2f}")
+    print(f"  passages an edited file {stats.chunks_written / max(1, stats.updated):8.2f}")
     print(f"  wall                    {meter.wall_s:8.2f} s, {meter.wall_s / full_wall_s:.1%} of the first sync")
 
 

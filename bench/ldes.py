@@ -204,10 +204,10 @@ async def harvest(url: str, settings: Settings, order: str) -> None:
                     await client.get(url.replace("/root", "/more"))
             began, spent = time.monotonic(), cpu_s()
             run = await r.sync("stream")
-            tally = run.tally
+            stats = run.stats
             print(
-                f"stored, {what}: {run.status}, {tally.created:,} created, {tally.requests} requests "
-                f"({tally.not_modified} not modified), {tally.bytes / 1e6:.1f} MB, {tally.rows_written:,} rows: "
+                f"stored, {what}: {run.status}, {stats.created:,} created, {stats.requests} requests "
+                f"({stats.not_modified} not modified), {stats.bytes / 1e6:.1f} MB, {stats.rows_written:,} rows: "
                 f"{cpu_s() - spent:.2f} s CPU of this process, {time.monotonic() - began:.2f} s, {peak_mb():.0f} MB"
             )
 

@@ -261,11 +261,11 @@ async def measure(home: Path, slow_ms: float) -> None:
     settings: dict[str, Any] = {"home": home, "embedder": "none", "requests_per_minute": 10**9}
     async with rowen.open(**settings) as opened:
         clock = Clock(int((home / "postgres" / "data" / "postmaster.pid").read_text().split()[0]))
-        doors = assemble(opened, trusts_loopback=True)
-        transport = httpx.ASGITransport(doors.asgi, client=("127.0.0.1", 5000), raise_app_exceptions=False)
+        interfaces = assemble(opened, trusts_loopback=True)
+        transport = httpx.ASGITransport(interfaces.asgi, client=("127.0.0.1", 5000), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url=HERE, timeout=600) as http:
             over = 0
-            for path in dict.fromkeys(paths(doors.inner.openapi())):
+            for path in dict.fromkeys(paths(interfaces.inner.openapi())):
                 first_ms, _, status = await _asked(http, path, clock, times=1)
                 usual_ms, wall_ms, _ = await _asked(http, path, clock, times=TIMES)
                 over += usual_ms > LIMIT_MS
@@ -274,7 +274,7 @@ async def measure(home: Path, slow_ms: float) -> None:
                     print(f"{told}  {status}  {path}", flush=True)
             print(f"{over} took more than {LIMIT_MS} ms")
         for path in STREAMS:
-            await _begun(doors.asgi, path)
+            await _begun(interfaces.asgi, path)
 
 
 async def _begun(app: Any, path: str) -> None:

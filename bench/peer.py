@@ -116,7 +116,7 @@ class Bench:
         """Compile all that will be imported, and tell what it costs to begin."""
         with portal(5) as small:
             self.call("sync", small.url)
-            requests = self.tally()["requests"]
+            requests = self.stats()["requests"]
             begin_s = self.call("sync", small.url).cpu_s
         [(name,)] = self._ask("select name from rowen.source")
         self.call("remove", str(name), "--yes")
@@ -125,10 +125,10 @@ class Bench:
             shutil.rmtree(self.base / form)
         return Beginning(begin_s, requests)
 
-    def tally(self) -> dict[str, int]:
+    def stats(self) -> dict[str, int]:
         """What the last run counted."""
-        [(tally,)] = self._ask("select tally from rowen.run order by id desc limit 1")
-        return dict(tally)
+        [(stats,)] = self._ask("select tally from rowen.run order by id desc limit 1")
+        return dict(stats)
 
     def settle(self) -> None:
         """Do now what the server would do by itself after a load, lest it be counted to the next call."""
@@ -166,27 +166,27 @@ class Table:
 def harvests(bench: Bench, table: Table, records: int, beginning: Beginning) -> None:
     """The first harvest, and what later ones cost."""
     first = bench.call("sync", bench.portal.url)
-    assert bench.tally()["created"] == records, bench.tally()
+    assert bench.stats()["created"] == records, bench.stats()
     table.add("first", first.cpu_s, first, begun=beginning.cpu_s)
     table.add("wal", first.wal_bytes / 1e6)
-    table.add("requests", bench.tally()["requests"], begun=beginning.requests)
+    table.add("requests", bench.stats()["requests"], begun=beginning.requests)
     table.add("memory", first.peak_mb)
     bench.settle()
     bench.call("sync", bench.portal.url)
     quiet = middle([bench.call("sync", bench.portal.url) for _ in range(SHORT_RUNS)])
     walked = bench.call("sync", bench.portal.url, "--full-sync")
-    assert bench.tally()["rows_written"] == 0, bench.tally()
+    assert bench.stats()["rows_written"] == 0, bench.stats()
     table.add("walked", walked.cpu_s, walked, begun=beginning.cpu_s)
     table.add("quiet", quiet.cpu_s, quiet)
     edits: list[Cost] = []
     for _ in range(SHORT_RUNS):
         bench.portal.edit(max(1, records // EDITED))
         edits.append(bench.call("sync", bench.portal.url))
-        changed = bench.tally()["updated"]
-        assert changed >= min(records, EDITED), bench.tally()
+        changed = bench.stats()["updated"]
+        assert changed >= min(records, EDITED), bench.stats()
     edited = middle(edits)
     table.add("edited", edited.cpu_s, edited)
-    table.add("rows", bench.tally()["rows_written"] / changed)
+    table.add("rows", bench.stats()["rows_written"] / changed)
     parsed_s, unchanged_s = parsing_s(), (walked.own_s - quiet.own_s) / records
     print(
         f"\nunchanged record: {unchanged_s * 1e6:.0f} µs, {unchanged_s / parsed_s:.2f} times json.loads and SHA-256",

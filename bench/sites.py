@@ -69,7 +69,7 @@ class Bench(NamedTuple):
         """Bring the index up to date, unmeasured; how many pages it holds."""
         run = await r.sync("site")
         self.server.served()
-        return run.tally.seen
+        return run.stats.seen
 
 
 async def measured(bench: Bench, r: rowen.Rowen, what: str, *, source: str = "site") -> tuple[Run, Meter, Served]:
@@ -77,15 +77,15 @@ async def measured(bench: Bench, r: rowen.Rowen, what: str, *, source: str = "si
     meter = Meter(bench.home)
     with meter.running():
         run = await r.sync(source)
-    served = bench.server.served() if source == "site" else Served(run.tally.requests, -1)
-    tally, count = run.tally, max(1, run.tally.seen)
+    served = bench.server.served() if source == "site" else Served(run.stats.requests, -1)
+    stats, count = run.stats, max(1, run.stats.seen)
     bodies = served.bodies if served.bodies >= 0 else "–"
     print(
-        f"{what:34}{tally.seen:6}{served.requests:7}{bodies:>7}{tally.rows_written:7}{tally.chunks_written:7}"
+        f"{what:34}{stats.seen:6}{served.requests:7}{bodies:>7}{stats.rows_written:7}{stats.chunks_written:7}"
         f"{meter.own_s / count * 1e3:8.2f}{meter.database_s / count * 1e3:7.2f}{meter.peak_mb:5.0f}{meter.wall_s:8.2f}"
     )
-    if run.status != "completed" or tally.failed:
-        told(f"status {run.status}, {tally.failed} failed: {run.error}")
+    if run.status != "completed" or stats.failed:
+        told(f"status {run.status}, {stats.failed} failed: {run.error}")
     return run, meter, served
 
 
@@ -98,7 +98,7 @@ async def first(bench: Bench) -> None:
     async with bench.open() as r:
         run, meter, served = await measured(bench, r, "first index")
     target = next((ms for name, ms in FIRST_MS.items() if name in str(bench.docs)), None)
-    ours = meter.own_s / run.tally.seen * 1e3
+    ours = meter.own_s / run.stats.seen * 1e3
     told(f"{served.body_bytes / 1e6:.1f} MB; {ours:.2f} ms CPU a page, target ≤ {target}")
     told(f"peak memory {meter.peak_mb:.0f} MB with workers, target < 400")
 
@@ -152,8 +152,8 @@ async def touched(bench: Bench) -> None:
         await bench.indexed(r)
         site_pages.touch(bench.www)
         run, _, _ = await measured(bench, r, "touched: new ETags, same bytes")
-        tally = run.tally
-        told(f"parsed: {tally.stopped_at_content + tally.updated + tally.amended + tally.created}, target 0")
+        stats = run.stats
+        told(f"parsed: {stats.stopped_at_content + stats.updated + stats.amended + stats.created}, target 0")
         run, _, _ = await measured(bench, r, "the refresh after it")
 
 
@@ -164,9 +164,9 @@ async def edited(bench: Bench) -> None:
         chosen = site_pages.sample(bench.www, pages // 100)
         site_pages.edit(chosen)
         run, _, _ = await measured(bench, r, f"a paragraph in {len(chosen)} pages")
-    tally = run.tally
-    share = tally.chunks_written / max(1, tally.updated)
-    told(f"updated {tally.updated}; chunks written an edit {share:.2f}, target < 1.3; kept {tally.chunks_kept}")
+    stats = run.stats
+    share = stats.chunks_written / max(1, stats.updated)
+    told(f"updated {stats.updated}; chunks written an edit {share:.2f}, target < 1.3; kept {stats.chunks_kept}")
 
 
 async def release(bench: Bench) -> None:
@@ -191,9 +191,9 @@ async def _release(bench: Bench, found: site_pages.Releases, what: str, *, disgu
         await bench.indexed(r)
         _serve(bench, found.new, disguised=disguised)
         run, _, _ = await measured(bench, r, what)
-    tally = run.tally
+    stats = run.stats
     told(
-        f"updated {tally.updated} (amended {tally.amended}, created {tally.created}, deleted {tally.deleted}); "
+        f"updated {stats.updated} (amended {stats.amended}, created {stats.created}, deleted {stats.deleted}); "
         f"pages that differ: {in_bytes} in bytes, {in_words} in the words of their main part"
     )
 
@@ -210,7 +210,7 @@ async def latency(bench: Bench) -> None:
         async with bench.open(url, name="late") as r:
             for what in ("first, every answer 100 ms late", "nothing changed, 100 ms late"):
                 run, meter, _ = await measured(bench, r, what, source="late")
-                least_s = run.tally.requests * LATENCY_S / CONCURRENCY
+                least_s = run.stats.requests * LATENCY_S / CONCURRENCY
                 told(f"{meter.wall_s:.2f} s, {meter.wall_s / least_s:.2f} × requests × latency / 16, target ≤ 1.3 ×")
             await r.remove("late")
 
@@ -229,7 +229,7 @@ async def scrapy(bench: Bench) -> None:
         await r.remove("site")
     async with bench.open() as r:
         run, meter, _ = await measured(bench, r, "first index, as Scrapy crawls")
-    ours, with_database = run.tally.seen / meter.own_s, run.tally.seen / (meter.own_s + meter.database_s)
+    ours, with_database = run.stats.seen / meter.own_s, run.stats.seen / (meter.own_s + meter.database_s)
     told(f"Scrapy, which stores nothing: {answer['pages']} pages, {theirs:.0f} pages a CPU second")
     told(
         f"ours {ours:.0f}: {ours / theirs:.1f} ×; with the database {with_database:.0f}: {with_database / theirs:.1f} ×"

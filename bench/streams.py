@@ -19,7 +19,7 @@ import aiohttp
 import psutil
 import psycopg
 
-from bench.doors import ADDRESS, fill, server
+from bench.interfaces import ADDRESS, fill, server
 from bench.meter import database_s
 from bench.search import World, asks
 from rowen.settings import Settings

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for every test: a template is migrated once and cloned for each test that asks for a house."""
+"""A real PostgreSQL for every test: a template is migrated once and cloned for each test that asks for a database."""
 
 import asyncio
 import inspect
@@ -194,7 +194,7 @@ def template(server: Server) -> Iterator[str]:
     server.drop(name)
 
 
-class House:
+class ScratchDatabase:
     """One database of a test's own; `open()` gives the Python API on it."""
 
     def __init__(self, conninfo: str, home: Path) -> None:
@@ -236,12 +236,12 @@ def _unpack_records(connection: psycopg.Connection[Any]) -> None:
 
 
 @pytest.fixture
-def new_house(server: Server, template: str, tmp_path: Path) -> Iterator[Callable[[], House]]:
+def new_database(server: Server, template: str, tmp_path: Path) -> Iterator[Callable[[], ScratchDatabase]]:
     names: list[str] = []
 
-    def make() -> House:
+    def make() -> ScratchDatabase:
         names.append(server.create(template))
-        return House(server.conninfo(names[-1]), tmp_path / "home")
+        return ScratchDatabase(server.conninfo(names[-1]), tmp_path / "home")
 
     yield make
     for name in names:
@@ -249,8 +249,8 @@ def new_house(server: Server, template: str, tmp_path: Path) -> Iterator[Callabl
 
 
 @pytest.fixture
-def house(new_house: Callable[[], House]) -> House:
-    return new_house()
+def database(new_database: Callable[[], ScratchDatabase]) -> ScratchDatabase:
+    return new_database()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 # Behind the hash of what a record says stands one of its bytes, which also tell what moves by itself.
 _ITEMS = """
@@ -20,16 +20,16 @@ select source.kind, item.url, item.title, item.text, item.tags, item.record, ite
 """
 
 
-def index_of(house: House) -> list[tuple[Any, ...]]:
+def index_of(database: ScratchDatabase) -> list[tuple[Any, ...]]:
     """Everything that a search or an export could show."""
-    return house.query(_ITEMS)
+    return database.query(_ITEMS)
 
 
-def replayed(house: House) -> dict[str, str]:
+def replayed(database: ScratchDatabase) -> dict[str, str]:
     """What a reader of the change log would believe: URL → content hash."""
     held: dict[str, str] = {}
     numbers = []
-    for number, kind, url, content, moved_from in house.query(
+    for number, kind, url, content, moved_from in database.query(
         "select number, kind, url, encode(content_hash, 'hex'), moved_from from change order by number"
     ):
         numbers.append(number)
@@ -51,12 +51,12 @@ def replayed(house: House) -> dict[str, str]:
     return held
 
 
-def contents(house: House) -> dict[str, str]:
+def contents(database: ScratchDatabase) -> dict[str, str]:
     """URL → content hash of what is stored."""
-    return dict(house.query("select url, encode(content_hash, 'hex') from item"))
+    return dict(database.query("select url, encode(content_hash, 'hex') from item"))
 
 
-def titles(house: House) -> dict[str, str]:
+def titles(database: ScratchDatabase) -> dict[str, str]:
     """The titles of all items, by the name that ends each URL, whatever stands before it."""
-    found = house.query("select url, title from item")
+    found = database.query("select url, title from item")
     return {re.split(r"[/=]|%3A", url.rstrip("/"))[-1]: title for url, title in found}

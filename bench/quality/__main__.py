@@ -40,9 +40,9 @@ async def measure(given: RetrievalSet, home: Path, embedder: str | None, *, cove
             await r.add(str(folder), name="set", options=options)
         began = time.perf_counter()
         run = await r.sync("set")
-        tally = run.tally
+        stats = run.stats
         print(f"{given.name}: {len(given.questions)} questions over {(await r.source('set')).items} items,", end=" ")
-        print(f"{tally.chunks_written} passages and {tally.embedded} vectors new, {time.perf_counter() - began:.0f} s")
+        print(f"{stats.chunks_written} passages and {stats.embedded} vectors new, {time.perf_counter() - began:.0f} s")
         for meaning in (False, True) if embedder != "none" else (False,):
             await report(r, given, folder, meaning=meaning)
         if coverage and embedder != "none":

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from rowen.model.evaluation import ModelScore, PageScore
     from rowen.model.export import Export
     from rowen.model.extraction import (
-        CarriedSchema,
         CostLine,
         Costs,
         Evidence,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
         Extraction,
         ExtractionReport,
         FieldChange,
+        SourceSchema,
     )
     from rowen.model.health import Health
     from rowen.model.item import (
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from rowen.model.publication import Publication
     from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
     from rowen.model.query import Answer, Hit, Passage, Twin
-    from rowen.model.run import Change, Outcome, Run, Tally
+    from rowen.model.run import Change, Outcome, Run, RunStats
     from rowen.model.saved import SavedNews, SavedSearch
     from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
     from rowen.model.source import AppliedSource, Source
@@ -100,7 +100,6 @@ __all__ = [
     "Body",
     "BudgetExceededError",
     "BusyError",
-    "CarriedSchema",
     "Case",
     "Change",
     "Checkpoint",
@@ -182,6 +181,7 @@ __all__ = [
     "Rowen",
     "RowenError",
     "Run",
+    "RunStats",
     "SavedNews",
     "SavedSearch",
     "Savings",
@@ -195,6 +195,7 @@ __all__ = [
     "Skipped",
     "Source",
     "SourceError",
+    "SourceSchema",
     "StatementFile",
     "StatementReport",
     "StatementSummary",
@@ -203,7 +204,6 @@ __all__ = [
     "StoreUnavailableError",
     "Subscription",
     "SwitchedOff",
-    "Tally",
     "Tidied",
     "Tools",
     "TroubleGroup",
@@ -279,7 +279,7 @@ _HOME = {
     "rowen.model.health": ("Health",),
     "rowen.model.job": ("Job", "LiveWorker", "QueueDepth"),
     "rowen.model.extraction": (
-        "CarriedSchema",
+        "SourceSchema",
         "CostLine",
         "Costs",
         "Evidence",
@@ -331,7 +331,7 @@ _HOME = {
         "Change",
         "Outcome",
         "Run",
-        "Tally",
+        "RunStats",
     ),
     "rowen.model.saved": ("SavedNews", "SavedSearch"),
     "rowen.model.schema": (

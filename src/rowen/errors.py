@@ -7,10 +7,10 @@
     ├── RefusedError           allowed to nobody, or not without asking     exit 5
     │   ├── BusyError          another live run has the source
     │   ├── NewerDatabaseError the database was made by a later program
-    │   ├── RequestTooLargeError    more bytes than a door takes
-    │   ├── TooManyRequestsError    more than a door answers to one client
+    │   ├── RequestTooLargeError    more bytes than an interface takes
+    │   ├── TooManyRequestsError    more than an interface answers to one client
     │   │   └── OverloadedError     more than it answers to all of them
-    │   └── UnauthenticatedError    a door does not know who asks
+    │   └── UnauthenticatedError    an interface does not know who asks
     ├── StoreError             the database                                 exit 1
     │   ├── StoreUnavailableError   cannot be reached or started
     │   ├── StoreUnfitError         reached, but lacks what we need
@@ -55,7 +55,7 @@
 
 A class knows its stable name (`code`), whether trying again can help (`retryable`), whether it counts against a
 circuit (`trips_circuit`), the exit code of the CLI and the status of HTTP. An error says in its `hint` what to do next;
-actions that the hint names stand there as values, so that each door can offer them in its own way.
+actions that the hint names stand there as values, so that each interface can offer them in its own way.
 """
 
 import re
@@ -142,7 +142,7 @@ class RowenError(Exception):
         self.hint = hint
 
     def to_json(self) -> dict[str, Any]:
-        """The error as plain values, the same at every door."""
+        """The error as plain values, the same at every interface."""
         actions = self.hint.actions if isinstance(self.hint, Hint) else ()
         return {
             "error": str(self),

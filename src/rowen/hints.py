@@ -1,4 +1,4 @@
-"""What to do next, as values: each door offers it in its own way."""
+"""What to do next, as values: each interface offers it in its own way."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ __all__ = ["Action", "Hint", "action"]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do next: what a door calls it, what it is done to, and how."""
+    """Something to do next: what an interface calls it, what it is done to, and how."""
 
     name: str
     target: str | None = None
@@ -38,7 +38,7 @@ def action(name: str, target: str | None = None, **options: Any) -> Action:
 class Hint(str):
     """What to do next: text, and the actions that it names: `Hint("Down; ", action("sync", "docs"), " tries again.")`.
 
-    As text it names them as commands; a door that has others words them with `worded`.
+    As text it names them as commands; an interface that has others words them with `worded`.
     """
 
     parts: tuple[str | Action, ...]
@@ -58,7 +58,7 @@ class Hint(str):
         return tuple(part for part in self.parts if isinstance(part, Action))
 
     def worded(self, word: Callable[[Action], str]) -> str:
-        """The text with a door's own words for the actions."""
+        """The text with an interface's own words for the actions."""
         return _worded(self.parts, word)
 
 

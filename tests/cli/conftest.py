@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.embedder import Provider
 
 PATIENCE_S = 60
@@ -82,12 +82,12 @@ def leading_to(provider: Provider) -> dict[str, str]:
 
 
 @pytest.fixture
-def cli(house: House, tmp_path: Path) -> Cli:
-    return Cli(tmp_path, {"ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(tmp_path / "home")})
+def cli(database: ScratchDatabase, tmp_path: Path) -> Cli:
+    return Cli(tmp_path, {"ROWEN_DATABASE_URL": database.conninfo, "ROWEN_HOME": str(tmp_path / "home")})
 
 
 @pytest.fixture
-def docs(cli: Cli, house: House) -> Cli:
+def docs(cli: Cli, database: ScratchDatabase) -> Cli:
     """A folder `docs` of three files, already synced."""
     cli.write(
         {
@@ -98,7 +98,7 @@ def docs(cli: Cli, house: House) -> Cli:
     )
 
     async def sync() -> None:
-        async with house.open() as rowen:
+        async with database.open() as rowen:
             await rowen.sync(str(cli.folder / "docs"))
 
     asyncio.run(sync())

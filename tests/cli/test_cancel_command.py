@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.cli.conftest import PATIENCE_S, Cli, Done
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 ALLOWED = {"ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_HOST_DELAY_S": "0", "ROWEN_LEASE_S": "0.6"}
 
@@ -42,10 +42,10 @@ def slow_site() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_run_is_cancelled_by_its_source(cli: Cli, house: House, slow_site: str) -> None:
+def test_a_run_is_cancelled_by_its_source(cli: Cli, database: ScratchDatabase, slow_site: str) -> None:
     assert cli("add", slow_site, "--kind", "web", "--name", "slow", **ALLOWED).code == 0
     with cli.start("sync", "slow", "--json", **ALLOWED) as process:
-        while not house.query("select from run where status = 'running'"):
+        while not database.query("select from run where status = 'running'"):
             assert process.poll() is None
         asked = cli("cancel", "slow", **ALLOWED)
         out, err = process.communicate(timeout=PATIENCE_S)

@@ -9,7 +9,7 @@ import pytest
 
 from rowen.model.circuit import CircuitStatus
 from tests.cli.conftest import Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.jobs.processes import Nursery, until
 from tests.portals.embedder import Provider
 from tests.portals.language_model import Model
@@ -27,36 +27,36 @@ def site() -> Iterator[Site]:
     site.close()
 
 
-def synced(house: House, site: Site) -> None:
+def synced(database: ScratchDatabase, site: Site) -> None:
     async def sync() -> None:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
             await r.sync("meadows")
 
     asyncio.run(sync())
 
 
-def open_in(house: House) -> list[tuple[str, str, str]]:
-    found = house.query("select kind, name, place from circuit order by kind, name, place")
+def open_in(database: ScratchDatabase) -> list[tuple[str, str, str]]:
+    found = database.query("select kind, name, place from circuit order by kind, name, place")
     return [(kind, name, place) for kind, name, place in found]
 
 
 def test_the_circuits_of_two_workers_are_listed_and_one_reset_reaches_both(
-    cli: Cli, house: House, provider: Provider, site: Site
+    cli: Cli, database: ScratchDatabase, provider: Provider, site: Site
 ) -> None:
-    synced(house, site)
+    synced(database, site)
     provider.down = True
     there = {f"ROWEN_{name.upper()}": value for name, value in provider.settings.items()}
     [closed] = cli("circuits", "--json", **there).facts
     assert (closed["kind"], closed["state"], closed["process"]) == ("embedder", "closed", None)
 
     host = provider.url.removeprefix("http://")
-    with Nursery(house.conninfo, **provider.settings, **LASTING) as nursery:
+    with Nursery(database.conninfo, **provider.settings, **LASTING) as nursery:
         first = nursery.start()
         # One worker embeds at a time: the second one meets the outage once the first one has given up.
-        until(lambda: house.query("select true from embedding_model where trouble is not null"))
+        until(lambda: database.query("select true from embedding_model where trouble is not null"))
         second = nursery.start()
-        until(lambda: len(open_in(house)) == 2)
+        until(lambda: len(open_in(database)) == 2)
         asked = len(provider.asked_for)
 
         facts = cli("circuits", "--json", **there).facts
@@ -70,8 +70,8 @@ def test_the_circuits_of_two_workers_are_listed_and_one_reset_reaches_both(
         provider.down = False
         done = cli("circuits", "reset", host, "--json")
         assert len(done.facts[0]["reset"]) == 2
-        until(lambda: open_in(house) == [])
-        until(lambda: house.query("select count(*) from embedding") != [(0,)])
+        until(lambda: open_in(database) == [])
+        until(lambda: database.query("select count(*) from embedding") != [(0,)])
         nursery.stop(first)
 
     unknown = cli("circuits", "reset", "nobody.example.org")
@@ -79,32 +79,34 @@ def test_the_circuits_of_two_workers_are_listed_and_one_reset_reaches_both(
     assert "nobody.example.org" in unknown.err
 
 
-def test_jobs_that_wait_for_an_open_circuit_begin_after_its_reset(cli: Cli, house: House, site: Site) -> None:
-    synced(house, site)
+def test_jobs_that_wait_for_an_open_circuit_begin_after_its_reset(
+    cli: Cli, database: ScratchDatabase, site: Site
+) -> None:
+    synced(database, site)
     site.down = True
     host = site.url.removeprefix("http://")
-    with Nursery(house.conninfo, **LASTING) as nursery:
+    with Nursery(database.conninfo, **LASTING) as nursery:
         nursery.start()
-        queue_sync(house)
-        until(lambda: [(kind, name) for kind, name, _ in open_in(house)] == [("host", host)])
-        until(lambda: waiting(house) == 1)
+        queue_sync(database)
+        until(lambda: [(kind, name) for kind, name, _ in open_in(database)] == [("host", host)])
+        until(lambda: waiting(database) == 1)
 
         site.down = False
         assert cli("circuits", "reset", "--all").code == 0
-        until(lambda: house.query("select status from run order by id desc limit 1") == [("completed",)])
-        assert open_in(house) == []
+        until(lambda: database.query("select status from run order by id desc limit 1") == [("completed",)])
+        assert open_in(database) == []
 
 
-def queue_sync(house: House) -> None:
+def queue_sync(database: ScratchDatabase) -> None:
     async def enqueue() -> None:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.enqueue("meadows")
 
     asyncio.run(enqueue())
 
 
-def waiting(house: House) -> int:
-    [(number,)] = house.query(
+def waiting(database: ScratchDatabase) -> int:
+    [(number,)] = database.query(
         "select count(*) from procrastinate_jobs job join job_note on job_id = job.id"
         " where job.status = 'todo' and scheduled_at > now() and error_code = 'circuit_open'"
     )
@@ -112,40 +114,42 @@ def waiting(house: House) -> int:
 
 
 def test_the_circuits_of_a_process_that_was_killed_are_forgotten_with_its_lease(
-    house: House, provider: Provider, site: Site
+    database: ScratchDatabase, provider: Provider, site: Site
 ) -> None:
-    synced(house, site)
+    synced(database, site)
     provider.down = True
 
     async def circuits() -> list[CircuitStatus]:
-        async with house.open() as r:
+        async with database.open() as r:
             return await r.circuits()
 
-    with Nursery(house.conninfo, **provider.settings, **LASTING) as nursery:
+    with Nursery(database.conninfo, **provider.settings, **LASTING) as nursery:
         pid = nursery.start()
-        until(lambda: len(open_in(house)) == 1)
+        until(lambda: len(open_in(database)) == 1)
         nursery.kill(pid)
-        assert len(open_in(house)) == 1
+        assert len(open_in(database)) == 1
         until(lambda: asyncio.run(circuits()) == [])
 
 
-def test_the_circuits_of_a_process_that_ends_go_with_it(house: House, provider: Provider, site: Site) -> None:
-    synced(house, site)
+def test_the_circuits_of_a_process_that_ends_go_with_it(
+    database: ScratchDatabase, provider: Provider, site: Site
+) -> None:
+    synced(database, site)
     provider.down = True
-    with Nursery(house.conninfo, **provider.settings, **LASTING) as nursery:
+    with Nursery(database.conninfo, **provider.settings, **LASTING) as nursery:
         pid = nursery.start()
-        until(lambda: len(open_in(house)) == 1)
+        until(lambda: len(open_in(database)) == 1)
         nursery.stop(pid)
 
-    assert open_in(house) == []
+    assert open_in(database) == []
 
 
 async def test_a_language_model_is_named_by_its_address_and_nothing_is_written_while_all_is_well(
-    house: House, site: Site, statements: list[str]
+    database: ScratchDatabase, site: Site, statements: list[str]
 ) -> None:
     model = Model()
     try:
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             [found] = await r.circuits()
             await r.sync(f"{site.url}/")
             await r.sync(f"{site.url}/")

@@ -9,9 +9,9 @@ import pytest
 from rowen.interfaces.cli.demo_field import CHANGES, lay_out, next_day
 from rowen.interfaces.cli.demo_place import demo_world
 from rowen.interfaces.cli.demo_story import side_by_side
-from rowen.model.run import Tally
+from rowen.model.run import RunStats
 from tests.cli.conftest import Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 
 @pytest.fixture
@@ -55,14 +55,14 @@ def _rows(told: str, *, width: int = 29) -> dict[str, list[str]]:
     return {line[:width].strip(): line[width:].split() for line in told.splitlines() if line.startswith("   ")}
 
 
-def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, house: House) -> None:
-    cli = Cli(Path(somewhere), {"ROWEN_DATABASE_URL": house.conninfo})
+def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, database: ScratchDatabase) -> None:
+    cli = Cli(Path(somewhere), {"ROWEN_DATABASE_URL": database.conninfo})
 
     done = cli("demo", "--json", TMPDIR=somewhere)
 
     assert done.code == 0, done.err
     assert [fact["run"] for fact in done.facts if "status" in fact] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert house.query("select count(*) from source") == [(0,)]
+    assert database.query("select count(*) from source") == [(0,)]
 
 
 def test_the_next_day_does_what_it_says(tmp_path: Path) -> None:
@@ -80,16 +80,16 @@ def test_the_next_day_does_what_it_says(tmp_path: Path) -> None:
 
 
 def test_counts_that_did_not_occur_have_no_line() -> None:
-    lines = side_by_side([Tally(created=2, bytes=1500, seconds=0.2), Tally(unchanged=2, seconds=0.1)], ("a", "b"))
+    lines = side_by_side([RunStats(created=2, bytes=1500, seconds=0.2), RunStats(unchanged=2, seconds=0.1)], ("a", "b"))
 
     labels = [line[0][0].strip() for line in lines]
     assert labels == ["", "created", "unchanged", "read", "time"]
 
 
 async def test_the_world_of_a_first_look_was_read_changed_and_read_again_and_can_still_be_asked(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
-    async with house.open(host_delay_s=0.0) as r, demo_world(r, tmp_path / "hill"):
+    async with database.open(host_delay_s=0.0) as r, demo_world(r, tmp_path / "hill"):
         kinds = {change.kind for change in await r.changes()}
         sources = {source.name: source.items for source in await r.sources()}
         again = await r.sync("shop")
@@ -97,4 +97,4 @@ async def test_the_world_of_a_first_look_was_read_changed_and_read_again_and_can
     assert {"created", "updated", "amended", "deleted"} <= kinds
     assert sources.keys() == {"farm", "shop", "valley"}
     assert all(sources.values())
-    assert (again.status, again.tally.rows_written) == ("completed", 0)
+    assert (again.status, again.stats.rows_written) == ("completed", 0)

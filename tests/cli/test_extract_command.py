@@ -10,7 +10,7 @@ import pytest
 
 from rowen.jobs.extracting import put_extraction
 from tests.cli.conftest import PATIENCE_S, Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, Shop
 from tests.portals.language_model import Model
 
@@ -23,11 +23,11 @@ def shop() -> Iterator[Shop]:
 
 
 @pytest.fixture
-def model(cli: Cli, house: House) -> Iterator[Model]:
+def model(cli: Cli, database: ScratchDatabase) -> Iterator[Model]:
     """A model that the commands ask, and a schema to ask for."""
 
     async def add() -> None:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add_schema("lamp@1.0.0", LAMP)
 
     asyncio.run(add())
@@ -103,13 +103,13 @@ def test_a_worker_extracts_what_a_sync_changed(cli: Cli, shop: Shop, model: Mode
 
 
 def test_a_worker_that_is_terminated_gives_its_extraction_back_and_the_next_one_pays_for_the_rest(
-    cli: Cli, house: House, model: Model
+    cli: Cli, database: ScratchDatabase, model: Model
 ) -> None:
     pages = {f"docs/{number}.md": f"# Lamp {number}\n\nName: Lamp {number}\n" for number in range(8)}
     cli.write(pages)
 
     async def prepare() -> int:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.sync(str(cli.folder / "docs"))
             await r.carry_schema("docs", "lamp@1")
             source = await r.source("docs")
@@ -128,11 +128,15 @@ def test_a_worker_that_is_terminated_gives_its_extraction_back_and_the_next_one_
     assert process.returncode == 0
     assert 2 <= at_end <= 4
     state = "select status::text, attempts from procrastinate_jobs where id = %s"
-    assert house.query(state, job) == [("todo", 0)]
-    assert house.query("select count(*) from answer") == house.query("select count(*) from extraction") == [(at_end,)]
+    assert database.query(state, job) == [("todo", 0)]
+    assert (
+        database.query("select count(*) from answer")
+        == database.query("select count(*) from extraction")
+        == [(at_end,)]
+    )
 
     assert cli("worker", "--until-idle").code == 0
-    assert (model.calls, house.query("select count(*) from extraction")) == (8, [(8,)])
+    assert (model.calls, database.query("select count(*) from extraction")) == (8, [(8,)])
 
 
 def test_a_pass_that_is_killed_repeats_at_most_what_was_in_flight(cli: Cli, model: Model) -> None:

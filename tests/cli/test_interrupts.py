@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import PATIENCE_S, Cli, Done
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 FILES = 6_000
 
@@ -22,9 +22,9 @@ def large(cli: Cli) -> Cli:
     return cli
 
 
-def interrupt(process: "subprocess.Popen[str]", house: House, *, number: signal.Signals) -> str:
+def interrupt(process: "subprocess.Popen[str]", database: ScratchDatabase, *, number: signal.Signals) -> str:
     """Send the first signal as soon as something is stored, to all of the group; returns what is said to it."""
-    while not house.query("select 1 from item limit 1"):
+    while not database.query("select 1 from item limit 1"):
         assert process.poll() is None
     os.killpg(process.pid, number)
     assert process.stderr is not None
@@ -36,9 +36,9 @@ def end(process: "subprocess.Popen[str]") -> Done:
     return Done(process.returncode, out, err)
 
 
-def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cli, house: House) -> None:
+def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cli, database: ScratchDatabase) -> None:
     with large.start("sync", "./large", "--json") as process:
-        said = interrupt(process, house, number=signal.SIGINT)
+        said = interrupt(process, database, number=signal.SIGINT)
         done = end(process)
 
     assert json.loads(said)["remark"] == "Stopping after what is in flight; Ctrl-C again ends at once."
@@ -46,7 +46,7 @@ def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cl
     [fact] = done.facts
     assert (fact["status"], fact["complete"], fact["deleted"]) == ("cancelled", False, 0)
     assert 0 < fact["created"] < FILES
-    [(stored,)] = house.query("select count(*) from item")
+    [(stored,)] = database.query("select count(*) from item")
     assert stored == fact["created"]
 
     whole = large("sync", "--json").facts[0]
@@ -54,25 +54,27 @@ def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cl
     assert whole["unchanged"] == stored
 
 
-def test_a_ctrl_c_that_a_terminal_sends_to_all_costs_no_page_that_is_being_read(cli: Cli, house: House) -> None:
+def test_a_ctrl_c_that_a_terminal_sends_to_all_costs_no_page_that_is_being_read(
+    cli: Cli, database: ScratchDatabase
+) -> None:
     folder = cli.folder / "large"
     folder.mkdir()
     for number in range(100):
         (folder / f"{number}.md").write_text(f"# Note {number}\n\n" + "Hay bale.\n\n" * 10_000)
     with cli.start("sync", "./large", "--json", ROWEN_WORKERS="2") as process:
-        interrupt(process, house, number=signal.SIGINT)
+        interrupt(process, database, number=signal.SIGINT)
         done = end(process)
 
     assert done.code == 130
     assert "Traceback" not in done.err
     assert (done.facts[0]["status"], done.facts[0]["failed"]) == ("cancelled", 0)
     assert done.facts[0]["created"]
-    assert house.query("select * from quarantine") == []
+    assert database.query("select * from quarantine") == []
 
 
-def test_the_second_ctrl_c_ends_at_once_and_without_damage(large: Cli, house: House) -> None:
+def test_the_second_ctrl_c_ends_at_once_and_without_damage(large: Cli, database: ScratchDatabase) -> None:
     with large.start("sync", "./large", "--json") as process:
-        interrupt(process, house, number=signal.SIGTERM)
+        interrupt(process, database, number=signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         done = end(process)
 
@@ -81,7 +83,7 @@ def test_the_second_ctrl_c_ends_at_once_and_without_damage(large: Cli, house: Ho
 
     whole = large("sync", "--json").facts[0]
     assert (whole["status"], whole["unchanged"] + whole["created"]) == ("completed", FILES)
-    assert house.query("select count(*) from item") == house.query("select count(*) from change") == [(FILES,)]
+    assert database.query("select count(*) from item") == database.query("select count(*) from change") == [(FILES,)]
 
 
 def test_ctrl_c_ends_a_follower_without_a_word(docs: Cli) -> None:

@@ -1,7 +1,7 @@
 """search, get, diff, history, changes."""
 
 from tests.cli.conftest import PATIENCE_S, Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 
 def test_search_gives_an_object_for_each_item(docs: Cli) -> None:
@@ -96,9 +96,9 @@ def test_following_shows_a_change_as_it_happens(docs: Cli) -> None:
     assert follower.returncode == 0
 
 
-def test_search_in_a_version_needs_sources_that_have_one(docs: Cli, house: House) -> None:
+def test_search_in_a_version_needs_sources_that_have_one(docs: Cli, database: ScratchDatabase) -> None:
     without = docs("search", "hay", "--version", "2.x")
-    house.execute("update source set version = '2.1'")
+    database.execute("update source set version = '2.1'")
     found = docs("search", "hay", "--version", "2.x", "--json")
     shown = docs("show", "docs", "--json")
 

@@ -1,7 +1,7 @@
 """Looking at what somebody names: sync --only, poke and push, as a user has them."""
 
 from tests.cli.conftest import Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 
 def test_only_named_files_are_looked_at_again(docs: Cli) -> None:
@@ -18,7 +18,7 @@ def test_only_named_files_are_looked_at_again(docs: Cli) -> None:
     assert "names the source first" in nameless.err
 
 
-def test_a_poke_is_done_by_the_next_worker(docs: Cli, house: House) -> None:
+def test_a_poke_is_done_by_the_next_worker(docs: Cli, database: ScratchDatabase) -> None:
     docs.write({"docs/hay.md": "# Hay\n\nOther words.\n"})
 
     poked = docs("poke", "./docs/hay.md", "--json")

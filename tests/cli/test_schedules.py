@@ -5,10 +5,12 @@ import time
 from datetime import UTC, datetime
 
 from tests.cli.conftest import PATIENCE_S, Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 
-def test_a_source_gets_a_schedule_when_it_is_added_and_it_is_shown_in_words(docs: Cli, house: House) -> None:
+def test_a_source_gets_a_schedule_when_it_is_added_and_it_is_shown_in_words(
+    docs: Cli, database: ScratchDatabase
+) -> None:
     added = docs("add", "./docs", "--name", "nightly", "--cron", "0 3 * * *", "--tz", "Europe/Brussels")
     docs("edit", "docs", "--every", "6h", "--during", "22:00-06:00")
     listed = {fact["name"]: fact for fact in docs("sources", "--json").facts}
@@ -51,7 +53,7 @@ def test_schedules_that_make_no_sense_are_refused_and_nothing_is_added(docs: Cli
     assert [fact["name"] for fact in docs("sources", "--json").facts] == ["docs"]
 
 
-def test_sync_without_a_name_takes_first_what_is_due_and_says_so(docs: Cli, house: House) -> None:
+def test_sync_without_a_name_takes_first_what_is_due_and_says_so(docs: Cli, database: ScratchDatabase) -> None:
     docs.write({"zoo/newt.md": "# Newt\n", "ant/hill.md": "# Hill\n"})
     docs("add", "./zoo", "--every", "1h")
     docs("add", "./ant")
@@ -62,9 +64,9 @@ def test_sync_without_a_name_takes_first_what_is_due_and_says_so(docs: Cli, hous
     assert "1 source of 3 is due, and first." in done.err
 
 
-def test_a_worker_does_what_is_due_and_ends_when_nothing_is(docs: Cli, house: House) -> None:
+def test_a_worker_does_what_is_due_and_ends_when_nothing_is(docs: Cli, database: ScratchDatabase) -> None:
     docs("edit", "docs", "--every", "1h")
-    house.execute("update source_due set due_at = now()")
+    database.execute("update source_due set due_at = now()")
 
     first = docs("worker", "--until-idle", "--places", "sync=2", "--json")
     second = docs("worker", "--until-idle", "--json")
@@ -79,18 +81,20 @@ def test_a_worker_does_what_is_due_and_ends_when_nothing_is(docs: Cli, house: Ho
     assert docs("worker", "--check").code == 1
 
 
-def test_a_worker_reads_a_source_as_soon_as_it_gets_a_schedule_and_stops_when_told(docs: Cli, house: House) -> None:
+def test_a_worker_reads_a_source_as_soon_as_it_gets_a_schedule_and_stops_when_told(
+    docs: Cli, database: ScratchDatabase
+) -> None:
     docs.write({"zoo/newt.md": "# Newt\n"})
     with docs.start("worker", "--json") as process:
         until = time.monotonic() + PATIENCE_S
-        while not house.query("select from worker"):
+        while not database.query("select from worker"):
             assert time.monotonic() < until
         docs("add", "./zoo", "--every", "1h")
-        while not house.query("select from item where title = 'Newt'"):
+        while not database.query("select from item where title = 'Newt'"):
             assert time.monotonic() < until
         workers = docs("status", "--json").facts[2]["health"]["workers"]
         lives = docs("worker", "--check", "--json")
-        house.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 h'")
+        database.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 h'")
         frozen = docs("worker", "--check")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_S)
@@ -99,12 +103,12 @@ def test_a_worker_reads_a_source_as_soon_as_it_gets_a_schedule_and_stops_when_to
     assert len(workers) == 1
     assert (lives.code, [fact["pid"] for fact in lives.facts]) == (0, [process.pid])
     assert frozen.code == 1
-    assert house.query("select count(*) from procrastinate_workers") == [(0,)]
+    assert database.query("select count(*) from procrastinate_workers") == [(0,)]
 
 
-def test_status_tells_what_fails_what_is_due_and_that_nobody_works(docs: Cli, house: House) -> None:
+def test_status_tells_what_fails_what_is_due_and_that_nobody_works(docs: Cli, database: ScratchDatabase) -> None:
     docs("edit", "docs", "--every", "1h")
-    house.execute(
+    database.execute(
         "update source_due set due_at = now() - interval '2 h', failures = 4, failing_since = now() - interval '1 d'"
     )
 
@@ -117,13 +121,13 @@ def test_status_tells_what_fails_what_is_due_and_that_nobody_works(docs: Cli, ho
     assert (health["due"], health["oldest_due"]["source"], health["failing"][0]["failures"]) == (1, "docs", 4)
 
 
-def test_the_queue_is_paused_and_a_job_cancelled_and_retried(docs: Cli, house: House) -> None:
+def test_the_queue_is_paused_and_a_job_cancelled_and_retried(docs: Cli, database: ScratchDatabase) -> None:
     docs("jobs", "pause")
     docs("edit", "docs", "--every", "1h")
-    house.execute("update source_due set due_at = now()")
+    database.execute("update source_due set due_at = now()")
     idle = docs("worker", "--until-idle", "--json")
     docs("jobs", "resume")
-    house.execute(
+    database.execute(
         "insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args)"
         " values ('sync', 'sync', 'source:1', 'sync:1', '{\"source_id\": 1}')"
     )

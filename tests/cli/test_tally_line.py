@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from rowen.interfaces.cli.tally import exit_code, plain, worst
-from rowen.model.run import Run, Tally
-from rowen.operations.tally import remarks
+from rowen.interfaces.cli.summary import exit_code, plain, worst
+from rowen.model.run import Run, RunStats
+from rowen.operations.summary import remarks
 
 
 def run(status: str = "completed", *, kind: str = "files", error: str | None = None, **counts: Any) -> Run:
     at = datetime(2026, 7, 1, tzinfo=UTC)
-    return Run(7, "docs", kind, "incremental", status, status == "completed", at, at, Tally(**counts), error)  # type: ignore[arg-type]
+    return Run(7, "docs", kind, "incremental", status, status == "completed", at, at, RunStats(**counts), error)  # type: ignore[arg-type]
 
 
 def test_counts_cost_and_what_was_spared_stand_in_one_line() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from rowen.interfaces.cli.app import _call
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 
 def test_tokens_are_made_listed_and_revoked_and_shown_once(
-    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("ROWEN_DATABASE_URL", house.conninfo)
-    monkeypatch.setenv("ROWEN_HOME", str(house.home))
+    monkeypatch.setenv("ROWEN_DATABASE_URL", database.conninfo)
+    monkeypatch.setenv("ROWEN_HOME", str(database.home))
 
     def facts(*words: str) -> tuple[int, list[dict[str, Any]]]:
         code = _call(["token", *words, "--json"])

@@ -8,7 +8,7 @@ import pytest
 from rowen import Discovery, Unconfirmed, UsageError
 from rowen.connectors.packages import Npm, PyPI
 from rowen.errors import SourceGoneError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.packages import NpmRegistry, PythonIndex
 from tests.portals.site import Site
 
@@ -34,10 +34,12 @@ def options(registry: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("ecosystem", REGISTRIES)
-async def test_a_package_that_its_registry_does_not_know_is_not_added(house: House, ecosystem: str) -> None:
+async def test_a_package_that_its_registry_does_not_know_is_not_added(
+    database: ScratchDatabase, ecosystem: str
+) -> None:
     registry = REGISTRIES[ecosystem]()
     registry.publish("hay", "1.0")
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         with pytest.raises(SourceGoneError, match=r"no package 'hya'\. Nothing was added\.") as caught:
             await r.add(f"{ecosystem}:hya", options=options(registry))
         refused = len(registry.log)
@@ -53,9 +55,9 @@ async def test_a_package_that_its_registry_does_not_know_is_not_added(house: Hou
 
 
 async def test_a_version_that_was_never_released_is_not_added_and_the_latest_is_named(
-    house: House, index: PythonIndex
+    database: ScratchDatabase, index: PythonIndex
 ) -> None:
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         with pytest.raises(SourceGoneError, match=r"'3\.x' means; the latest is 1\.0\. Nothing was added"):
             await r.add("pypi:hay@3.x", options=options(index))
         with pytest.raises(UsageError, match="names no version"):
@@ -64,10 +66,12 @@ async def test_a_version_that_was_never_released_is_not_added_and_the_latest_is_
         assert list(await r.sources()) == []
 
 
-async def test_while_the_registry_is_down_a_package_is_kept_with_a_word(house: House, index: PythonIndex) -> None:
+async def test_while_the_registry_is_down_a_package_is_kept_with_a_word(
+    database: ScratchDatabase, index: PythonIndex
+) -> None:
     told: list[Discovery | Unconfirmed] = []
     index.down = True
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add("pypi:hay", options=options(index), found=told.append)
         index.down = False
         run = await r.sync(source.name)
@@ -78,19 +82,23 @@ async def test_while_the_registry_is_down_a_package_is_kept_with_a_word(house: H
     assert run.status == "completed"
 
 
-async def test_nobody_is_asked_where_that_is_switched_off_or_a_kind_is_named(house: House, index: PythonIndex) -> None:
-    async with house.open(probe=False) as r:
+async def test_nobody_is_asked_where_that_is_switched_off_or_a_kind_is_named(
+    database: ScratchDatabase, index: PythonIndex
+) -> None:
+    async with database.open(probe=False) as r:
         await r.add("pypi:hya", options=options(index))
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         await r.add("pypi:hya", kind="pypi", name="other", options=options(index))
 
         assert [source.name for source in await r.sources()] == ["hya", "other"]
     assert index.log == []
 
 
-async def test_options_that_are_wrong_are_told_before_anybody_is_asked(house: House, index: PythonIndex) -> None:
+async def test_options_that_are_wrong_are_told_before_anybody_is_asked(
+    database: ScratchDatabase, index: PythonIndex
+) -> None:
     told: list[Discovery | Unconfirmed] = []
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         with pytest.raises(UsageError, match="Option 'docs'"):
             await r.add("pypi:hay", options={**options(index), "docs": "docs.example"}, found=told.append)
 

@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Rowen, Run
 from rowen.connectors.announced.options import AnnouncedOptions
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.council import CouncilSite, Paper
 
 
@@ -29,35 +29,35 @@ async def again(r: Rowen, council: CouncilSite, **how: bool) -> Run:
     return await r.sync("papers", **how)
 
 
-def papers(house: House) -> dict[str, str]:
+def papers(database: ScratchDatabase) -> dict[str, str]:
     return dict(
-        house.query(
+        database.query(
             "select regexp_replace(item.url, '^.*/', '/'), title from item join source on source.id = source_id"
             " where kind = 'announced' order by 1"
         )
     )
 
 
-def outcomes(house: House) -> dict[str, str]:
+def outcomes(database: ScratchDatabase) -> dict[str, str]:
     return dict(
-        house.query(
+        database.query(
             "select regexp_replace(name, '^.*/', '/'), value ->> 'outcome' from source_note where room = 'announced'"
         )
     )
 
 
 async def test_announced_documents_become_items_with_what_they_state_and_are_linked_to_their_run(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/a", Paper("Cameras", "decision list"))
     council.publish("/b", Paper("Meeting of May", "agenda"))
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, council)
         told = await r.announced("papers")
 
-    assert (run.kind, run.status, run.complete, run.tally.created) == ("announced", "completed", True, 2)
-    assert papers(house) == {"/a": "Cameras", "/b": "Meeting of May"}
-    [(rdfa, tags)] = house.query("select record -> 'rdfa', tags from item where title = 'Cameras'")
+    assert (run.kind, run.status, run.complete, run.stats.created) == ("announced", "completed", True, 2)
+    assert papers(database) == {"/a": "Cameras", "/b": "Meeting of May"}
+    [(rdfa, tags)] = database.query("select record -> 'rdfa', tags from item where title = 'Cameras'")
     assert (rdfa["type"], tags) == ("decision list", ["decision list"])
     assert '<http://data.example/id/a> <http://data.europa.eu/eli/ontology#title> "Cameras"@nl' in rdfa["statements"]
     assert [(one.location, one.outcome, one.run, one.job) for one in told] == [
@@ -67,11 +67,11 @@ async def test_announced_documents_become_items_with_what_they_state_and_are_lin
 
 
 async def test_only_what_is_announced_anew_is_visited_and_an_unchanged_feed_costs_no_request_and_no_row(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     for name in "abc":
         council.publish(f"/{name}", Paper(f"Paper {name}"))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, council)
         idle = await again(r, council)
         visited_idly = council.visited()
@@ -81,37 +81,37 @@ async def test_only_what_is_announced_anew_is_visited_and_an_unchanged_feed_cost
         visited = council.visited()
         full = await again(r, council, full=True)
 
-    assert (visited_idly, idle.status, idle.tally.rows_written, idle.tally.unchanged) == ([], "completed", 0, 3)
-    assert (visited, run.tally.updated, run.tally.unchanged) == (["/b"], 1, 2)
-    assert (full.tally.updated, papers(house)["/c"]) == (1, "Changed without a word")
+    assert (visited_idly, idle.status, idle.stats.rows_written, idle.stats.unchanged) == ([], "completed", 0, 3)
+    assert (visited, run.stats.updated, run.stats.unchanged) == (["/b"], 1, 2)
+    assert (full.stats.updated, papers(database)["/c"]) == (1, "Changed without a word")
 
 
 async def test_links_of_documents_are_followed_from_their_href_and_an_overview_is_no_item(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/overview", Paper("All meetings", "", links=("/minutes;jsessionid=1", "/list.pdf", "/gone")))
     council.put_paper("/minutes", Paper("Minutes", "minutes", links=("/extract#part", "https://other.example/x")))
     council.put_paper("/extract", Paper("Extract", "extract"))
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, council)
         council.put_paper("/overview", Paper("All meetings", "", links=("/minutes",)))
         council.put_paper("/minutes", Paper("Minutes, again", "minutes"))
         await again(r, council)
 
-    assert (run.status, run.tally.created) == ("completed", 2)
-    assert papers(house) == {"/minutes": "Minutes", "/extract": "Extract"}, "what is known is not visited again"
+    assert (run.status, run.stats.created) == ("completed", 2)
+    assert papers(database) == {"/minutes": "Minutes", "/extract": "Extract"}, "what is known is not visited again"
     assert council.visited() == ["/overview"]
-    assert outcomes(house) == {"/overview": "overview"}
+    assert outcomes(database) == {"/overview": "overview"}
 
 
 async def test_several_versions_of_a_publication_are_one_visit_and_a_withdrawn_one_takes_its_documents_along(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/a", Paper("Old"))
     council.publish("/a", Paper("New", links=("/below",)))
     council.put_paper("/below", Paper("Below", "extract"))
     council.publish("/b", Paper("Other"))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(council.feed, name="feed", options={"versions": "all"})
         await keep_documents(r, council)
         visited = sorted(council.visited())
@@ -119,8 +119,8 @@ async def test_several_versions_of_a_publication_are_one_visit_and_a_withdrawn_o
         run = await again(r, council, accept_deletions=True)
 
     assert visited == ["/a", "/b", "/below"]
-    assert (run.tally.deleted, run.tally.statements_removed > 0) == (2, True)
-    assert papers(house) == {"/b": "Other"}
+    assert (run.stats.deleted, run.stats.statements_removed > 0) == (2, True)
+    assert papers(database) == {"/b": "Other"}
 
 
 async def keep_documents(r: Rowen, council: CouncilSite, **options: object) -> Run:
@@ -128,10 +128,12 @@ async def keep_documents(r: Rowen, council: CouncilSite, **options: object) -> R
     return await again(r, council)
 
 
-async def test_a_job_visits_no_more_than_its_share_and_the_next_one_goes_on(house: House, council: CouncilSite) -> None:
+async def test_a_job_visits_no_more_than_its_share_and_the_next_one_goes_on(
+    database: ScratchDatabase, council: CouncilSite
+) -> None:
     for number in range(5):
         council.publish(f"/p{number}", Paper(f"Paper {number}"))
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, council, job_urls=2)
         visited = [sorted(council.visited())]
         waiting = await r.announced("papers", outcome="waiting")
@@ -142,17 +144,17 @@ async def test_a_job_visits_no_more_than_its_share_and_the_next_one_goes_on(hous
     assert (first.status, first.error_code) == ("partial", "portion_read")
     assert len(waiting) == 3
     assert visited == [["/p0", "/p1"], ["/p2", "/p3"], ["/p4"]]
-    assert (last.status, len(papers(house))) == ("completed", 5)
+    assert (last.status, len(papers(database))) == ("completed", 5)
 
 
 async def test_a_share_of_known_documents_is_visited_again_when_something_is_new(
-    house: House, new_house: Callable[[], House], council: CouncilSite
+    database: ScratchDatabase, new_database: Callable[[], ScratchDatabase], council: CouncilSite
 ) -> None:
     for number in range(40):
         council.publish(f"/p{number}", Paper(f"Paper {number}"))
     revisited = []
-    for database in (house, new_house()):
-        async with database.open() as r:
+    for pool in (database, new_database()):
+        async with pool.open() as r:
             await keep(r, council, revisit=0.3, seed=7)
             idle = await again(r, council)
             council.publish("/new", Paper("New"))
@@ -160,7 +162,7 @@ async def test_a_share_of_known_documents_is_visited_again_when_something_is_new
         revisited.append({asked.path: asked.status for asked in council.log if asked.path.startswith("/p")})
         council.leaves["/root"].events.pop()
 
-    assert idle.tally.requests == 0
+    assert idle.stats.requests == 0
     assert 4 < len(revisited[0]) < 22
     assert set(revisited[0].values()) == {304}
     assert revisited[0] == revisited[1], "the seed decides which"
@@ -171,94 +173,98 @@ def test_a_tenth_is_visited_again_unless_somebody_wants_another_share() -> None:
 
 
 async def test_what_fails_or_is_gone_is_told_with_the_announcement_and_tried_again(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/a", Paper("Well"))
     council.publish("/gone")
     council.publish("/ill", Paper("Ill"))
     council.alter("/ill", status=500)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, council)
-        before = outcomes(house)
+        before = outcomes(database)
         [failed] = await r.announced("papers", outcome="failed")
         council.alter("/ill", status=200)
         after = await again(r, council)
 
-    assert (run.status, run.tally.failed) == ("partial", 1)
+    assert (run.status, run.stats.failed) == ("partial", 1)
     assert before == {"/a": "stored", "/gone": "gone", "/ill": "failed"}
     assert failed.why == f"{council.url}/ill answered with status 500."
-    assert (after.status, outcomes(house)["/ill"]) == ("completed", "stored")
+    assert (after.status, outcomes(database)["/ill"]) == ("completed", "stored")
 
 
 async def test_an_overview_whose_links_were_read_by_older_rules_is_read_again_once(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/overview", Paper("All meetings", "", links=("/minutes",)))
     council.put_paper("/minutes", Paper("Minutes", "minutes"))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, council)
-        house.execute("update source_note set value = value - 'version' || '{\"links\": []}' where room = 'overview'")
+        database.execute(
+            "update source_note set value = value - 'version' || '{\"links\": []}' where room = 'overview'"
+        )
         await again(r, council)
         first = [(asked.path, asked.status) for asked in council.log if asked.path == "/overview"]
         run = await again(r, council)
         second = [(asked.path, asked.status) for asked in council.log if asked.path == "/overview"]
 
     assert (first, second) == ([("/overview", 200)], [("/overview", 304)])
-    assert (run.tally.rows_written, papers(house)) == (0, {"/minutes": "Minutes"})
+    assert (run.stats.rows_written, papers(database)) == (0, {"/minutes": "Minutes"})
 
 
 async def test_an_address_that_is_gone_is_asked_for_at_growing_intervals_and_found_when_it_returns(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/a", Paper("Well", links=("/later",)))
     visits = []
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, council)
         for days_gone, hours_since in [(0, 0.1), (0.01, 0.2), (10, 1), (10, 13), (10, 1)]:
-            backdate(house, days_gone=days_gone, hours_since=hours_since)
+            backdate(database, days_gone=days_gone, hours_since=hours_since)
             run = await again(r, council)
             visits.append(council.visited())
-        idle = run.tally.rows_written
-        backdate(house, days_gone=10, hours_since=13)
+        idle = run.stats.rows_written
+        backdate(database, days_gone=10, hours_since=13)
         council.put_paper("/later", Paper("Later", "minutes"))
         found = await again(r, council)
 
     assert visits == [["/later"], ["/later"], [], ["/later"], []]
-    assert (idle, run.status, found.tally.created) == (0, "completed", 1)
-    assert house.query("select count(*) from source_note where room = 'gone'") == [(0,)]
+    assert (idle, run.status, found.stats.created) == (0, "completed", 1)
+    assert database.query("select count(*) from source_note where room = 'gone'") == [(0,)]
 
 
 async def test_a_gone_document_whose_deletion_is_pending_stays_gone_in_idle_jobs(
-    house: House, council: CouncilSite
+    database: ScratchDatabase, council: CouncilSite
 ) -> None:
     for number in range(30):
         council.publish(f"/{number}", Paper(f"Paper {number}"))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, council)
         for number in range(20):
             council.publish(f"/{number}")
             council.pages.pop(f"/{number}")
         held = await again(r, council)
-        backdate(house, days_gone=10, hours_since=1)
+        backdate(database, days_gone=10, hours_since=1)
         idle = await again(r, council)
         asked = council.visited()
         accepted = await again(r, council, accept_deletions=True)
 
-    assert (held.tally.deletions_held, idle.tally.deletions_held, asked) == (20, 20, [])
-    assert (accepted.tally.deleted, len(papers(house))) == (20, 10)
+    assert (held.stats.deletions_held, idle.stats.deletions_held, asked) == (20, 20, [])
+    assert (accepted.stats.deleted, len(papers(database))) == (20, 10)
 
 
-def backdate(house: House, *, days_gone: float, hours_since: float) -> None:
+def backdate(database: ScratchDatabase, *, days_gone: float, hours_since: float) -> None:
     """Move what is remembered of addresses that are gone into the past."""
     last = f"now() - make_interval(hours => 1) * {hours_since}"
-    house.execute(
+    database.execute(
         "update source_note set value = value || jsonb_build_object("
         f"'since', {last} - make_interval(days => 1) * {days_gone}, 'last', {last}) where room = 'gone'"
     )
 
 
-async def test_without_its_feed_the_run_fails_and_says_what_to_do(house: House, council: CouncilSite) -> None:
-    async with house.open() as r:
+async def test_without_its_feed_the_run_fails_and_says_what_to_do(
+    database: ScratchDatabase, council: CouncilSite
+) -> None:
+    async with database.open() as r:
         await r.add(council.documents, name="papers")
         run = await r.sync("papers")
         source = await r.source("papers")
@@ -270,33 +276,35 @@ async def test_without_its_feed_the_run_fails_and_says_what_to_do(house: House, 
 
 @pytest.mark.parametrize("junk", ["[]", "1", '{"number": "x"}', '{"number": -5, "more": {}}'])
 async def test_a_cursor_or_a_note_that_cannot_be_read_is_passed_over(
-    house: House, council: CouncilSite, junk: str
+    database: ScratchDatabase, council: CouncilSite, junk: str
 ) -> None:
     council.publish("/a", Paper("Cameras"))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, council)
-        house.query("update source set cursor = %s::jsonb where kind = 'announced' returning id", junk)
-        house.query(
+        database.query("update source set cursor = %s::jsonb where kind = 'announced' returning id", junk)
+        database.query(
             "insert into source_note (source_id, room, key, name, value) select id, room, sha256(room::bytea), 'x', '7'"
             " from source, unnest(array['announced', 'overview']) as room where kind = 'announced' returning 1"
         )
         council.publish("/b", Paper("Library"))
         run = await again(r, council)
 
-    assert (run.status, papers(house)) == ("completed", {"/a": "Cameras", "/b": "Library"})
+    assert (run.status, papers(database)) == ("completed", {"/a": "Cameras", "/b": "Library"})
 
 
 @pytest.mark.parametrize(
     "location", ["http://", "http://[x", "http://a.example:99999/", "https://" + "x" * 5000, "http://127.0.0.1:1/é<"]
 )
-async def test_a_hostile_location_costs_itself_alone(house: House, council: CouncilSite, location: str) -> None:
+async def test_a_hostile_location_costs_itself_alone(
+    database: ScratchDatabase, council: CouncilSite, location: str
+) -> None:
     council.publish("/a", Paper("Cameras"))
     council.leaves["/root"].events.append(
         council.event("bad", more=f"<http://www.w3.org/ns/prov#atLocation> '''{location}''' ;")
     )
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await keep(r, council)
         run = await again(r, council)
 
     assert "connector of kind" not in (run.error or "")
-    assert papers(house) == {"/a": "Cameras"}
+    assert papers(database) == {"/a": "Cameras"}

@@ -3,7 +3,7 @@
 import pytest
 from aiohttp import web
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.arcgis import GeoPortal, HubSite
@@ -49,10 +49,10 @@ def portal(request: pytest.FixtureRequest, opened: Opened) -> Portal:
 rejecting = pytest.mark.parametrize("status", [400, 409, 500])
 
 
-async def _check(house: House, portal: Portal, status: int) -> None:
+async def _check(database: ScratchDatabase, portal: Portal, status: int) -> None:
     portal.fill(20)
     portal.page_max = 10
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         walked = await r.sync("portal", full=True)
         portal.rejects = status
@@ -65,56 +65,58 @@ async def _check(house: House, portal: Portal, status: int) -> None:
         portal.filtered = 0
         without = await r.sync("portal")
 
-    assert (broken.status, broken.complete, broken.error, broken.tally.fell_back) == ("completed", True, None, 1)
-    assert (broken.tally.updated, broken.tally.deleted, broken.tally.created) == (1, 1, 1)
-    assert broken.tally.requests <= walked.tally.requests + TRIAL_REQUESTS
-    assert (without.status, without.complete, without.tally.fell_back) == ("completed", True, 1)
-    assert (without.tally.updated, without.tally.deleted, without.tally.created) == (1, 1, 0)
-    assert without.tally.requests <= walked.tally.requests
-    assert set(titles(house)) == portal.names()
+    assert (broken.status, broken.complete, broken.error, broken.stats.fell_back) == ("completed", True, None, 1)
+    assert (broken.stats.updated, broken.stats.deleted, broken.stats.created) == (1, 1, 1)
+    assert broken.stats.requests <= walked.stats.requests + TRIAL_REQUESTS
+    assert (without.status, without.complete, without.stats.fell_back) == ("completed", True, 1)
+    assert (without.stats.updated, without.stats.deleted, without.stats.created) == (1, 1, 0)
+    assert without.stats.requests <= walked.stats.requests
+    assert set(titles(database)) == portal.names()
 
 
 @rejecting
 async def test_a_filter_that_is_rejected_later_costs_a_whole_walk_in_the_same_run(
-    house: House, portal: Portal, status: int
+    database: ScratchDatabase, portal: Portal, status: int
 ) -> None:
-    await _check(house, portal, status)
+    await _check(database, portal, status)
 
 
-async def test_a_ckan_portal_that_reports_an_error_for_the_filter_is_walked_whole(house: House, opened: Opened) -> None:
-    await _check(house, opened(CkanPortal), 200)
+async def test_a_ckan_portal_that_reports_an_error_for_the_filter_is_walked_whole(
+    database: ScratchDatabase, opened: Opened
+) -> None:
+    await _check(database, opened(CkanPortal), 200)
 
 
 @rejecting
 @pytest.mark.parametrize("full", [True, False])
 async def test_a_filter_that_never_worked_keeps_no_run_from_being_complete(
-    house: House, portal: Portal, status: int, full: bool
+    database: ScratchDatabase, portal: Portal, status: int, full: bool
 ) -> None:
     portal.rejects = status
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         portal.make("d00001", "Edited")
         portal.remove("d00002")
         run = await r.sync("portal", full=full)
 
     assert (first.status, first.complete, first.error) == ("completed", True, None)
-    assert (run.status, run.complete, run.tally.updated, run.tally.deleted) == ("completed", True, 1, 1)
+    assert (run.status, run.complete, run.stats.updated, run.stats.deleted) == ("completed", True, 1, 1)
 
 
 async def test_a_filter_is_tried_again_at_growing_intervals_and_used_once_it_works(
-    house: House, portal: Portal
+    database: ScratchDatabase, portal: Portal
 ) -> None:
     portal.fill(20)
     tried = []
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         usual = await r.sync("portal")
         portal.rejects = 400
         for _ in range(9):
             portal.filtered = 0
             run = await r.sync("portal")
-            assert (run.complete, run.tally.fell_back) == (True, 1)
+            assert (run.complete, run.stats.fell_back) == (True, 1)
             tried.append(portal.filtered > 0)
         portal.rejects = None
         for _ in range(3):
@@ -127,15 +129,15 @@ async def test_a_filter_is_tried_again_at_growing_intervals_and_used_once_it_wor
     # Between two trials 1, 2, 4 … runs go by.
     if not isinstance(portal, OpenDataSoftPortal):  # It is walked by date, and says in each walk that it cannot be.
         assert tried == [True, False, True, False, False, True, False, False, False]
-    assert (healed.tally.fell_back, healed.tally.updated, healed.tally.deleted) == (0, 1, 1)
-    assert (quiet.tally.fell_back, quiet.tally.rows_written) == (0, 0)
-    assert quiet.tally.requests <= usual.tally.requests
+    assert (healed.stats.fell_back, healed.stats.updated, healed.stats.deleted) == (0, 1, 1)
+    assert (quiet.stats.fell_back, quiet.stats.rows_written) == (0, 0)
+    assert quiet.stats.requests <= usual.stats.requests
 
 
-async def test_a_filter_is_tried_after_a_day_by_one_request(house: House, opened: Opened) -> None:
+async def test_a_filter_is_tried_after_a_day_by_one_request(database: ScratchDatabase, opened: Opened) -> None:
     portal = opened(CkanPortal)
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.rejects = 500
         for _ in range(3):
@@ -144,26 +146,28 @@ async def test_a_filter_is_tried_after_a_day_by_one_request(house: House, opened
         portal.filtered = 0
         await r.sync("portal")
         waiting = portal.filtered
-        house.execute("update source set cursor = jsonb_set(cursor, '{probed}', '\"2020-01-01T00:00:00Z\"')")
+        database.execute("update source set cursor = jsonb_set(cursor, '{probed}', '\"2020-01-01T00:00:00Z\"')")
         await r.sync("portal")
         tried = portal.filtered
         portal.rejects = None
-        house.execute("update source set cursor = jsonb_set(cursor, '{probed}', '\"2020-01-01T00:00:00Z\"')")
+        database.execute("update source set cursor = jsonb_set(cursor, '{probed}', '\"2020-01-01T00:00:00Z\"')")
         await r.sync("portal")
         portal.log.clear()
         quiet = await r.sync("portal")
 
     assert (waiting, tried) == (0, 1)
-    assert (quiet.tally.requests, quiet.tally.rows_written, quiet.tally.fell_back) == (2, 0, 0)
+    assert (quiet.stats.requests, quiet.stats.rows_written, quiet.stats.fell_back) == (2, 0, 0)
 
 
 @pytest.mark.parametrize("status", [500, 503])
-async def test_a_portal_that_fails_over_everything_is_not_walked(house: House, portal: Portal, status: int) -> None:
+async def test_a_portal_that_fails_over_everything_is_not_walked(
+    database: ScratchDatabase, portal: Portal, status: int
+) -> None:
     portal.fill(40)
     portal.page_max = 2
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
-        before = titles(house)
+        before = titles(database)
         portal.failures = [web.Response(status=status) for _ in range(50)]
         run = await r.sync("portal")
         failed = portal.failures
@@ -171,18 +175,18 @@ async def test_a_portal_that_fails_over_everything_is_not_walked(house: House, p
         portal.make("d00001", "Edited")
         again = await r.sync("portal")
 
-    assert (run.status, run.tally.deleted) == ("failed", 0)
+    assert (run.status, run.stats.deleted) == ("failed", 0)
     assert 50 - len(failed) <= 12
-    assert (again.tally.updated, again.tally.fell_back) == (1, 0)
-    assert titles(house).keys() == before.keys()
+    assert (again.stats.updated, again.stats.fell_back) == (1, 0)
+    assert titles(database).keys() == before.keys()
 
 
 async def test_an_interrupted_list_of_changes_whose_filter_then_breaks_is_walked_whole(
-    house: House, opened: Opened
+    database: ScratchDatabase, opened: Opened
 ) -> None:
     portal = opened(CkanPortal)
     portal.fill(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.page_max = 5
         for number in range(20):
@@ -193,5 +197,5 @@ async def test_an_interrupted_list_of_changes_whose_filter_then_breaks_is_walked
         run = await r.sync("portal")
 
     assert interrupted.status in ("failed", "partial")
-    assert (run.status, run.complete, run.tally.fell_back) == ("completed", True, 1)
-    assert sum(title == "Edited" for title in titles(house).values()) == 20
+    assert (run.status, run.complete, run.stats.fell_back) == ("completed", True, 1)
+    assert sum(title == "Edited" for title in titles(database).values()) == 20

@@ -101,12 +101,12 @@ async def test_records_that_cannot_be_read_hide_no_others(catalog: Catalog, size
     for number in range(3):
         catalog.put(f"undated{number}", dated=False)
 
-    class Unread(Dated):
+    class UnparsedRecord(Dated):
         def _row(self, name: str) -> Row:
             row = super()._row(name)
             return row._replace(modified=None) if isinstance(row.seen, Failed) else row
 
-    assert set(await names(Unread(catalog))) == set(catalog.dates)
+    assert set(await names(UnparsedRecord(catalog))) == set(catalog.dates)
 
 
 async def test_pages_may_become_smaller_on_the_way(catalog: Catalog) -> None:

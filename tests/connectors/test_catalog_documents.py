@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import contents
 from tests.portals.catalogs import keep
@@ -42,9 +42,9 @@ def portal(request: pytest.FixtureRequest, opened: Opened) -> Document:
 
 
 @pytest.mark.parametrize("portal", [DATAJSON, *SDMX, *DCAT], indirect=True)
-async def test_d2_a_document_cut_off_deletes_nothing(house: House, portal: Document) -> None:
+async def test_d2_a_document_cut_off_deletes_nothing(database: ScratchDatabase, portal: Document) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.drop(5)
         whole_bytes = len(portal.document())
@@ -54,17 +54,17 @@ async def test_d2_a_document_cut_off_deletes_nothing(house: House, portal: Docum
             run = await r.sync("portal", accept_deletions=True)
 
             assert run.status in ("partial", "failed")
-            assert len(contents(house)) == 30
+            assert len(contents(database)) == 30
         portal.cut_bytes = 0
-        assert (await r.sync("portal", accept_deletions=True)).tally.deleted == 5
+        assert (await r.sync("portal", accept_deletions=True)).stats.deleted == 5
 
 
 @pytest.mark.parametrize("portal", [DATAJSON, *SDMX], indirect=True)
 async def test_d2_an_answer_that_is_no_catalog_deletes_nothing(
-    house: House, portal: DataJsonSite | SdmxService
+    database: ScratchDatabase, portal: DataJsonSite | SdmxService
 ) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         for body in [*STRANGE, *portal.no_listings]:
             portal.body = body
@@ -72,17 +72,17 @@ async def test_d2_an_answer_that_is_no_catalog_deletes_nothing(
 
             assert run.status in ("partial", "failed"), body[:60]
             assert run.error
-            assert len(contents(house)) == 30
+            assert len(contents(database)) == 30
         portal.body = None
-        assert (await r.sync("portal")).tally.unchanged == 30
+        assert (await r.sync("portal")).stats.unchanged == 30
 
 
 @pytest.mark.parametrize("portal", [DATAJSON, *DCAT], indirect=True)
 async def test_deletions_held_back_are_not_forgotten_when_the_document_is_unchanged(
-    house: House, portal: Document
+    database: ScratchDatabase, portal: Document
 ) -> None:
     portal.fill(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.drop(20)
         held = await r.sync("portal")
@@ -90,5 +90,5 @@ async def test_deletions_held_back_are_not_forgotten_when_the_document_is_unchan
         accepted = await r.sync("portal", accept_deletions=True)
         quiet = await r.sync("portal")
 
-    assert (held.tally.deletions_held, again.tally.deletions_held, accepted.tally.deleted) == (20, 20, 20)
-    assert [run.tally.not_modified for run in (again, accepted, quiet)] == [1, 1, 1]
+    assert (held.stats.deletions_held, again.stats.deletions_held, accepted.stats.deleted) == (20, 20, 20)
+    assert [run.stats.not_modified for run in (again, accepted, quiet)] == [1, 1, 1]

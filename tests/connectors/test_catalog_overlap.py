@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.arcgis import HubSite
@@ -186,13 +186,13 @@ async def test_a_run_that_is_killed_in_the_middle_of_changes_loses_none(
 
 @pytest.mark.parametrize("make", [CkanPortal, HubSite, OpenDataSoftPortal])
 async def test_a_nightly_job_that_stamps_everything_makes_no_run_a_walk(
-    house: House, opened: Opened, make: type[Any]
+    database: ScratchDatabase, opened: Opened, make: type[Any]
 ) -> None:
     portal: Portal = opened(make)
     portal.page_max = 100
     for number in range(400):
         portal.make(f"d{number:05}", tick_h=0.001)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         quiet = await r.sync("portal")
         portal.make("d00003", "Edited", tick_h=0)
@@ -200,9 +200,9 @@ async def test_a_nightly_job_that_stamps_everything_makes_no_run_a_walk(
         portal.remove("d00004")
         deleted = await r.sync("portal")
 
-    assert (first.status, first.tally.created) == ("completed", 400)
-    assert (quiet.status, quiet.tally.requests, quiet.tally.rows_written) == ("completed", 3, 0)
-    assert quiet.tally.bytes < 20_000
-    assert (edited.status, edited.tally.updated, edited.tally.fell_back) == ("completed", 1, 0)
-    assert (deleted.status, deleted.tally.deleted) == ("completed", 1)
-    assert set(titles(house)) == portal.names()
+    assert (first.status, first.stats.created) == ("completed", 400)
+    assert (quiet.status, quiet.stats.requests, quiet.stats.rows_written) == ("completed", 3, 0)
+    assert quiet.stats.bytes < 20_000
+    assert (edited.status, edited.stats.updated, edited.stats.fell_back) == ("completed", 1, 0)
+    assert (deleted.status, deleted.stats.deleted) == ("completed", 1)
+    assert set(titles(database)) == portal.names()

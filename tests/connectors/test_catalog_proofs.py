@@ -13,7 +13,7 @@ from rowen.connectors.catalog.refresh import Refresh
 from rowen.connectors.catalog.retries import MOST_ASKED
 from rowen.errors import FetchTimeoutError, SourceError
 from rowen.model.item import Complete, Failed, Fetched, Incomplete
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.oai import OaiRepository
 from tests.portals.opendatasoft import OpenDataSoftPortal
 from tests.portals.shelf import Catalog, Index, KnownIndex, NamedCatalog, NamedShelf, Shelf, expected, url_of
@@ -572,42 +572,44 @@ async def test_records_that_come_twice_are_shown_twice_and_so_counted(catalog: C
 
 
 @pytest.mark.parametrize("make", [OpenDataSoftPortal, OaiRepository])
-async def test_new_namesakes_of_what_is_held_are_new(house: House, make: Callable[[], Any]) -> None:
+async def test_new_namesakes_of_what_is_held_are_new(database: ScratchDatabase, make: Callable[[], Any]) -> None:
     portal = make()
     portal.fill(30)
     try:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(portal.address, name="portal")
-            held = (await r.sync("portal")).tally.created
-            titles = [title for (title,) in house.query("select title from item order by title limit 5")]
+            held = (await r.sync("portal")).stats.created
+            titles = [title for (title,) in database.query("select title from item order by title limit 5")]
             portal.tick(200)
             for number, title in enumerate(titles):
                 _put(portal, f"new{number}", title)
             run = await r.sync("portal")
 
-            assert (run.tally.created, run.tally.moved) == (5, 0)
-            assert house.query("select count(*) from item") == [(held + 5,)]
+            assert (run.stats.created, run.stats.moved) == (5, 0)
+            assert database.query("select count(*) from item") == [(held + 5,)]
     finally:
         portal.close()
 
 
-async def test_records_that_are_gone_and_come_back_under_other_names_keep_their_history(house: House) -> None:
+async def test_records_that_are_gone_and_come_back_under_other_names_keep_their_history(
+    database: ScratchDatabase,
+) -> None:
     portal = OaiRepository()
     portal.fill(20)
     try:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(portal.address, name="portal")
             await r.sync("portal")
-            ids = house.query("select id from item order by id")
+            ids = database.query("select id from item order by id")
             portal.tick(50)
             for name, entry in list(portal.records.items()):
                 portal.make(f"new-{name}", tick_h=0.001, **dict(entry.fields))
                 portal.remove(name, tick_h=0.001)
             run = await r.sync("portal")
 
-            assert (run.tally.created, run.tally.deleted) == (0, 0)
-            assert run.tally.moved == len(ids)
-            assert house.query("select id from item order by id") == ids
+            assert (run.stats.created, run.stats.deleted) == (0, 0)
+            assert run.stats.moved == len(ids)
+            assert database.query("select id from item order by id") == ids
     finally:
         portal.close()
 

@@ -8,7 +8,7 @@ from rowen.connectors.catalog import dataset
 from rowen.connectors.catalog.resource_text import MOST_CHARS, Resource
 from rowen.connectors.ckan.address import CkanOptions
 from rowen.connectors.ckan.listing import CkanListing
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import index_of
 from tests.portals.catalogs import keep
@@ -36,24 +36,24 @@ def portal(opened: Opened) -> CkanPortal:
 
 
 async def test_two_hundred_files_are_one_passage_and_all_of_them_are_in_the_record(
-    house: House, portal: CkanPortal
+    database: ScratchDatabase, portal: CkanPortal
 ) -> None:
     portal.make("many", notes=STORY * 40, resources=files(200))
     portal.make("short", notes="Hay.", resources=files(200))
     portal.make("few", notes="Hay.", resources=files(3))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    passages = house.query(
+    passages = database.query(
         "select title, chunk.text from chunk join item on item.id = item_id where chunk.text ~ 'Yield'"
     )
     assert sorted(title for title, _ in passages) == ["Dataset few", "Dataset many", "Dataset short"]
-    [(many,)] = house.query("select text from item where title = 'Dataset many'")
+    [(many,)] = database.query("select text from item where title = 'Dataset many'")
     assert "200 in all: 200 CSV." in many
     assert "- Yield of the year 1000 (CSV) (and 199 more like it)" in many
-    [(few,)] = house.query("select text from item where title = 'Dataset few'")
+    [(few,)] = database.query("select text from item where title = 'Dataset few'")
     assert few.count("- Yield") == 3
-    assert house.query("select distinct jsonb_array_length(record -> 'resources') from item order by 1") == [
+    assert database.query("select distinct jsonb_array_length(record -> 'resources') from item order by 1") == [
         (3,),
         (200,),
     ]
@@ -69,12 +69,12 @@ def test_the_words_of_resources_are_bounded_whatever_they_say() -> None:
 
 
 async def test_a_new_reading_amends_and_pays_only_for_what_reads_otherwise(
-    new_house: Callable[[], House], portal: CkanPortal, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    new_database: Callable[[], ScratchDatabase], portal: CkanPortal, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house, fresh = new_house(), new_house()
+    database, fresh = new_database(), new_database()
     for number in range(20):
         portal.make(f"d{number}", notes=f"{number}. {STORY * 40}", resources=files(60))
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         with monkeypatch.context() as former:
             former.setattr(dataset, "resource_text", one_line_each)
             former.setattr(CkanOptions, "record_version", 1)
@@ -86,9 +86,9 @@ async def test_a_new_reading_amends_and_pays_only_for_what_reads_otherwise(
     async with fresh.open() as r:
         await keep(r, portal)
 
-    assert first.tally.created == 20
-    assert (run.tally.updated, run.tally.amended, run.tally.unchanged) == (1, 19, 0)
+    assert first.stats.created == 20
+    assert (run.stats.updated, run.stats.amended, run.stats.unchanged) == (1, 19, 0)
     # Of the others, each has one passage of resources, all with the same text; descriptions are not embedded again.
-    assert run.tally.embedded <= 1 + 3
-    assert (quiet.tally.rows_written, quiet.tally.embedded) == (0, 0)
-    assert index_of(house) == index_of(fresh)
+    assert run.stats.embedded <= 1 + 3
+    assert (quiet.stats.rows_written, quiet.stats.embedded) == (0, 0)
+    assert index_of(database) == index_of(fresh)

@@ -11,7 +11,7 @@ from rowen.connectors.ckan.address import CkanAddress
 from rowen.connectors.registry import check_options
 from rowen.errors import UsageError
 from rowen.formats.json import read_json
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -53,12 +53,12 @@ def test_a_key_is_a_reference_never_a_value() -> None:
         check_options("ckan", {"api_key": "0123-4567"})
 
 
-async def test_a_dataset_is_stored_whole(house: House, portal: CkanPortal) -> None:
+async def test_a_dataset_is_stored_whole(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.make("a1", "Hay", notes="<p>Cut <b>twice</b>.</p>", license_title="CC0", size=3)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    [(url, title, text, tags, record)] = house.query("select url, title, text, tags, record from item")
+    [(url, title, text, tags, record)] = database.query("select url, title, text, tags, record from item")
     assert (url, title, tags) == (f"{portal.url}/dataset/a1", "Hay", ["hay"])
     assert text == "Cut twice.\n\n## Resources\n\n- Table (CSV)"
     assert (record["publisher"], record["licence"]) == ("The Farm", "CC0")
@@ -67,69 +67,73 @@ async def test_a_dataset_is_stored_whole(house: House, portal: CkanPortal) -> No
     assert "package_count" not in record["source"]["organization"]
 
 
-async def test_nothing_changed_costs_two_requests_and_no_row(house: House, portal: CkanPortal) -> None:
+async def test_nothing_changed_costs_two_requests_and_no_row(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(2500)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         again = await r.sync("portal")
 
-    assert (first.status, first.complete, first.tally.created) == ("completed", True, 2501)
-    assert (again.status, again.tally.requests, again.tally.rows_written) == ("completed", 2, 0)
-    assert again.tally.bytes < 2000
-    assert house.query("select count(*) from item_check") == [(0,)]
+    assert (first.status, first.complete, first.stats.created) == ("completed", True, 2501)
+    assert (again.status, again.stats.requests, again.stats.rows_written) == ("completed", 2, 0)
+    assert again.stats.bytes < 2000
+    assert database.query("select count(*) from item_check") == [(0,)]
 
 
-async def test_a_thousandth_changed_costs_what_changed(house: House, portal: CkanPortal) -> None:
+async def test_a_thousandth_changed_costs_what_changed(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(3000)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         for number in range(3):
             portal.make(f"d{number * 900:05}", "Another title", tick_h=0.1)
         run = await r.sync("portal")
 
-    assert (run.tally.updated, run.tally.unchanged, run.tally.not_asked, run.tally.requests) == (3, 1, 2997, 2)
-    assert run.tally.rows_written <= 2 * 3 * 3
+    assert (run.stats.updated, run.stats.unchanged, run.stats.not_asked, run.stats.requests) == (3, 1, 2997, 2)
+    assert run.stats.rows_written <= 2 * 3 * 3
 
 
-async def test_a_full_walk_without_changes_writes_nothing(house: House, portal: CkanPortal) -> None:
+async def test_a_full_walk_without_changes_writes_nothing(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(1200)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.records["d00001"]["organization"]["package_count"] = 99
         portal.records["d00002"]["tracking_summary"] = {"total": 7}
         run = await r.sync("portal", full=True)
 
-    assert (run.mode, run.tally.unchanged, run.tally.rows_written) == ("full", 1201, 0)
+    assert (run.mode, run.stats.unchanged, run.stats.rows_written) == ("full", 1201, 0)
 
 
-async def test_one_deletion_is_found_by_the_count_and_proved_by_a_roll_call(house: House, portal: CkanPortal) -> None:
+async def test_one_deletion_is_found_by_the_count_and_proved_by_a_roll_call(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(2500)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         del portal.records["d00007"]
         run = await r.sync("portal")
         quiet = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.deleted, run.tally.unchanged) == ("completed", True, 1, 2500)
-    assert run.tally.bytes < 120_000
-    assert (quiet.tally.requests, quiet.tally.rows_written) == (2, 0)
+    assert (run.status, run.complete, run.stats.deleted, run.stats.unchanged) == ("completed", True, 1, 2500)
+    assert run.stats.bytes < 120_000
+    assert (quiet.stats.requests, quiet.stats.rows_written) == (2, 0)
 
 
-async def test_an_item_that_comes_back_with_its_old_date_is_created_again(house: House, portal: CkanPortal) -> None:
+async def test_an_item_that_comes_back_with_its_old_date_is_created_again(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         back = portal.records.pop("d00007")
         await r.sync("portal")
         portal.records["d00007"] = back
         run = await r.sync("portal")
 
-    assert (run.status, run.tally.created) == ("completed", 1)
+    assert (run.status, run.stats.created) == ("completed", 1)
 
 
-async def test_a_dataset_said_to_be_deleted_is_deleted_at_once(house: House, portal: CkanPortal) -> None:
+async def test_a_dataset_said_to_be_deleted_is_deleted_at_once(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00001", state="deleted")
         run = await r.sync("portal")
@@ -137,77 +141,77 @@ async def test_a_dataset_said_to_be_deleted_is_deleted_at_once(house: House, por
         portal.make("d00001")
         back = await r.sync("portal")
 
-    assert (run.tally.deleted, quiet.tally.rows_written, back.tally.created) == (1, 0, 1)
+    assert (run.stats.deleted, quiet.stats.rows_written, back.stats.created) == (1, 0, 1)
 
 
-async def test_harvest_jobs_are_no_datasets(house: House, portal: CkanPortal) -> None:
+async def test_harvest_jobs_are_no_datasets(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(5)
     portal.make("job", type="harvest")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
         again = await r.sync("portal")
 
-    assert (run.status, run.tally.created) == ("completed", 6)
-    assert (again.status, again.tally.requests) == ("completed", 2)
+    assert (run.status, run.stats.created) == ("completed", 6)
+    assert (again.status, again.stats.requests) == ("completed", 2)
 
 
-async def test_a_reconciliation_finds_what_kept_its_date(house: House, portal: CkanPortal) -> None:
+async def test_a_reconciliation_finds_what_kept_its_date(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(5)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.records["d00001"]["title"] = "Changed in silence"
         silent = await r.sync("portal")
-        house.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
+        database.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
         run = await r.sync("portal")
 
-    assert (silent.tally.updated, run.tally.updated, run.complete) == (0, 1, True)
+    assert (silent.stats.updated, run.stats.updated, run.complete) == (0, 1, True)
 
 
 async def test_a_cursor_of_the_former_walk_is_dropped_and_the_portal_walked_whole(
-    house: House, portal: CkanPortal
+    database: ScratchDatabase, portal: CkanPortal
 ) -> None:
     portal.fill(20)
     place = {"since": None, "position": 9, "after": "d00008", "clock": "2024-01-01T00:00:00.000Z", "newest": None}
     former = {"modified": "2024-01-05T06:00:00.000Z", "walked": "2024-01-06T00:00:00.000Z", "filters": True}
     former |= {"probed": "2024-01-06T00:00:00.000Z", "unheld": ["job"], "proved": True, "place": place}
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.records["d00001"]["title"] = "Changed in silence"
-        house.execute(f"update source set cursor = '{json.dumps(former)}'")
+        database.execute(f"update source set cursor = '{json.dumps(former)}'")
         run = await r.sync("portal")
         quiet = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.updated, run.tally.deleted) == ("completed", True, 1, 0)
-    assert (quiet.tally.requests, quiet.tally.rows_written) == (2, 0)
+    assert (run.status, run.complete, run.stats.updated, run.stats.deleted) == ("completed", True, 1, 0)
+    assert (quiet.stats.requests, quiet.stats.rows_written) == (2, 0)
 
 
 async def test_a_key_is_sent_to_the_portal(
-    house: House, portal: CkanPortal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: CkanPortal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PORTAL_KEY", "hay-and-clover")
     portal.fill(2)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal", options={"api_key": "env:PORTAL_KEY", "include_private": True})
         await r.sync("portal")
 
     assert {asked["header:Authorization"] for asked in portal.questions()} == {"hay-and-clover"}
     assert {asked["include_private"] for asked in portal.questions()} == {"true"}
-    assert "hay-and-clover" not in str(house.query("select options, cursor from source"))
+    assert "hay-and-clover" not in str(database.query("select options, cursor from source"))
 
 
-async def test_a_filter_of_the_user_narrows_the_portal(house: House, portal: CkanPortal) -> None:
+async def test_a_filter_of_the_user_narrows_the_portal(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(5)
     portal.make("mine", organization={"name": "mill"})
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, filter="organization:mill")
         portal.make("mine", "Edited", organization={"name": "mill"})
         again = await r.sync("portal")
 
-    assert (run.tally.created, again.tally.updated, again.tally.requests) == (1, 1, 2)
+    assert (run.stats.created, again.stats.updated, again.stats.requests) == (1, 1, 2)
 
 
 async def test_a_record_whose_bytes_are_the_same_is_not_even_parsed(
-    house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     portal.fill(20)
     parsed: list[bytes] = []
@@ -216,12 +220,12 @@ async def test_a_record_whose_bytes_are_the_same_is_not_even_parsed(
         parsed.append(body)
         return read_json(body, where)
 
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.records["d00001"]["tracking_summary"] = {"total": 7}
         portal.make("d00002", "Another title")
         monkeypatch.setattr(listing, "read_json", reading)
         run = await r.sync("portal", full=True)
 
-    assert (run.tally.updated, run.tally.unchanged) == (1, 20)
+    assert (run.stats.updated, run.stats.unchanged) == (1, 20)
     assert sorted(json.loads(body)["id"] for body in parsed) == ["d00001", "d00002"]

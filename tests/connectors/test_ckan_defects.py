@@ -8,7 +8,7 @@ import pytest
 
 from rowen import BusyError
 from rowen.errors import RowenError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import contents, index_of, titles
 from tests.portals.catalogs import keep
@@ -33,42 +33,46 @@ def portal(opened: Opened) -> CkanPortal:
     ],
 )
 async def test_d1_every_edited_field_arrives_by_either_way(
-    house: House, portal: CkanPortal, edit: dict[str, Any], full: bool
+    database: ScratchDatabase, portal: CkanPortal, edit: dict[str, Any], full: bool
 ) -> None:
     portal.fill(3)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00001", **edit)
         run = await r.sync("portal", full=full)
 
-    assert run.tally.updated + run.tally.amended == 1
-    [(record,)] = house.query("select record->'source' from item where url like '%/d00001'")
+    assert run.stats.updated + run.stats.amended == 1
+    [(record,)] = database.query("select record->'source' from item where url like '%/d00001'")
     assert edit.items() <= record.items()
 
 
-async def test_d1_a_full_sync_finds_an_edit_that_left_the_date_alone(house: House, portal: CkanPortal) -> None:
+async def test_d1_a_full_sync_finds_an_edit_that_left_the_date_alone(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(3)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.records["d00001"]["license_title"] = "CC0"
         run = await r.sync("portal", full=True)
 
-    assert (run.tally.amended, run.tally.unchanged, run.tally.chunks_written) == (1, 3, 0)
+    assert (run.stats.amended, run.stats.unchanged, run.stats.chunks_written) == (1, 3, 0)
 
 
-async def test_d3_characters_that_cannot_be_stored_cost_no_record(house: House, portal: CkanPortal) -> None:
+async def test_d3_characters_that_cannot_be_stored_cost_no_record(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(5)
     portal.make("d00002", "Hay\x00 and clover", notes="A \ud800 lone half.", extras=[{"key": "a\x00", "value": "\x00"}])
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 6, 0)
-    assert titles(house)["d00002"] == "Hay and clover"
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 6, 0)
+    assert titles(database)["d00002"] == "Hay and clover"
 
 
 @pytest.mark.parametrize("words", ["insert into item ", "insert into chunk", "insert into change"])
 async def test_d3_a_group_that_was_not_stored_does_not_move_the_cursor(
-    house: House, portal: CkanPortal, words: str, new_house: Any
+    database: ScratchDatabase, portal: CkanPortal, words: str, new_database: Any
 ) -> None:
     portal.fill(25)
     portal.page_max = 10
@@ -76,95 +80,99 @@ async def test_d3_a_group_that_was_not_stored_does_not_move_the_cursor(
     def fail() -> None:
         raise RuntimeError("the machine stopped")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal")
         with at_statement(words, before=fail), pytest.raises(RuntimeError):
             await r.sync("portal")
         run = await r.sync("portal")
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await keep(r, portal)
 
-    assert (run.status, len(contents(house))) == ("completed", 26)
-    assert index_of(house) == index_of(rebuilt)
+    assert (run.status, len(contents(database))) == ("completed", 26)
+    assert index_of(database) == index_of(rebuilt)
 
 
-async def test_d4_records_with_nulls_are_items_all_the_same(house: House, portal: CkanPortal) -> None:
+async def test_d4_records_with_nulls_are_items_all_the_same(database: ScratchDatabase, portal: CkanPortal) -> None:
     nothing = dict.fromkeys(("title", "notes", "tags", "resources", "organization", "extras", "groups", "name"))
     portal.records["bare"] = {"id": "bare", "metadata_modified": "2024-01-01T00:00:00", **nothing}
     portal.make("odd", {"de": None, "fr": "Foin"}, resources=[None, 7, {"url": None}], tags=[None, {"name": None}, "x"])
     portal.make("number", 707)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 0)
-    assert titles(house) == {"bare": "bare", "odd": "Foin", "number": "707"}
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 3, 0)
+    assert titles(database) == {"bare": "bare", "odd": "Foin", "number": "707"}
 
 
-async def test_d4_one_unreadable_record_is_quarantined_and_the_rest_goes_on(house: House, portal: CkanPortal) -> None:
+async def test_d4_one_unreadable_record_is_quarantined_and_the_rest_goes_on(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(20)
     portal.make("deep", extras=nested(900))
     portal.records["?"] = {"title": "No identifier", "metadata_modified": "2024-01-01T00:00:00"}
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         again = await r.sync("portal")
         portal.make("deep")
         healed = await r.sync("portal")
 
-    assert (first.status, first.tally.created, first.tally.failed) == ("completed", 21, 2)
+    assert (first.status, first.stats.created, first.stats.failed) == ("completed", 21, 2)
     # What was modified, the count, and the place of the record without an identifier.
-    assert again.tally.requests == 3
-    assert (healed.tally.created, healed.tally.failed, healed.tally.missing) == (1, 1, 1)
-    [(payload,)] = house.query("select payload from quarantine")
+    assert again.stats.requests == 3
+    assert (healed.stats.created, healed.stats.failed, healed.stats.missing) == (1, 1, 1)
+    [(payload,)] = database.query("select payload from quarantine")
     assert json.loads(bytes(payload))["title"] == "No identifier"
 
 
-async def test_d4_a_record_too_large_or_broken_costs_only_itself(house: House, portal: CkanPortal) -> None:
+async def test_d4_a_record_too_large_or_broken_costs_only_itself(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(30)
     portal.make("d00011", notes="x" * 3_000_000)
-    async with house.open(body_limit_bytes=1_000_000) as r:
+    async with database.open(body_limit_bytes=1_000_000) as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 30, 1)
-    assert house.query("select url from quarantine") == [(f"{portal.url}/dataset/d00011",)]
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 30, 1)
+    assert database.query("select url from quarantine") == [(f"{portal.url}/dataset/d00011",)]
 
 
-async def test_d5_only_the_passages_of_an_edited_dataset_are_new(house: House, portal: CkanPortal) -> None:
+async def test_d5_only_the_passages_of_an_edited_dataset_are_new(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(3)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
-        before = dict(house.query("select item.url, text_hash from chunk join item on item.id = item_id"))
+        before = dict(database.query("select item.url, text_hash from chunk join item on item.id = item_id"))
         portal.make("d00001", notes="Other words.")
         run = await r.sync("portal")
-    after = dict(house.query("select item.url, text_hash from chunk join item on item.id = item_id"))
+    after = dict(database.query("select item.url, text_hash from chunk join item on item.id = item_id"))
 
-    assert (run.tally.updated, run.tally.chunks_written) == (1, 1)
+    assert (run.stats.updated, run.stats.chunks_written) == (1, 1)
     assert {url for url in before if before[url] != after[url]} == {f"{portal.url}/dataset/d00001"}
 
 
-async def test_d7_a_walk_that_steps_back_where_it_went_on_is_whole(house: House, portal: CkanPortal) -> None:
+async def test_d7_a_walk_that_steps_back_where_it_went_on_is_whole(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(20)
     place = {"position": 9, "after": "d00006"}
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, page_size=4)
-        house.execute(f"update source set cursor = cursor || '{json.dumps({'place': place})}'")
+        database.execute(f"update source set cursor = cursor || '{json.dumps({'place': place})}'")
         run = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 0)
+    assert (run.status, run.complete, run.stats.deleted) == ("completed", True, 0)
 
 
-async def test_d7_a_listing_without_an_order_comes_to_an_end(house: House, portal: CkanPortal) -> None:
+async def test_d7_a_listing_without_an_order_comes_to_an_end(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(60)
     portal.ignores = {"order"}
-    async with house.open() as r:
+    async with database.open() as r:
         for size in (2, 3, 7):
             run = await keep(r, portal, f"portal{size}", page_size=size)
 
-            assert run.tally.requests < 4 * 61
-            assert run.tally.deleted == 0
+            assert run.stats.requests < 4 * 61
+            assert run.stats.deleted == 0
 
 
-async def test_d7_an_addition_during_the_walk_is_not_lost(house: House, portal: CkanPortal) -> None:
+async def test_d7_an_addition_during_the_walk_is_not_lost(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(40)
     portal.page_max = 10
 
@@ -174,41 +182,43 @@ async def test_d7_an_addition_during_the_walk_is_not_lost(house: House, portal: 
             portal.make("a-new")
 
     portal.after_page = disturb
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 42)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 42)
 
 
-async def test_d8_duplicates_across_pages_do_not_stop_the_sweep(house: House, portal: CkanPortal) -> None:
+async def test_d8_duplicates_across_pages_do_not_stop_the_sweep(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(10)
     portal.records["twin"] = portal.records["d00003"]
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.miscount = -1
         del portal.records["d00004"]
         run = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.deleted) == ("completed", 1)
+    assert (run.status, run.stats.deleted) == ("completed", 1)
 
 
-async def test_d9_a_portal_one_day_ahead_loses_no_edit(house: House, portal: CkanPortal) -> None:
+async def test_d9_a_portal_one_day_ahead_loses_no_edit(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(5)
     portal.tick(24)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         for number in range(3):
             portal.make(f"d0000{number}", "Edited", tick_h=0.3)
             run = await r.sync("portal")
-            assert (run.tally.updated, run.tally.fell_back) == (1, 0)
+            assert (run.stats.updated, run.stats.fell_back) == (1, 0)
 
 
-async def test_d9_an_edit_during_a_long_walk_is_read_by_the_next_run(house: House, portal: CkanPortal) -> None:
+async def test_d9_an_edit_during_a_long_walk_is_read_by_the_next_run(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(60)
     portal.page_max = 10
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
-        house.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
+        database.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
 
         def fail(start: int) -> None:
             portal.down = start > 20
@@ -225,7 +235,7 @@ async def test_d9_an_edit_during_a_long_walk_is_read_by_the_next_run(house: Hous
         await r.sync("portal")
         await r.sync("portal")
 
-    assert (titles(house)["d00032"], titles(house)["d00033"]) == ("Edited behind the walk", "Edited much later")
+    assert (titles(database)["d00032"], titles(database)["d00033"]) == ("Edited behind the walk", "Edited much later")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +244,7 @@ async def test_d9_an_edit_during_a_long_walk_is_read_by_the_next_run(house: Hous
     [({"filter"}, True, 16), ({"filter"}, False, 16), (set(), True, 17), (set(), False, 6)],
 )
 async def test_d10_an_edit_behind_the_place_of_an_interrupted_walk_is_read(
-    house: House, portal: CkanPortal, ignores: set[str], is_first: bool, most_pages: int
+    database: ScratchDatabase, portal: CkanPortal, ignores: set[str], is_first: bool, most_pages: int
 ) -> None:
     portal.fill(95)
     portal.page_max = 10
@@ -243,11 +253,11 @@ async def test_d10_an_edit_behind_the_place_of_an_interrupted_walk_is_read(
     def fail(start: int) -> None:
         portal.down = start > 60
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal")
         if not is_first:
             await r.sync("portal")
-            house.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
+            database.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
         portal.after_page = fail
         broken = await r.sync("portal")
         portal.after_page, portal.down = None, False
@@ -255,15 +265,15 @@ async def test_d10_an_edit_behind_the_place_of_an_interrupted_walk_is_read(
         portal.log.clear()
         run = await r.sync("portal")
 
-    assert (broken.status, run.status, run.complete, run.tally.updated) == ("partial", "completed", True, 1)
-    assert titles(house)["d00001"] == "Edited behind the place"
-    assert len(contents(house)) == 96
+    assert (broken.status, run.status, run.complete, run.stats.updated) == ("partial", "completed", True, 1)
+    assert titles(database)["d00001"] == "Edited behind the place"
+    assert len(contents(database)) == 96
     assert portal.went_on(60)
     assert sum("fl" not in asked and asked["rows"] != "0" for asked in portal.questions()) <= most_pages
 
 
 async def test_d10_a_portal_whose_dates_run_behind_its_clock_loses_no_edit_to_an_interrupted_walk(
-    house: House, portal: CkanPortal
+    database: ScratchDatabase, portal: CkanPortal
 ) -> None:
     portal.fill(95)
     portal.page_max = 10
@@ -271,7 +281,7 @@ async def test_d10_a_portal_whose_dates_run_behind_its_clock_loses_no_edit_to_an
     def fail(start: int) -> None:
         portal.down = start > 60
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal")
         portal.tick(5)
         portal.after_page = fail
@@ -282,17 +292,17 @@ async def test_d10_a_portal_whose_dates_run_behind_its_clock_loses_no_edit_to_an
         run = await r.sync("portal")
 
     assert (run.status, run.complete) == ("completed", True)
-    assert titles(house)["d00001"] == "Edited behind the place"
+    assert titles(database)["d00001"] == "Edited behind the place"
 
 
 @pytest.mark.parametrize("lie", ["everything", "nothing"])
 async def test_d10_a_portal_that_ignores_the_filter_is_walked_whole(
-    house: House, portal: CkanPortal, caplog: pytest.LogCaptureFixture, lie: str
+    database: ScratchDatabase, portal: CkanPortal, caplog: pytest.LogCaptureFixture, lie: str
 ) -> None:
     portal.fill(20)
     portal.ignores = {"filter"} if lie == "everything" else set()
     portal.empty_when_filtered = lie == "nothing"
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         assert "the catalog ignores it" in caplog.text
 
@@ -300,104 +310,110 @@ async def test_d10_a_portal_that_ignores_the_filter_is_walked_whole(
         del portal.records["d00002"]
         run = await r.sync("portal")
 
-    assert (run.complete, run.tally.updated, run.tally.deleted, run.tally.fell_back) == (True, 1, 1, 1)
+    assert (run.complete, run.stats.updated, run.stats.deleted, run.stats.fell_back) == (True, 1, 1, 1)
 
 
 @pytest.mark.parametrize("lie", ["everything", "nothing"])
 async def test_d10_a_filter_that_stops_working_is_found_out(
-    house: House, portal: CkanPortal, caplog: pytest.LogCaptureFixture, lie: str
+    database: ScratchDatabase, portal: CkanPortal, caplog: pytest.LogCaptureFixture, lie: str
 ) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.ignores = {"filter"} if lie == "everything" else set()
         portal.empty_when_filtered = lie == "nothing"
         portal.make("d00001", "Edited")
         run = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.updated, run.tally.fell_back) == ("completed", True, 1, 1)
+    assert (run.status, run.complete, run.stats.updated, run.stats.fell_back) == ("completed", True, 1, 1)
     assert "the catalog ignores it" in caplog.text
 
 
-async def test_d11_the_same_identifier_in_two_portals_is_two_items(house: House, portal: CkanPortal) -> None:
+async def test_d11_the_same_identifier_in_two_portals_is_two_items(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     other = CkanPortal()
     portal.make("same", "Here")
     other.make("same", "There")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, "one")
         await keep(r, other, "two")
         other.close()
 
-    assert sorted(title for (title,) in house.query("select title from item")) == ["Here", "There"]
+    assert sorted(title for (title,) in database.query("select title from item")) == ["Here", "There"]
 
 
-async def test_d11_a_renamed_dataset_stays_itself(house: House, portal: CkanPortal) -> None:
+async def test_d11_a_renamed_dataset_stays_itself(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(5)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00001", name="another-slug")
         run = await r.sync("portal")
 
-    assert (run.tally.created, run.tally.amended, run.tally.deleted) == (0, 1, 0)
+    assert (run.stats.created, run.stats.amended, run.stats.deleted) == (0, 1, 0)
 
 
-async def test_d12_every_language_is_kept(house: House, portal: CkanPortal) -> None:
+async def test_d12_every_language_is_kept(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.make("a", {"de": "Heu", "fr": "Foin", "it": "", "rm": "Heu"}, notes={"de": "Zweimal", "fr": "Deux fois"})
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    [(title, text, language, languages)] = house.query("select title, text, language, record->'languages' from item")
+    [(title, text, language, languages)] = database.query("select title, text, language, record->'languages' from item")
     assert (title, language, languages) == ("Heu", None, ["de", "fr", "rm"])
     assert "Zweimal" in text
     assert "## Foin (fr)\n\nDeux fois" in text
 
 
-async def test_d12_the_preferred_language_is_the_main_one(house: House, portal: CkanPortal) -> None:
+async def test_d12_the_preferred_language_is_the_main_one(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.make("a", {"de": "Heu", "fr": "Foin"}, notes={"de": "Zweimal", "fr": "Deux fois"})
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, language="fr")
 
-    assert house.query("select title, language from item") == [("Foin", "fr")]
+    assert database.query("select title, language from item") == [("Foin", "fr")]
 
 
-async def test_d13_a_portal_is_never_walked_twice_at_once(house: House, portal: CkanPortal) -> None:
+async def test_d13_a_portal_is_never_walked_twice_at_once(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(30)
     portal.page_max = 5
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal")
         results = await asyncio.gather(r.sync("portal"), r.sync("portal"), return_exceptions=True)
 
     assert sorted(type(one) for one in results if isinstance(one, BaseException)) == [BusyError]
-    assert len(contents(house)) == 31
+    assert len(contents(database)) == 31
 
 
-async def test_d13_a_run_that_lost_its_database_does_not_stay_running(house: House, portal: CkanPortal) -> None:
+async def test_d13_a_run_that_lost_its_database_does_not_stay_running(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.fill(10)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal")
         with failing_at(25), pytest.raises(RowenError):
             await r.sync("portal")
         run = await r.sync("portal")
 
     assert run.status == "completed"
-    assert house.query("select count(*) from run where status = 'running'") == [(0,)]
+    assert database.query("select count(*) from run where status = 'running'") == [(0,)]
 
 
-async def test_d14_publisher_licence_tags_and_resources_are_filled_in(house: House, portal: CkanPortal) -> None:
+async def test_d14_publisher_licence_tags_and_resources_are_filled_in(
+    database: ScratchDatabase, portal: CkanPortal
+) -> None:
     portal.make("a", license_title="CC0", resources=[{"url": "https://x.example/a.csv", "format": "CSV", "size": "12"}])
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    [(tags, record)] = house.query("select tags, record from item")
+    [(tags, record)] = database.query("select tags, record from item")
     assert (tags, record["publisher"], record["licence"]) == (["hay"], "The Farm", "CC0")
     [resource] = record["resources"]
     assert (resource["url"], resource["format"], resource["size_bytes"]) == ("https://x.example/a.csv", "CSV", 12)
 
 
-async def test_d14_a_deleted_dataset_is_found_no_more(house: House, portal: CkanPortal) -> None:
+async def test_d14_a_deleted_dataset_is_found_no_more(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(5)
     portal.make("gone", "Quince")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         del portal.records["gone"]
         await r.sync("portal")
@@ -405,9 +421,9 @@ async def test_d14_a_deleted_dataset_is_found_no_more(house: House, portal: Ckan
         assert (await r.search("quince")).hits == ()
 
 
-async def test_d14_a_title_that_contains_test_is_a_title(house: House, portal: CkanPortal) -> None:
+async def test_d14_a_title_that_contains_test_is_a_title(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.make("a", "Latest test results")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    assert titles(house) == {"a": "Latest test results"}
+    assert titles(database) == {"a": "Latest test results"}

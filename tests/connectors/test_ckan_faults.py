@@ -9,7 +9,7 @@ from aiohttp import web
 from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
 from rowen.errors import FetchTimeoutError
 from rowen.net.response import Response
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -64,85 +64,85 @@ def portal() -> Iterator[FaultyPortal]:
 
 @pytest.mark.parametrize("size", [1, 10, 20])
 async def test_a_record_that_the_portal_fails_over_costs_only_itself(
-    house: House, portal: FaultyPortal, size: int
+    database: ScratchDatabase, portal: FaultyPortal, size: int
 ) -> None:
     portal.fill(60)
     portal.poison = {"d00017"}
-    async with house.open(fetch_tries=2) as r:
+    async with database.open(fetch_tries=2) as r:
         run = await keep(r, portal, page_size=size)
-        cases = house.query("select url, error from quarantine")
+        cases = database.query("select url, error from quarantine")
         portal.poison.clear()
         healed = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 60, 1)
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("completed", True, 60, 1)
     [(url, error)] = cases
     assert url.endswith("/dataset/d00017")
     assert "status 500" in error
     assert "start=17, rows=1." in error
-    assert (healed.status, healed.tally.created, len(contents(house))) == ("completed", 1, 61)
+    assert (healed.status, healed.stats.created, len(contents(database))) == ("completed", 1, 61)
 
 
 async def test_a_record_that_the_portal_hangs_over_costs_only_itself(
-    house: House, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.ckan.PortalClient", HangingClient)
     portal.fill(60)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=20)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 60, 1)
-    assert house.query("select url from quarantine") == [(f"{portal.url}/dataset/d00017",)]
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("completed", True, 60, 1)
+    assert database.query("select url from quarantine") == [(f"{portal.url}/dataset/d00017",)]
 
 
-async def test_a_held_record_that_the_portal_fails_over_stays(house: House, portal: FaultyPortal) -> None:
+async def test_a_held_record_that_the_portal_fails_over_stays(database: ScratchDatabase, portal: FaultyPortal) -> None:
     portal.fill(60)
-    async with house.open(fetch_tries=2) as r:
+    async with database.open(fetch_tries=2) as r:
         await keep(r, portal, page_size=20)
         portal.poison = {"d00017"}
         del portal.records["d00030"]
         run = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.failed, run.tally.deleted, len(contents(house))) == ("completed", 1, 1, 60)
+    assert (run.status, run.stats.failed, run.stats.deleted, len(contents(database))) == ("completed", 1, 1, 60)
 
 
 async def test_a_record_that_the_portal_fails_over_does_not_open_its_circuit(
-    house: House, portal: FaultyPortal
+    database: ScratchDatabase, portal: FaultyPortal
 ) -> None:
     portal.fill(40)
     portal.poison = {"d00000"}
-    async with house.open(cb_failure_threshold=5) as r:
+    async with database.open(cb_failure_threshold=5) as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 40, 1)
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 40, 1)
 
 
 async def test_a_failing_record_of_a_portal_that_cannot_list_names_is_a_record_without_one(
-    house: House, portal: FaultyPortal
+    database: ScratchDatabase, portal: FaultyPortal
 ) -> None:
     portal.fill(30)
     portal.ignores = {"fl"}
     portal.poison = {"d00017"}
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         run = await keep(r, portal, page_size=10)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("partial", False, 30, 1)
-    assert "#/unread/" in house.query("select url from quarantine")[0][0]
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("partial", False, 30, 1)
+    assert "#/unread/" in database.query("select url from quarantine")[0][0]
 
 
 @pytest.mark.parametrize(("adjacent", "status"), [(3, "completed"), (4, "partial")])
 async def test_a_portal_that_fails_over_row_after_row_is_left(
-    house: House, portal: FaultyPortal, adjacent: int, status: str
+    database: ScratchDatabase, portal: FaultyPortal, adjacent: int, status: str
 ) -> None:
     portal.fill(40)
     portal.poison = {f"d{number:05}" for number in range(20, 20 + adjacent)}
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         run = await keep(r, portal, page_size=10)
 
-    assert (run.status, run.tally.failed, run.tally.deleted) == (status, 3, 0)
+    assert (run.status, run.stats.failed, run.stats.deleted) == (status, 3, 0)
 
 
 async def test_a_failure_in_passing_at_the_smallest_page_does_not_end_the_run(
-    house: House, portal: FaultyPortal
+    database: ScratchDatabase, portal: FaultyPortal
 ) -> None:
     portal.fill(60)
 
@@ -151,40 +151,40 @@ async def test_a_failure_in_passing_at_the_smallest_page_does_not_end_the_run(
         portal.failures = [web.Response(status=500)]
 
     portal.after_page = fail
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=10)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 61, 0)
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("completed", True, 61, 0)
 
 
 @pytest.mark.parametrize("size", [10, 1000])
 async def test_a_portal_that_is_down_is_left_soon_and_loses_nothing(
-    house: House, portal: FaultyPortal, size: int
+    database: ScratchDatabase, portal: FaultyPortal, size: int
 ) -> None:
     portal.fill(60)
-    async with house.open(fetch_tries=2) as r:
+    async with database.open(fetch_tries=2) as r:
         await keep(r, portal, page_size=size)
         portal.broken_above = -1
         run = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.deleted, len(contents(house))) == ("failed", 0, 61)
+    assert (run.status, run.stats.deleted, len(contents(database))) == ("failed", 0, 61)
     assert len(portal.log) <= 6
     assert "start=0, rows=0." in (run.error or "")
 
 
 @pytest.mark.parametrize("size", [10, 100])
 async def test_a_slow_portal_is_given_the_same_time_for_every_question(
-    house: House, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch, size: int
+    database: ScratchDatabase, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr("rowen.connectors.ckan.PortalClient", SlowClient)
     portal.fill(25)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=size)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 26)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 26)
 
 
-async def test_an_error_names_the_page(house: House, portal: FaultyPortal) -> None:
+async def test_an_error_names_the_page(database: ScratchDatabase, portal: FaultyPortal) -> None:
     portal.fill(60)
 
     def refuse(start: int) -> None:
@@ -192,16 +192,18 @@ async def test_an_error_names_the_page(house: House, portal: FaultyPortal) -> No
             portal.failures = [web.Response(status=400) for _ in range(5)]
 
     portal.after_page = refuse
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=20)
 
     assert run.status == "partial"
     assert "status 400. The page was start=38, rows=20." in (run.error or "")
 
 
-async def test_a_record_garbled_in_transit_is_healed_by_the_next_run(house: House, portal: FaultyPortal) -> None:
+async def test_a_record_garbled_in_transit_is_healed_by_the_next_run(
+    database: ScratchDatabase, portal: FaultyPortal
+) -> None:
     portal.fill(60)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, page_size=20)
         portal.make("d00017", "Edited")
         portal.make("d00030", tick_h=3)
@@ -210,20 +212,22 @@ async def test_a_record_garbled_in_transit_is_healed_by_the_next_run(house: Hous
         portal.garbled.clear()
         healed = await r.sync("portal")
 
-    assert (garbled.tally.failed, garbled.tally.deleted) == (1, 0)
-    assert (healed.status, healed.tally.updated, healed.tally.failed) == ("completed", 1, 0)
-    assert house.query("select title from item where url like '%d00017'") == [("Edited",)]
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert (garbled.stats.failed, garbled.stats.deleted) == (1, 0)
+    assert (healed.status, healed.stats.updated, healed.stats.failed) == ("completed", 1, 0)
+    assert database.query("select title from item where url like '%d00017'") == [("Edited",)]
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
-async def test_a_record_that_stays_broken_costs_one_request_in_each_run(house: House, portal: FaultyPortal) -> None:
+async def test_a_record_that_stays_broken_costs_one_request_in_each_run(
+    database: ScratchDatabase, portal: FaultyPortal
+) -> None:
     portal.fill(200)
     portal.garbled = {"d00017"}
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal, page_size=50)
         second = await r.sync("portal")
         third = await r.sync("portal")
 
-    assert (first.tally.created, first.tally.failed) == (200, 1)
+    assert (first.stats.created, first.stats.failed) == (200, 1)
     for run in (second, third):
-        assert (run.tally.requests, run.tally.failed, run.tally.rows_written) == (3, 1, 0)
+        assert (run.stats.requests, run.stats.failed, run.stats.rows_written) == (3, 1, 0)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.connectors.ckan.course import Course
-from tests.conftest import House
+from rowen.connectors.ckan.course import PageCursor
+from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -50,48 +50,52 @@ def portal() -> Iterator[OddPortal]:
     portal.close()
 
 
-def age(house: House) -> None:
-    house.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
+def age(database: ScratchDatabase) -> None:
+    database.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
 
 
-def names(house: House) -> set[str]:
-    return {url.rpartition("/")[2] for (url,) in house.query("select url from item")}
+def names(database: ScratchDatabase) -> set[str]:
+    return {url.rpartition("/")[2] for (url,) in database.query("select url from item")}
 
 
 @pytest.mark.parametrize("row", [None, [], "text", {"title": "Nobody"}])
 @pytest.mark.parametrize("full", [True, False])
-async def test_an_item_that_lost_its_identifier_stays(house: House, portal: OddPortal, row: Any, full: bool) -> None:
+async def test_an_item_that_lost_its_identifier_stays(
+    database: ScratchDatabase, portal: OddPortal, row: Any, full: bool
+) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
-        age(house)
+        age(database)
         portal.instead["d00005"] = row
         run = await r.sync("portal", full=full)
-        held = names(house)
+        held = names(database)
         again = await r.sync("portal")
 
-    assert (run.status, run.tally.deleted, run.tally.failed) == ("partial", 0, 1)
+    assert (run.status, run.stats.deleted, run.stats.failed) == ("partial", 0, 1)
     assert "1 records cannot be identified" in (run.error or "")
     assert "d00005" in held
-    assert (again.status, again.complete, again.tally.deleted) == ("completed", True, 1)
+    assert (again.status, again.complete, again.stats.deleted) == ("completed", True, 1)
 
 
-async def test_an_item_that_lost_its_identifier_stays_when_the_roll_is_called(house: House, portal: OddPortal) -> None:
+async def test_an_item_that_lost_its_identifier_stays_when_the_roll_is_called(
+    database: ScratchDatabase, portal: OddPortal
+) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         del portal.records["d00007"]
         portal.make("d00005", "Edited")
         portal.instead["d00005"] = {"metadata_modified": portal.records["d00005"]["metadata_modified"]}
         run = await r.sync("portal")
 
-    assert (run.status, run.tally.deleted, run.tally.fell_back) == ("partial", 0, 1)
-    assert {"d00005", "d00007"} <= names(house)
+    assert (run.status, run.stats.deleted, run.stats.fell_back) == ("partial", 0, 1)
+    assert {"d00005", "d00007"} <= names(database)
 
 
 @pytest.mark.parametrize("ignores", [set(), {"fq"}])
 async def test_an_item_that_lost_its_identifier_in_an_interrupted_walk_stays(
-    house: House, portal: OddPortal, ignores: set[str]
+    database: ScratchDatabase, portal: OddPortal, ignores: set[str]
 ) -> None:
     portal.fill(60)
     portal.ignores = ignores
@@ -99,78 +103,82 @@ async def test_an_item_that_lost_its_identifier_in_an_interrupted_walk_stays(
     def fail(start: int) -> None:
         portal.down = start > 20
 
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await keep(r, portal, page_size=10)
-        age(house)
+        age(database)
         portal.instead["d00005"] = None
         portal.after_page = fail
         broken = await r.sync("portal")
         portal.after_page, portal.down = None, False
         run = await r.sync("portal")
-        held = names(house)
+        held = names(database)
         later = [await r.sync("portal") for _ in range(2)]
 
-    assert (broken.status, run.status, run.tally.deleted) == ("partial", "partial", 0)
+    assert (broken.status, run.status, run.stats.deleted) == ("partial", "partial", 0)
     assert "cannot be identified" in (run.error or "")
     assert "d00005" in held
-    assert (later[-1].status, sum(one.tally.deleted for one in later)) == ("completed", 1)
+    assert (later[-1].status, sum(one.stats.deleted for one in later)) == ("completed", 1)
 
 
 async def test_records_that_never_had_an_identifier_keep_nothing_from_being_deleted(
-    house: House, portal: OddPortal
+    database: ScratchDatabase, portal: OddPortal
 ) -> None:
     portal.fill(30)
     portal.instead = {"d00003": None, "d00020": None}
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal, page_size=10)
         settled = await r.sync("portal")
         quiet = await r.sync("portal")
         del portal.records["d00007"]
         run = await r.sync("portal")
         del portal.records["d00008"]
-        age(house)
+        age(database)
         whole = await r.sync("portal")
 
-    assert (first.status, first.complete, first.tally.created, first.tally.failed) == ("completed", True, 29, 1)
-    assert (settled.status, quiet.tally.requests, quiet.tally.rows_written) == ("completed", 3, 0)
-    assert (run.status, run.tally.deleted, run.tally.fell_back) == ("completed", 1, 0)
-    assert (whole.status, whole.complete, whole.tally.deleted) == ("completed", True, 1)
+    assert (first.status, first.complete, first.stats.created, first.stats.failed) == ("completed", True, 29, 1)
+    assert (settled.status, quiet.stats.requests, quiet.stats.rows_written) == ("completed", 3, 0)
+    assert (run.status, run.stats.deleted, run.stats.fell_back) == ("completed", 1, 0)
+    assert (whole.status, whole.complete, whole.stats.deleted) == ("completed", True, 1)
 
 
-async def test_another_lost_identifier_than_before_deletes_nothing(house: House, portal: OddPortal) -> None:
+async def test_another_lost_identifier_than_before_deletes_nothing(
+    database: ScratchDatabase, portal: OddPortal
+) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.instead = {"d00005": {"title": "Who am I?"}}
         first = await r.sync("portal")
         portal.tick(5)
         await r.sync("portal", full=True)
-        house.execute("update source set cursor = cursor - 'walked'")
+        database.execute("update source set cursor = cursor - 'walked'")
         portal.instead = {"d00006": {"title": "And who am I?"}}
         second = await r.sync("portal")
 
-    assert "d00006" in {url.rpartition("/")[2] for url in contents(house)}
-    assert (first.tally.deleted, second.tally.deleted) == (0, 0)
+    assert "d00006" in {url.rpartition("/")[2] for url in contents(database)}
+    assert (first.stats.deleted, second.stats.deleted) == (0, 0)
 
 
 async def test_a_new_record_without_an_identifier_is_nobody_where_every_item_came(
-    house: House, portal: OddPortal
+    database: ScratchDatabase, portal: OddPortal
 ) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("other")
         portal.instead["other"] = None
         run = await r.sync("portal", full=True)
 
-    assert (run.status, run.complete, run.tally.unchanged, run.tally.failed) == ("completed", True, 31, 1)
+    assert (run.status, run.complete, run.stats.unchanged, run.stats.failed) == ("completed", True, 31, 1)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 1000])
-async def test_an_identifier_that_is_listed_twice_is_a_duplicate(house: House, portal: OddPortal, size: int) -> None:
+async def test_an_identifier_that_is_listed_twice_is_a_duplicate(
+    database: ScratchDatabase, portal: OddPortal, size: int
+) -> None:
     portal.fill(30)
     portal.records["other"] = {**portal.records["d00003"], "title": "Another"}
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal, page_size=size)
         quiet = await r.sync("portal")
         del portal.records["d00010"]
@@ -178,36 +186,38 @@ async def test_an_identifier_that_is_listed_twice_is_a_duplicate(house: House, p
         del portal.records["d00011"]
         full = await r.sync("portal", full=True)
 
-    assert (first.status, first.complete, first.tally.created, first.tally.duplicates) == ("completed", True, 31, 1)
-    assert (quiet.status, quiet.tally.requests, quiet.tally.rows_written) == ("completed", 2, 0)
-    assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 1)
-    assert (full.status, full.complete, full.tally.deleted, full.tally.duplicates) == ("completed", True, 1, 1)
+    assert (first.status, first.complete, first.stats.created, first.stats.duplicates) == ("completed", True, 31, 1)
+    assert (quiet.status, quiet.stats.requests, quiet.stats.rows_written) == ("completed", 2, 0)
+    assert (run.status, run.complete, run.stats.deleted) == ("completed", True, 1)
+    assert (full.status, full.complete, full.stats.deleted, full.stats.duplicates) == ("completed", True, 1, 1)
 
 
 async def test_a_repeated_row_at_the_end_of_the_listing_is_no_page_that_came_twice(
-    house: House, portal: OddPortal
+    database: ScratchDatabase, portal: OddPortal
 ) -> None:
     portal.fill(9)
     portal.records["other"] = {**portal.records["zz-last"]}
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=10)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.duplicates) == ("completed", True, 10, 1)
+    assert (run.status, run.complete, run.stats.created, run.stats.duplicates) == ("completed", True, 10, 1)
 
 
-async def test_an_edited_dataset_that_is_listed_twice_is_read_by_the_next_run(house: House, portal: OddPortal) -> None:
+async def test_an_edited_dataset_that_is_listed_twice_is_read_by_the_next_run(
+    database: ScratchDatabase, portal: OddPortal
+) -> None:
     portal.fill(30)
     portal.records["other"] = portal.records["d00003"]
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.records["other"] = portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
-    assert (run.status, run.tally.updated, run.tally.duplicates, run.tally.requests) == ("completed", 1, 1, 2)
+    assert (run.status, run.stats.updated, run.stats.duplicates, run.stats.requests) == ("completed", 1, 1, 2)
 
 
 def test_only_rows_beside_their_like_are_repeats() -> None:
-    course = Course()
+    course = PageCursor()
     a, b, c = ({"id": name} for name in "abc")
 
     assert course.take(0, [a, b, b]) == [a, b, b]
@@ -218,31 +228,33 @@ def test_only_rows_beside_their_like_are_repeats() -> None:
 
 
 def test_a_pass_that_is_set_back_to_the_beginning_asks_for_no_row_before_the_first() -> None:
-    course = Course(position=3, after="c")
+    course = PageCursor(position=3, after="c")
 
     assert not course.joins(2, [{"id": "x"}], 5, step=1000)
     assert (course.position, course.overlaps) == (0, False)
 
 
 @pytest.mark.parametrize("twice", [False, True])
-async def test_pages_that_overlap_explain_no_shortfall(house: House, portal: OddPortal, twice: bool) -> None:
+async def test_pages_that_overlap_explain_no_shortfall(
+    database: ScratchDatabase, portal: OddPortal, twice: bool
+) -> None:
     portal.fill(30)
     if twice:
         portal.records["other"] = {**portal.records["d00002"]}
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, page_size=10)
         portal.exchanged = ("d00005", "d00015")
         run = await r.sync("portal", full=True)
 
-    assert (run.status, run.complete, run.tally.deleted) == ("partial", False, 0)
+    assert (run.status, run.complete, run.stats.deleted) == ("partial", False, 0)
     assert "but it lists" in (run.error or "")
-    assert len(contents(house)) == 31
+    assert len(contents(database)) == 31
 
 
-async def test_new_identifiers_for_everything_move_the_items(house: House, portal: OddPortal) -> None:
+async def test_new_identifiers_for_everything_move_the_items(database: ScratchDatabase, portal: OddPortal) -> None:
     for number in range(30):
         portal.make(f"d{number:05}", tick_h=0.001)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.rename()
         run = await r.sync("portal")
@@ -250,20 +262,22 @@ async def test_new_identifiers_for_everything_move_the_items(house: House, porta
         quiet = await r.sync("portal")
 
     assert (run.status, run.mode, run.complete) == ("completed", "incremental", True)
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (30, 0, 0)
-    assert names(house) == set(portal.records)
-    assert (quiet.tally.requests, quiet.tally.rows_written) == (2, 0)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (30, 0, 0)
+    assert names(database) == set(portal.records)
+    assert (quiet.stats.requests, quiet.stats.rows_written) == (2, 0)
 
 
-async def test_new_identifiers_move_the_items_in_a_walk_that_was_interrupted(house: House, portal: OddPortal) -> None:
+async def test_new_identifiers_move_the_items_in_a_walk_that_was_interrupted(
+    database: ScratchDatabase, portal: OddPortal
+) -> None:
     portal.fill(59)
 
     def fail(start: int) -> None:
         portal.down = start > 20
 
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await keep(r, portal, page_size=10)
-        age(house)
+        age(database)
         portal.rename()
         portal.after_page = fail
         broken = await r.sync("portal")
@@ -271,19 +285,21 @@ async def test_new_identifiers_move_the_items_in_a_walk_that_was_interrupted(hou
         run = await r.sync("portal")
 
     assert (broken.status, run.status) == ("partial", "completed")
-    assert (broken.tally.created > 10, broken.tally.moved) == (True, 0)
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (60, 0, 0)
-    assert names(house) == set(portal.records)
+    assert (broken.stats.created > 10, broken.stats.moved) == (True, 0)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (60, 0, 0)
+    assert names(database) == set(portal.records)
 
 
-async def test_new_datasets_that_are_called_like_others_move_nothing(house: House, portal: OddPortal) -> None:
+async def test_new_datasets_that_are_called_like_others_move_nothing(
+    database: ScratchDatabase, portal: OddPortal
+) -> None:
     portal.fill(29)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         for number in range(5):
             portal.make(f"e{number:05}", f"Dataset d{number:05}", notes="Quite another text.")
         run = await r.sync("portal")
 
-    assert (run.status, run.tally.created, run.tally.moved, run.tally.deleted) == ("completed", 5, 0, 0)
-    assert len(contents(house)) == 35
-    assert run.tally.requests == 3
+    assert (run.status, run.stats.created, run.stats.moved, run.stats.deleted) == ("completed", 5, 0, 0)
+    assert len(contents(database)) == 35
+    assert run.stats.requests == 3

@@ -9,7 +9,7 @@ from aiohttp import web
 from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.ckan import listing
 from rowen.errors import SourceError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.catalogs import keep
@@ -22,20 +22,20 @@ def portal(opened: Opened) -> CkanPortal:
 
 
 async def test_a_listing_that_never_ends_is_left(
-    house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.catalog.bounds.LEAST_GROWN", 50)
     portal.fill(5)
     portal.page_max = 20
     portal.endless = True
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
     assert run.status == "partial"
     assert "does not end" in (run.error or "")
 
 
-async def test_a_broken_connection_is_tried_again(house: House, portal: CkanPortal) -> None:
+async def test_a_broken_connection_is_tried_again(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(30)
     portal.page_max = 10
 
@@ -45,34 +45,34 @@ async def test_a_broken_connection_is_tried_again(house: House, portal: CkanPort
             portal.drops = 1
 
     portal.after_page = drop
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 31)
+    assert (run.status, run.stats.created) == ("completed", 31)
 
 
-async def test_a_portal_without_the_envelope_is_read(house: House, portal: CkanPortal) -> None:
+async def test_a_portal_without_the_envelope_is_read(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(5)
     portal.envelope = False
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert run.tally.created == 6
+    assert run.stats.created == 6
 
 
-async def test_strange_json_is_read_as_far_as_it_goes(house: House, portal: CkanPortal) -> None:
+async def test_strange_json_is_read_as_far_as_it_goes(database: ScratchDatabase, portal: CkanPortal) -> None:
     record = b'{"id": "a", "id": "b", "title": "Caf\xe9", "size": NaN, "metadata_modified": "31 February"}'
     portal.body = b'\xef\xbb\xbf{"success": true, "result": {"count": 1, "results": [%s]}}' % record
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 1)
-    assert titles(house) == {"b": "Caf\ufffd"}
+    assert (run.status, run.stats.created) == ("completed", 1)
+    assert titles(database) == {"b": "Caf\ufffd"}
 
 
-async def test_a_refused_request_names_the_key(house: House, portal: CkanPortal) -> None:
+async def test_a_refused_request_names_the_key(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.failures = [web.Response(status=403) for _ in range(2)]
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
     assert run.status == "failed"
@@ -83,37 +83,39 @@ async def test_a_refused_request_names_the_key(house: House, portal: CkanPortal)
     "said",
     ["0001-01-01T00:00:00", "2024-02-31T00:00:00", 1_700_000_000_000, "2024-05-01 12:00", "yesterday", "", None, []],
 )
-async def test_a_wrong_date_of_modification_hides_nothing(house: House, portal: CkanPortal, said: Any) -> None:
+async def test_a_wrong_date_of_modification_hides_nothing(
+    database: ScratchDatabase, portal: CkanPortal, said: Any
+) -> None:
     portal.fill(20)
     portal.make("odd", metadata_modified=said)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
         portal.make("d00001", "Edited")
         again = await r.sync("portal")
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 22, 0)
-    assert (again.status, again.tally.updated, again.tally.fell_back) == ("completed", 1, 0)
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 22, 0)
+    assert (again.status, again.stats.updated, again.stats.fell_back) == ("completed", 1, 0)
 
 
 async def test_large_records_come_in_small_pages(
-    house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.ckan.listing.MOST_PAGE_BYTES", 100_000)
     portal.fill(100)
     for number in range(100):
         portal.records[f"d{number:05}"]["extras"] = [{"key": "long", "value": "x" * 4000}]
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal", options={"page_size": 50})
         run = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 101)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 101)
     first, *others = [int(asked["rows"]) for asked in portal.questions() if asked["rows"] != "0"]
     assert first == 50
     assert 10 <= max(others) < 25
 
 
 async def test_a_large_page_is_read_in_parts_and_a_run_that_ends_between_two_goes_on_there(
-    house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.ckan.listing.PART_BYTES", 20_000)
     portal.fill(100)
@@ -129,17 +131,17 @@ async def test_a_large_page_is_read_in_parts_and_a_run_that_ends_between_two_goe
         return await one_by_one(make, rows)
 
     monkeypatch.setattr(listing, "one_by_one", stopping)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         second = await r.sync("portal")
         third = await r.sync("portal", full=True)
 
     assert (first.status, second.status, third.status) == ("partial", "completed", "completed")
     assert max(read) < 10
-    assert 0 < first.tally.created < 30
-    assert (first.tally.created + second.tally.created, third.tally.created) == (101, 0)
-    assert third.tally.unchanged == 101
-    assert third.tally.requests < 5 < len(read) / 4
+    assert 0 < first.stats.created < 30
+    assert (first.stats.created + second.stats.created, third.stats.created) == (101, 0)
+    assert third.stats.unchanged == 101
+    assert third.stats.requests < 5 < len(read) / 4
 
 
 def test_what_came_already_is_told_exactly_and_in_little_memory() -> None:
@@ -152,13 +154,13 @@ def test_what_came_already_is_told_exactly_and_in_little_memory() -> None:
     assert sys.getsizeof(marks._table) < 25 * 40_000
 
 
-async def test_a_record_of_a_hundred_megabytes_costs_only_itself(house: House, portal: CkanPortal) -> None:
+async def test_a_record_of_a_hundred_megabytes_costs_only_itself(database: ScratchDatabase, portal: CkanPortal) -> None:
     portal.fill(3)
     portal.make("d00001", notes="x" * 100_000_000)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=1)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 1)
-    [(url, error)] = house.query("select url, error from quarantine")
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 3, 1)
+    [(url, error)] = database.query("select url, error from quarantine")
     assert url.endswith("/d00001")
     assert "bytes" in error or "MB" in error

@@ -15,7 +15,7 @@ from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
 from rowen.connectors.opendatasoft.record import dataset_of as of_opendatasoft
 from rowen.connectors.socrata.record import dataset_of as of_socrata
 from rowen.connectors.stac.record import dataset_of as of_stac
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -127,11 +127,11 @@ def test_a_wide_table_is_one_short_passage() -> None:
     assert len(wide.columns) == MOST_COLUMNS
 
 
-async def test_a_dataset_is_found_and_exported_with_its_columns(house: House, opened: Opened) -> None:
+async def test_a_dataset_is_found_and_exported_with_its_columns(database: ScratchDatabase, opened: Opened) -> None:
     portal = opened(CkanPortal)
     portal.make("a", "Meadows", resources=[{"name": "Table", "url": f"{HERE}/a.csv", "schema": SCHEMA}])
     portal.make("b", "Fields")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         found = await r.search("species of grass")
         lines = [json.loads(line) async for some in r.export_lines() for line in some.splitlines()]

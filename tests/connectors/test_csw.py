@@ -8,7 +8,7 @@ from rowen.connectors.csw import Csw
 from rowen.connectors.csw.record import dataset_of
 from rowen.connectors.probe import Probe
 from rowen.net.client import Client
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep
 from tests.portals.csw import CSW, GMD, CswService
@@ -71,12 +71,12 @@ def portal(opened: Opened) -> CswService:
     return opened(CswService)
 
 
-async def test_a_record_of_iso_19139_becomes_a_dataset(house: House, portal: CswService) -> None:
+async def test_a_record_of_iso_19139_becomes_a_dataset(database: ScratchDatabase, portal: CswService) -> None:
     portal.make("a", "Meadows")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    [(url, title, text, tags, record)] = house.query("select url, title, text, tags, record from item")
+    [(url, title, text, tags, record)] = database.query("select url, title, text, tags, record from item")
     assert url == f"{portal.base}?service=CSW&version=2.0.2&request=GetRecordById&id=a"
     assert (title, tags) == ("Meadows", ["clover", "hay"])
     assert text == "All about a.\n\n## Karte a (de)\n\n## Resources\n\n- Layer (OGC:WMS): As a map"
@@ -104,13 +104,13 @@ async def test_a_record_of_iso_19139_becomes_a_dataset(house: House, portal: Csw
     assert source["gmd:fileIdentifier"] == {"gco:CharacterString": "a"}
 
 
-async def test_a_record_in_dublin_core_becomes_a_dataset(house: House, portal: CswService) -> None:
+async def test_a_record_in_dublin_core_becomes_a_dataset(database: ScratchDatabase, portal: CswService) -> None:
     portal.schemas = [CSW["2.0.2"]]
     portal.make("a", "Meadows")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    [(title, text, tags, record)] = house.query("select title, text, tags, record from item")
+    [(title, text, tags, record)] = database.query("select title, text, tags, record from item")
     assert (title, tags) == ("Meadows", ["hay"])
     assert text == "All about a.\n\n## Resources\n\n- Layer (OGC:WMS): As a map"
     assert {name: record[name] for name in record if name not in ("source", "resources")} == {
@@ -141,20 +141,20 @@ def test_a_record_of_iso_19115_3_becomes_a_dataset() -> None:
     assert dataset.source["mdb:metadataIdentifier"]["mcc:MD_Identifier"]["mcc:code"] == {"gco:CharacterString": "a"}
 
 
-async def test_nothing_changed_costs_two_requests_and_no_row(house: House, portal: CswService) -> None:
+async def test_nothing_changed_costs_two_requests_and_no_row(database: ScratchDatabase, portal: CswService) -> None:
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         run = await r.sync("portal")
 
-    assert (first.status, first.complete, first.tally.created) == ("completed", True, 251)
+    assert (first.status, first.complete, first.stats.created) == ("completed", True, 251)
     assert [wish.kind for wish in portal.wishes()] == ["results", "hits"]
-    assert (run.tally.requests, run.tally.rows_written) == (2, 0)
+    assert (run.stats.requests, run.stats.rows_written) == (2, 0)
 
 
-async def test_a_first_walk_costs_little_more_than_its_pages(house: House, portal: CswService) -> None:
+async def test_a_first_walk_costs_little_more_than_its_pages(database: ScratchDatabase, portal: CswService) -> None:
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(portal.address)
 
     asked = [(wish.kind, wish.at, wish.size, wish.sort) for wish in portal.wishes() if wish.since is None]
@@ -167,98 +167,104 @@ async def test_a_first_walk_costs_little_more_than_its_pages(house: House, porta
     assert len(portal.log) == 1 + len(asked) + 3
 
 
-async def test_only_what_changed_is_asked_for(house: House, portal: CswService) -> None:
+async def test_only_what_changed_is_asked_for(database: ScratchDatabase, portal: CswService) -> None:
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00003", "Edited")
         portal.make("new")
         run = await r.sync("portal")
 
-    assert (run.tally.updated, run.tally.created, run.tally.requests) == (1, 1, 2)
+    assert (run.stats.updated, run.stats.created, run.stats.requests) == (1, 1, 2)
     assert portal.wishes()[0].since == "apiso:Modified >= 2024-01-10"
 
 
-async def test_what_vanished_shows_in_the_count(house: House, portal: CswService) -> None:
+async def test_what_vanished_shows_in_the_count(database: ScratchDatabase, portal: CswService) -> None:
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         del portal.records["d00003"]
         run = await r.sync("portal")
         portal.make("d00003")
         back = await r.sync("portal")
 
-    assert (run.complete, run.tally.deleted, back.tally.created) == (True, 1, 1)
+    assert (run.complete, run.stats.deleted, back.stats.created) == (True, 1, 1)
 
 
-async def test_a_service_of_version_3_is_spoken_to_in_its_words(house: House, portal: CswService) -> None:
+async def test_a_service_of_version_3_is_spoken_to_in_its_words(database: ScratchDatabase, portal: CswService) -> None:
     portal.version, portal.schemas = "3.0.0", [GMD, CSW["3.0.0"]]
     portal.fill(150)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
-    assert (first.complete, first.tally.created) == (True, 151)
-    assert (run.tally.updated, run.tally.requests) == (1, 2)
+    assert (first.complete, first.stats.created) == (True, 151)
+    assert (run.stats.updated, run.stats.requests) == (1, 2)
 
 
-async def test_a_service_without_post_is_asked_by_get(house: House, portal: CswService) -> None:
+async def test_a_service_without_post_is_asked_by_get(database: ScratchDatabase, portal: CswService) -> None:
     portal.methods = ["Get"]
     portal.fill(150)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
-    assert (first.complete, first.tally.created) == (True, 151)
-    assert (run.tally.updated, run.tally.requests) == (1, 2)
+    assert (first.complete, first.stats.created) == (True, 151)
+    assert (run.stats.updated, run.stats.requests) == (1, 2)
     assert {wish.method for wish in portal.wishes()} == {"GET"}
 
 
-async def test_a_binding_elsewhere_is_not_trusted_before_the_address(house: House, portal: CswService) -> None:
+async def test_a_binding_elsewhere_is_not_trusted_before_the_address(
+    database: ScratchDatabase, portal: CswService
+) -> None:
     portal.binding = "http://10.0.0.1:8080/geonetwork/csw"
     portal.fill(5)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 6)
+    assert (run.status, run.stats.created) == ("completed", 6)
 
 
 @pytest.mark.parametrize("told", [True, False])
-async def test_dublin_core_is_read_where_iso_is_refused(house: House, portal: CswService, told: bool) -> None:
+async def test_dublin_core_is_read_where_iso_is_refused(
+    database: ScratchDatabase, portal: CswService, told: bool
+) -> None:
     portal.schemas, portal.told_schemas = [CSW["2.0.2"]], told
     portal.fill(5)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 6)
+    assert (run.status, run.stats.created) == ("completed", 6)
 
 
-async def test_a_wished_profile_is_read(house: House, portal: CswService) -> None:
+async def test_a_wished_profile_is_read(database: ScratchDatabase, portal: CswService) -> None:
     portal.make("a")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, profile="dublin-core")
 
-    assert house.query("select record->>'licence' from item") == [("CC0",)]
+    assert database.query("select record->>'licence' from item") == [("CC0",)]
 
 
-async def test_a_service_that_sorts_by_nothing_is_proved_by_its_count(house: House, portal: CswService) -> None:
+async def test_a_service_that_sorts_by_nothing_is_proved_by_its_count(
+    database: ScratchDatabase, portal: CswService
+) -> None:
     portal.sorts = set()
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 31)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 31)
 
 
-async def test_numbers_of_elements_are_no_change(house: House, portal: CswService) -> None:
+async def test_numbers_of_elements_are_no_change(database: ScratchDatabase, portal: CswService) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         run = await r.sync("portal", full=True)
 
-    assert (run.complete, run.tally.rows_written) == (True, 0)
+    assert (run.complete, run.stats.rows_written) == (True, 0)
 
 
 @pytest.mark.parametrize(
@@ -286,9 +292,11 @@ def test_addresses_are_recognised(address: str, url: str | None) -> None:
     ("path", "found"),
     [("/csw?service=CSW&request=GetCapabilities", 1), ("/csw", 2), ("/", 2), ("/other", None)],
 )
-async def test_a_service_is_found_by_probing(house: House, portal: CswService, path: str, found: int | None) -> None:
+async def test_a_service_is_found_by_probing(
+    database: ScratchDatabase, portal: CswService, path: str, found: int | None
+) -> None:
     portal.methods = ["Post"]
-    async with Client(house.settings()) as client:
+    async with Client(database.settings()) as client:
         probe = Probe(client, f"{portal.url}{path}")
         await probe.begin()
         url = await Csw.probe(probe)

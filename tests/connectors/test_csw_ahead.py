@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.csw import CswService
 
 
@@ -32,8 +32,8 @@ def places(service: SlowService) -> list[int]:
     return sorted(wish.at for wish in service.wishes() if wish.kind == "results" and wish.size > 1)
 
 
-def titles(house: House) -> list[str]:
-    return [title for (title,) in house.query("select title from item order by title")]
+def titles(database: ScratchDatabase) -> list[str]:
+    return [title for (title,) in database.query("select title from item order by title")]
 
 
 def listed(service: SlowService) -> list[str]:
@@ -42,36 +42,40 @@ def listed(service: SlowService) -> list[str]:
 
 @pytest.mark.parametrize(("concurrency", "method"), [(1, "Post"), (4, "Post"), (4, "Get")])
 async def test_windows_are_asked_for_ahead_within_what_the_host_allows(
-    house: House, service: SlowService, concurrency: int, method: str
+    database: ScratchDatabase, service: SlowService, concurrency: int, method: str
 ) -> None:
     service.methods = [method]
-    async with house.open(host_concurrency=concurrency) as r:
+    async with database.open(host_concurrency=concurrency) as r:
         await r.add(service.address, name="maps", options={"page_size": 7})
         run = await r.sync("maps")
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 40)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 40)
     assert service.most_at_once <= concurrency
     assert (service.most_at_once > 1) == (concurrency > 1)
     # The same questions as window by window, and none of them twice.
     assert places(service) == [1, 8, 15, 22, 29, 36]
-    assert titles(house) == listed(service)
+    assert titles(database) == listed(service)
 
 
-async def test_a_record_that_goes_between_windows_hides_no_other(house: House, service: SlowService) -> None:
+async def test_a_record_that_goes_between_windows_hides_no_other(
+    database: ScratchDatabase, service: SlowService
+) -> None:
     service.after(2, lambda: service.records.pop("m01"))
 
-    async with house.open(host_concurrency=4) as r:
+    async with database.open(host_concurrency=4) as r:
         await r.add(service.address, name="maps", options={"page_size": 7})
         await r.sync("maps")
         await r.sync("maps")
 
-    assert titles(house) == listed(service)
+    assert titles(database) == listed(service)
 
 
-async def test_without_an_order_each_window_waits_for_the_one_before(house: House, service: SlowService) -> None:
+async def test_without_an_order_each_window_waits_for_the_one_before(
+    database: ScratchDatabase, service: SlowService
+) -> None:
     service.sorts = set()
 
-    async with house.open(host_concurrency=4) as r:
+    async with database.open(host_concurrency=4) as r:
         await r.add(service.address, name="maps", options={"page_size": 7})
         await r.sync("maps")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen.formats.rdf.syntax import RdfBody, read_graph
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.catalogs import keep
 from tests.portals.dcat import DcatPortal
 
@@ -46,20 +46,20 @@ def paragraph(number: int, more: str = "") -> str:
 
 @pytest.mark.parametrize("about", ["http://portal.example/dataset/d00003", "https://files.example/d00003"])
 async def test_a_broken_statement_about_a_dataset_or_its_file_holds_no_deletion_back(
-    house: House, portal: Spoiled, about: str
+    database: ScratchDatabase, portal: Spoiled, about: str
 ) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.added = f'<{about}> {TITLE} "x" y .\n'.encode()
         del portal.records["d00010"]
         portal.make("d00003", "Edited")
         runs = [await r.sync("portal") for _ in range(2)]
-        cases = house.query("select url, tries, payload from quarantine")
+        cases = database.query("select url, tries, payload from quarantine")
         portal.added = b""
         healed = await r.sync("portal")
 
-    assert [(run.status, run.tally.deleted, run.tally.failed) for run in runs] == [
+    assert [(run.status, run.stats.deleted, run.stats.failed) for run in runs] == [
         ("completed", 1, 1),
         ("completed", 0, 1),
     ]
@@ -67,7 +67,7 @@ async def test_a_broken_statement_about_a_dataset_or_its_file_holds_no_deletion_
     assert url.endswith("/d00003")
     assert tries == 2
     assert bytes(payload).strip() == f'<{about}> {TITLE} "x" y .'.encode()
-    assert (healed.tally.updated, healed.tally.failed) == (1, 0)
+    assert (healed.stats.updated, healed.stats.failed) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ async def test_a_broken_statement_about_a_dataset_or_its_file_holds_no_deletion_
     ],
 )
 async def test_a_broken_statement_that_cannot_be_placed_deletes_nothing_and_is_one_case(
-    house: House, portal: Spoiled, added: bytes
+    database: ScratchDatabase, portal: Spoiled, added: bytes
 ) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.added = added
         del portal.records["d00010"]
@@ -91,13 +91,15 @@ async def test_a_broken_statement_that_cannot_be_placed_deletes_nothing_and_is_o
             portal.make(f"new{number}")
             runs.append(await r.sync("portal", accept_deletions=True))
 
-    assert [(run.status, run.tally.deleted) for run in runs] == [("partial", 0)] * 3
-    assert house.query("select tries, payload from quarantine") == [(3, added)]
+    assert [(run.status, run.stats.deleted) for run in runs] == [("partial", 0)] * 3
+    assert database.query("select tries, payload from quarantine") == [(3, added)]
 
 
-async def test_a_dataset_of_which_nothing_can_be_read_keeps_its_last_good_copy(house: House, portal: Spoiled) -> None:
+async def test_a_dataset_of_which_nothing_can_be_read_keeps_its_last_good_copy(
+    database: ScratchDatabase, portal: Spoiled
+) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         lines = portal.document().splitlines(keepends=True)
         about = b"<http://portal.example/dataset/d00003> "
@@ -105,8 +107,8 @@ async def test_a_dataset_of_which_nothing_can_be_read_keeps_its_last_good_copy(h
         portal.body = b"".join(kept) + about + b"oops .\n"
         run = await r.sync("portal", accept_deletions=True)
 
-    assert (run.status, run.tally.deleted, run.tally.failed) == ("completed", 0, 1)
-    assert house.query("select title from item where url like '%%d00003'") == [("Dataset d00003",)]
+    assert (run.status, run.stats.deleted, run.stats.failed) == ("completed", 0, 1)
+    assert database.query("select title from item where url like '%%d00003'") == [("Dataset d00003",)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from rowen.net.client import Client
 from rowen.operations import discovery
 from rowen.operations.discovery import Discovery
 from rowen.settings import load
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.arcgis import HubSite
 from tests.portals.ckan import CkanPortal
 from tests.portals.csw import CswService
@@ -102,10 +102,12 @@ def probing() -> list[str]:
     return [kind for kind in registry.kinds() if hasattr(registry.connector(kind), "probe")]
 
 
-async def test_a_portal_is_found_to_be_its_kind_at_little_cost(house: House, typed: tuple[Typed, Any]) -> None:
+async def test_a_portal_is_found_to_be_its_kind_at_little_cost(
+    database: ScratchDatabase, typed: tuple[Typed, Any]
+) -> None:
     one, portal = typed
     told: list[Discovery] = []
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add(f"{portal.url}{one.path}", found=told.append)
         asked = len(portal.log)
         run = await r.sync(source.name)
@@ -113,7 +115,7 @@ async def test_a_portal_is_found_to_be_its_kind_at_little_cost(house: House, typ
     assert (source.kind, told) == (one.kind, [Discovery(source.kind, source.url)])
     assert asked <= one.requests
     assert run.status == "completed"
-    assert run.tally.created > 0
+    assert run.stats.created > 0
 
 
 async def test_a_portal_is_no_other_kind(typed: tuple[Typed, Any]) -> None:
@@ -136,9 +138,9 @@ def test_every_kind_that_can_be_asked_for_is_tried_here() -> None:
     assert {one.kind for one in TYPED} == set(probing())
 
 
-async def test_a_plain_site_stays_one(house: House, site: Site) -> None:
+async def test_a_plain_site_stays_one(database: ScratchDatabase, site: Site) -> None:
     told: list[Discovery] = []
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add(f"{site.url}/", name="site", found=told.append)
         asked = [asked.path for asked in site.log]
         again = await r.sync(f"{site.url}/")
@@ -147,12 +149,12 @@ async def test_a_plain_site_stays_one(house: House, site: Site) -> None:
     assert asked[0] == "/"
     assert len(asked) <= MOST_REQUESTS
     assert len(asked) <= 1 + len(probing())
-    assert (again.source, again.tally.created) == ("site", 3)
+    assert (again.source, again.stats.created) == ("site", 3)
 
 
-async def test_a_site_that_answers_everything_alike_stays_one(house: House, site: Site) -> None:
+async def test_a_site_that_answers_everything_alike_stays_one(database: ScratchDatabase, site: Site) -> None:
     site.default = site.pages["/"]
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         assert (await r.add(site.url)).kind == "web"
 
 
@@ -168,8 +170,8 @@ NO_CATALOGS = [
 ]
 
 
-async def test_data_that_is_no_catalog_is_none(house: House, site: Site) -> None:
-    async with house.open(probe=True) as r:
+async def test_data_that_is_no_catalog_is_none(database: ScratchDatabase, site: Site) -> None:
+    async with database.open(probe=True) as r:
         for number, body in enumerate(NO_CATALOGS):
             site.default = site.pages["/"] = Page(body, headers={"Content-Type": "application/json"})
             source = await r.add(site.url, name=f"source-{number}")
@@ -177,44 +179,44 @@ async def test_data_that_is_no_catalog_is_none(house: House, site: Site) -> None
             assert source.kind == "web", body
 
 
-async def test_who_names_a_kind_or_switches_it_off_is_not_second_guessed(house: House) -> None:
+async def test_who_names_a_kind_or_switches_it_off_is_not_second_guessed(database: ScratchDatabase) -> None:
     with closing(CkanPortal()) as portal:
         portal.make("a")
-        async with house.open(probe=True) as r:
+        async with database.open(probe=True) as r:
             named = await r.add(portal.url, kind="web", name="named")
-        async with house.open() as r:
+        async with database.open() as r:
             formal = await r.add(portal.url, name="formal")
 
         assert (named.kind, formal.kind, portal.log) == ("web", "web", [])
 
 
-async def test_what_is_kept_is_not_asked_again(house: House) -> None:
+async def test_what_is_kept_is_not_asked_again(database: ScratchDatabase) -> None:
     with closing(CkanPortal()) as portal:
         portal.make("a")
-        async with house.open(probe=True) as r:
+        async with database.open(probe=True) as r:
             await r.sync(f"{portal.url}/")
             portal.log.clear()
             again = await r.sync(f"{portal.url}/")
             with pytest.raises(UsageError, match="is kept already"):
                 await r.add(f"{portal.url}/")
 
-        assert (again.kind, again.tally.requests, len(portal.log)) == ("ckan", 2, 2)
+        assert (again.kind, again.stats.requests, len(portal.log)) == ("ckan", 2, 2)
 
 
-async def test_a_dry_run_looks_and_keeps_nothing(house: House) -> None:
+async def test_a_dry_run_looks_and_keeps_nothing(database: ScratchDatabase) -> None:
     with closing(CkanPortal()) as portal:
         portal.make("a")
-        async with house.open(probe=True) as r:
+        async with database.open(probe=True) as r:
             run = await r.sync(portal.url, dry_run=True)
 
-            assert (run.kind, run.tally.created, await r.sources()) == ("ckan", 1, [])
+            assert (run.kind, run.stats.created, await r.sources()) == ("ckan", 1, [])
 
 
-async def test_a_site_that_is_down_is_not_added_and_says_why(house: House, site: Site) -> None:
+async def test_a_site_that_is_down_is_not_added_and_says_why(database: ScratchDatabase, site: Site) -> None:
     site.down = True
     with closing(Site()) as closed:
         pass
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         with pytest.raises(SourceError, match="answered with status 503") as down:
             await r.add(site.url)
         with pytest.raises(ConnectError) as gone:
@@ -225,23 +227,25 @@ async def test_a_site_that_is_down_is_not_added_and_says_why(house: House, site:
     assert "--kind" in (gone.value.hint or "")
 
 
-async def test_a_page_that_is_missing_is_left_to_the_crawl(house: House, site: Site) -> None:
-    async with house.open(probe=True) as r:
+async def test_a_page_that_is_missing_is_left_to_the_crawl(database: ScratchDatabase, site: Site) -> None:
+    async with database.open(probe=True) as r:
         assert (await r.add(f"{site.url}/nothing/here")).kind == "web"
 
 
-async def test_a_private_address_is_refused(house: House, site: Site) -> None:
-    async with house.open(probe=True, allow_addresses="") as r:
+async def test_a_private_address_is_refused(database: ScratchDatabase, site: Site) -> None:
+    async with database.open(probe=True, allow_addresses="") as r:
         with pytest.raises(AddressRefusedError):
             await r.add(site.url)
 
         assert (await r.sources(), site.log) == ([], [])
 
 
-async def test_a_site_is_not_waited_for_without_end(house: House, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_site_is_not_waited_for_without_end(
+    database: ScratchDatabase, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(discovery, "LIMIT_S", 0.3)
     site.default = Page(handler=hang)
-    async with house.open(probe=True) as r, asyncio.timeout(60):
+    async with database.open(probe=True) as r, asyncio.timeout(60):
         assert (await r.add(site.url)).kind == "web"
 
 
@@ -265,10 +269,10 @@ class Almanac:
 
 
 async def test_kinds_of_others_are_asked_as_well_and_may_fail(
-    house: House, site: Site, kinds: Callable[[Any], None]
+    database: ScratchDatabase, site: Site, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Almanac)
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         plain = await r.add(site.url, name="plain")
         site.log.clear()
         site.pages["/"] = Page(b"ALMANAC 2024")
@@ -277,7 +281,7 @@ async def test_kinds_of_others_are_asked_as_well_and_may_fail(
     assert (plain.kind, almanac.kind, len(site.log)) == ("web", "almanac", 1)
 
 
-async def test_the_beginning_of_a_large_answer_is_enough(house: House, site: Site) -> None:
+async def test_the_beginning_of_a_large_answer_is_enough(database: ScratchDatabase, site: Site) -> None:
     sent = 0
 
     async def large(request: web.Request) -> web.StreamResponse:
@@ -291,7 +295,7 @@ async def test_the_beginning_of_a_large_answer_is_enough(house: House, site: Sit
         return response
 
     site.pages["/"] = Page(handler=large)
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add(f"{site.url}/", name="large")
 
     assert source.kind == "datajson"

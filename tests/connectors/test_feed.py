@@ -10,7 +10,7 @@ from rowen import Rowen, Run
 from rowen.connectors.feed.json_feed import read_json_feed
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.connectors.registry import recognise
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.feed import FORMATS, FeedSite
 
 FEED = "https://farm.example/blog/feed"
@@ -31,72 +31,80 @@ async def keep(r: Rowen, feed: FeedSite, **options: object) -> Run:
     return run
 
 
-def titles(house: House) -> list[str]:
-    return [title for (title,) in house.query("select title from item order by title")]
+def titles(database: ScratchDatabase) -> list[str]:
+    return [title for (title,) in database.query("select title from item order by title")]
 
 
 @pytest.mark.parametrize("notation", FORMATS)
-async def test_entries_of_every_format_become_items(house: House, feed: FeedSite, notation: str) -> None:
+async def test_entries_of_every_format_become_items(database: ScratchDatabase, feed: FeedSite, notation: str) -> None:
     feed.format = notation
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, feed)
         [hit] = (await r.search("all about b", limit=1)).hits
 
-    assert (run.kind, run.status, run.complete, run.tally.created) == ("feed", "completed", True, 3)
+    assert (run.kind, run.status, run.complete, run.stats.created) == ("feed", "completed", True, 3)
     assert (hit.title, hit.url) == ("Entry b", feed.entry_url("b"))
-    text, tags, record = house.query("select text, tags, record from item where title = 'Entry b'")[0]
+    text, tags, record = database.query("select text, tags, record from item where title = 'Entry b'")[0]
     assert text.startswith("All about **b**.")
     assert tags == ["hay"]
     assert (record["published"] or record["updated"]) == "2024-01-01T00:02:00Z"
 
 
-async def test_an_unchanged_feed_costs_one_request_no_body_and_no_row(house: House, feed: FeedSite) -> None:
-    async with house.open() as r:
+async def test_an_unchanged_feed_costs_one_request_no_body_and_no_row(
+    database: ScratchDatabase, feed: FeedSite
+) -> None:
+    async with database.open() as r:
         await keep(r, feed)
         again = await r.sync("feed")
 
     assert [(asked.path, asked.status, asked.sent_bytes) for asked in feed.log] == [("/feed", 304, 0)]
-    assert (again.status, again.complete, again.tally.rows_written, again.tally.bytes) == ("completed", True, 0, 0)
+    assert (again.status, again.complete, again.stats.rows_written, again.stats.bytes) == ("completed", True, 0, 0)
 
 
-async def test_entries_that_leave_the_window_stay_and_edited_ones_are_updated(house: House, feed: FeedSite) -> None:
+async def test_entries_that_leave_the_window_stay_and_edited_ones_are_updated(
+    database: ScratchDatabase, feed: FeedSite
+) -> None:
     feed.window = 3
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
         feed.make("d")
         feed.make("c", text="All about <b>clover</b>.")
         run = await r.sync("feed")
         full = await r.sync("feed", full=True)
 
-    assert titles(house) == ["Entry a", "Entry b", "Entry c", "Entry d"]
-    assert (run.tally.created, run.tally.updated, run.tally.unchanged, run.tally.deleted) == (1, 1, 1, 0)
-    assert (full.status, full.tally.deleted, full.tally.deletions_held) == ("completed", 0, 0)
+    assert titles(database) == ["Entry a", "Entry b", "Entry c", "Entry d"]
+    assert (run.stats.created, run.stats.updated, run.stats.unchanged, run.stats.deleted) == (1, 1, 1, 0)
+    assert (full.status, full.stats.deleted, full.stats.deletions_held) == ("completed", 0, 0)
 
 
-async def test_the_linked_page_is_read_once_for_each_version_of_an_entry(house: House, feed: FeedSite) -> None:
+async def test_the_linked_page_is_read_once_for_each_version_of_an_entry(
+    database: ScratchDatabase, feed: FeedSite
+) -> None:
     for name in ("a", "b", "c"):
         feed.put(f"/posts/{name}", f"Page {name}", f"The whole story of {name}.")
     feed.pages["/posts/b"] = feed.default
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, feed, content="page", robots=False)
         feed.put("/posts/b", "Page b", "The whole story of b.")
         second = await r.sync("feed")
         asked = feed.asked()
         [hit] = (await r.search("whole story of b", limit=1)).hits
 
-    assert (first.tally.created, first.tally.failed) == (2, 1)
-    assert (second.tally.created, second.tally.unchanged, second.tally.failed) == (1, 2, 0)
+    assert (first.stats.created, first.stats.failed) == (2, 1)
+    assert (second.stats.created, second.stats.unchanged, second.stats.failed) == (1, 2, 0)
     assert asked == ["/feed", "/posts/b"]
     assert hit.title == "Entry b"
 
 
-async def test_archives_are_walked_once_and_the_walk_goes_on_where_it_was_stopped(house: House, feed: FeedSite) -> None:
+async def test_archives_are_walked_once_and_the_walk_goes_on_where_it_was_stopped(
+    database: ScratchDatabase, feed: FeedSite
+) -> None:
     feed.format = "atom"
     feed.archives = [[feed.make(f"old{n}")] for n in range(4)]
     feed.posts = feed.posts[4:]
     newer, feed.archives[2] = feed.archives[2], []
-    async with house.open() as r:
+    async with database.open() as r:
         feed.pages["/archive/1"] = feed.default
         first = await keep(r, feed)
         feed.archives[2] = newer
@@ -106,53 +114,57 @@ async def test_archives_are_walked_once_and_the_walk_goes_on_where_it_was_stoppe
         asked = feed.asked()
         await r.sync("feed")
 
-    assert first.tally.created == 3 + 3
+    assert first.stats.created == 3 + 3
     assert asked == ["/feed", "/archive/4"]
     assert feed.asked() == [*asked, "/feed"]
 
 
-async def test_a_feed_with_pages_is_walked_until_it_shows_what_we_hold(house: House, feed: FeedSite) -> None:
+async def test_a_feed_with_pages_is_walked_until_it_shows_what_we_hold(
+    database: ScratchDatabase, feed: FeedSite
+) -> None:
     feed.window, feed.paged = 2, True
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, feed)
         for name in ("d", "e", "f"):
             feed.make(name)
         second = await r.sync("feed")
         asked = feed.asked()
 
-    assert (first.tally.created, second.tally.created) == (3, 3)
+    assert (first.stats.created, second.stats.created) == (3, 3)
     assert asked == ["/feed", "/feed?page=1"]
 
 
-async def test_a_deleted_entry_is_deleted(house: House, feed: FeedSite) -> None:
+async def test_a_deleted_entry_is_deleted(database: ScratchDatabase, feed: FeedSite) -> None:
     feed.format = "atom"
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
         feed.posts = feed.posts[1:]
         feed.deleted = ["c@9"]
         run = await r.sync("feed")
 
-    assert (run.tally.deleted, titles(house)) == (1, ["Entry a", "Entry b"])
+    assert (run.stats.deleted, titles(database)) == (1, ["Entry a", "Entry b"])
 
 
-async def test_a_torn_entry_costs_itself_and_is_read_when_it_is_whole(house: House, feed: FeedSite) -> None:
+async def test_a_torn_entry_costs_itself_and_is_read_when_it_is_whole(
+    database: ScratchDatabase, feed: FeedSite
+) -> None:
     feed.posts[1] = replace(feed.posts[1], spoil="<b>torn</i>")
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, feed)
         feed.posts[1] = replace(feed.posts[1], spoil="")
         second = await r.sync("feed")
 
-    assert (first.status, first.tally.created, first.tally.failed) == ("partial", 2, 1)
-    assert (second.status, second.tally.created, second.tally.failed) == ("completed", 1, 0)
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert (first.status, first.stats.created, first.stats.failed) == ("partial", 2, 1)
+    assert (second.status, second.stats.created, second.stats.failed) == ("completed", 1, 0)
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
-async def test_the_hub_is_remembered(house: House, feed: FeedSite) -> None:
+async def test_the_hub_is_remembered(database: ScratchDatabase, feed: FeedSite) -> None:
     feed.hub = "https://hub.example/"
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
 
-    [(cursor,)] = house.query("select cursor from source")
+    [(cursor,)] = database.query("select cursor from source")
     assert cursor["hubs"] == ["https://hub.example/"]
 
 
@@ -235,17 +247,17 @@ def test_relative_addresses_of_an_entry_are_resolved_and_its_counts_are_no_part_
 
 
 async def test_a_linked_page_that_is_too_large_by_now_goes_although_its_entry_is_the_same(
-    house: House, feed: FeedSite
+    database: ScratchDatabase, feed: FeedSite
 ) -> None:
     for name in ("a", "b", "c"):
         feed.put(f"/posts/{name}", f"Page {name}", f"The whole story of {name}.")
     feed.put("/posts/b", "Page b", "The whole story of b. " * 2000)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed, content="page", robots=False)
         await r.edit("feed", options={"content": "page", "robots": False, "max_bytes": 20_000})
         lowered = await r.sync("feed")
         feed.log.clear()
         await r.sync("feed")
 
-    assert (lowered.tally.failed, lowered.tally.deleted, titles(house)) == (1, 1, ["Entry a", "Entry c"])
+    assert (lowered.stats.failed, lowered.stats.deleted, titles(database)) == (1, 1, ["Entry a", "Entry c"])
     assert feed.asked() == ["/feed", "/posts/b"]

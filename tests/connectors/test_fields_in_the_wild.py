@@ -15,7 +15,7 @@ from rowen.connectors.oai.record import dataset_of as of_oai
 from rowen.connectors.socrata.record import dataset_of as of_socrata
 from rowen.connectors.web.sitemap import read_entries
 from rowen.formats.xml import Reader, read_xml
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep
 from tests.portals.csw import CswService
@@ -156,20 +156,20 @@ def test_a_record_in_dcat_is_read_where_a_catalogue_service_writes_it(xml: str) 
     assert record["licence"] == "https://creativecommons.org/licenses/by/4.0/"
 
 
-async def test_a_service_that_offers_dcat_is_read_in_it(house: House, opened: Opened) -> None:
+async def test_a_service_that_offers_dcat_is_read_in_it(database: ScratchDatabase, opened: Opened) -> None:
     portal = opened(CswService)
     portal.schemas = ["http://www.w3.org/ns/dcat#", *portal.schemas[1:]]
     portal.make("hay")
     portal.writes = {"http://www.w3.org/ns/dcat#": RDF.format(DATASET.format(""))}
     broken = RDF.format("<dcat:Dataset rdf:about='a' rdf:nodeID='b'/>")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
         portal.writes = {"http://www.w3.org/ns/dcat#": broken}
         failed = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.created) == ("completed", 1)
-    assert house.query("select title from item") == [("Hay",)]
-    assert (failed.tally.failed, failed.tally.deleted) == (1, 0)
+    assert (run.status, run.stats.created) == ("completed", 1)
+    assert database.query("select title from item") == [("Hay",)]
+    assert (failed.stats.failed, failed.stats.deleted) == (1, 0)
 
 
 def test_rdf_without_a_dataset_is_a_record_without_a_title() -> None:
@@ -191,7 +191,9 @@ def site(opened: Opened) -> DataJsonSite:
     return opened(DataJsonSite)
 
 
-async def test_members_of_a_series_and_what_a_service_serves_are_items(house: House, site: DataJsonSite) -> None:
+async def test_members_of_a_series_and_what_a_service_serves_are_items(
+    database: ScratchDatabase, site: DataJsonSite
+) -> None:
     hay = {"identifier": "hay", "title": "Hay"}
     body = {
         "@type": "Catalog",
@@ -215,15 +217,15 @@ async def test_members_of_a_series_and_what_a_service_serves_are_items(house: Ho
         ],
     }
     site.body = json.dumps(body).encode()
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site)
         again = await r.sync("portal", full=True)
 
-    titles = sorted(title for (title,) in house.query("select title from item"))
+    titles = sorted(title for (title,) in database.query("select title from item"))
     assert titles == ["Grass by the year", "Hay", "Maps", "Oats", "Rye"]
-    assert (run.status, run.tally.created, run.tally.shared) == ("completed", 5, 0)
-    assert (again.tally.unchanged, again.tally.rows_written) == (5, 0)
-    [(resources,)] = house.query("select record -> 'resources' from item where title = 'Maps'")
+    assert (run.status, run.stats.created, run.stats.shared) == ("completed", 5, 0)
+    assert (again.stats.unchanged, again.stats.rows_written) == (5, 0)
+    [(resources,)] = database.query("select record -> 'resources' from item where title = 'Maps'")
     assert [(one["name"], one["url"]) for one in resources] == [
         ("Endpoint", "https://m.example/wms"),
         ("Description of the endpoint", "https://m.example/wms?request=GetCapabilities"),
@@ -233,26 +235,28 @@ async def test_members_of_a_series_and_what_a_service_serves_are_items(house: Ho
 @pytest.mark.parametrize("name", ["datasetSeries", "service"])
 @pytest.mark.parametrize("context", [{"@type": "Catalog"}, {"conformsTo": "https://project-open-data.cio.gov/x"}])
 async def test_a_catalog_of_nothing_but_series_or_services_is_found(
-    house: House, site: DataJsonSite, name: str, context: dict[str, str]
+    database: ScratchDatabase, site: DataJsonSite, name: str, context: dict[str, str]
 ) -> None:
     site.pages["/all"] = Page(json.dumps({**context, name: [{"identifier": "a", "title": "A"}]}).encode())
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add(f"{site.url}/all")
         run = await r.sync(source.name)
 
-    assert (source.kind, run.status, run.tally.created) == ("datajson", "completed", 1)
+    assert (source.kind, run.status, run.stats.created) == ("datajson", "completed", 1)
 
 
 @pytest.mark.parametrize("kind", ["DataService", "DatasetSeries"])
-async def test_rdf_of_nothing_but_series_or_services_is_found(house: House, site: DataJsonSite, kind: str) -> None:
+async def test_rdf_of_nothing_but_series_or_services_is_found(
+    database: ScratchDatabase, site: DataJsonSite, kind: str
+) -> None:
     title = '<http://purl.org/dc/terms/title> "A"'
     turtle = f"@prefix d: <http://www.w3.org/ns/dcat#> . <https://m.example/a> a d:{kind} ; {title} ."
     site.pages["/all"] = Page(turtle.encode(), headers={"Content-Type": "text/turtle"})
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add(f"{site.url}/all")
         run = await r.sync(source.name)
 
-    assert (source.kind, run.status, run.tally.created) == ("dcat", "completed", 1)
+    assert (source.kind, run.status, run.stats.created) == ("dcat", "completed", 1)
 
 
 def ckan(**record: Any) -> Dataset:
@@ -312,7 +316,9 @@ def test_attribution_comes_before_the_fields_of_a_portal() -> None:
     assert dataset.publisher == "The Farm"
 
 
-async def test_rdf_that_says_a_property_in_two_ways_does_not_cost_the_catalog(house: House, site: DataJsonSite) -> None:
+async def test_rdf_that_says_a_property_in_two_ways_does_not_cost_the_catalog(
+    database: ScratchDatabase, site: DataJsonSite
+) -> None:
     both = "<dcat:dataset><dcat:Dataset rdf:about='https://m.example/{}'><dct:title>{}</dct:title>{}</dcat:Dataset>"
     odd = "<dct:language rdf:resource='https://m.example/lang/eng'>English</dct:language>"
     broken = "<dct:x rdf:resource='c' rdf:nodeID='d'/>"
@@ -320,16 +326,16 @@ async def test_rdf_that_says_a_property_in_two_ways_does_not_cost_the_catalog(ho
     failing = "</dcat:dataset>".join([both.format("a", "Hay", broken), both.format("b", "Rye", ""), ""])
     whole = "<dcat:Catalog rdf:about='https://m.example/'>{}</dcat:Catalog>"
     site.pages["/catalog.rdf"] = Page(RDF.format(whole.format(listed)).encode())
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/catalog.rdf", name="rdf")
         run = await r.sync("rdf")
         site.pages["/catalog.rdf"] = Page(RDF.format(whole.format(failing)).encode())
         after = await r.sync("rdf")
 
-    assert (run.status, run.tally.created) == ("completed", 2)
-    [(record,)] = house.query("select record from item where title = 'Hay'")
+    assert (run.status, run.stats.created) == ("completed", 2)
+    [(record,)] = database.query("select record from item where title = 'Hay'")
     assert record["languages"] == ["en"]
-    assert (after.tally.unchanged, after.tally.failed, after.tally.deleted) == (1, 1, 0)
+    assert (after.stats.unchanged, after.stats.failed, after.stats.deleted) == (1, 1, 0)
 
 
 def oai(xml: str) -> Dataset:
@@ -406,33 +412,35 @@ KEY_FAMILIES = (
 )
 
 
-async def test_key_families_of_sdmx_2_are_read_where_there_are_no_dataflows(house: House, site: DataJsonSite) -> None:
+async def test_key_families_of_sdmx_2_are_read_where_there_are_no_dataflows(
+    database: ScratchDatabase, site: DataJsonSite
+) -> None:
     flows = (
         "<message:Dataflows><s:Dataflow id='DF' agencyID='FARM'><s:Name>Flow</s:Name></s:Dataflow></message:Dataflows>"
     )
     site.pages["/all.xml"] = Page(KEY_FAMILIES.format("").encode())
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add(f"{site.url}/all.xml")
         run = await r.sync(source.name)
-        [(title, record)] = house.query("select title, record from item")
+        [(title, record)] = database.query("select title, record from item")
         site.pages["/all.xml"] = Page(KEY_FAMILIES.format(flows).encode())
         after = await r.sync(source.name, accept_deletions=True)
 
     assert (source.kind, run.status, title) == ("sdmx", "completed", "Hay")
     assert (record["publisher"], record["languages"]) == ("FARM", ["en", "fr"])
     assert "Components" in record["source"]
-    assert (after.tally.created, after.tally.deleted) == (1, 1)
+    assert (after.stats.created, after.stats.deleted) == (1, 1)
 
 
-async def test_a_service_that_speaks_only_sdmx_3_is_found(house: House, opened: Opened) -> None:
+async def test_a_service_that_speaks_only_sdmx_3_is_found(database: ScratchDatabase, opened: Opened) -> None:
     service = opened(SdmxService)
     service.notation = "3.0"
     service.fill(3)
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         source = await r.add(f"{service.url}/rest")
         run = await r.sync(source.name)
 
-    assert (source.kind, run.status, run.tally.created) == ("sdmx", "completed", 3)
+    assert (source.kind, run.status, run.stats.created) == ("sdmx", "completed", 3)
 
 
 def test_an_index_of_sitemaps_may_lack_loc() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rowen.model.generated import Built, is_copy, is_index
-from rowen.operations.tally import remarks
-from tests.conftest import House
+from rowen.operations.summary import remarks
+from tests.conftest import ScratchDatabase
 from tests.portals.site import Page, Site, keep
 
 BUILT = {
@@ -59,34 +59,36 @@ def as_tar(folder: Path) -> Path:
 
 @pytest.mark.parametrize("packed", [as_folder, as_zip, as_tar])
 async def test_indexes_and_copies_are_left_out_and_the_run_says_so(
-    house: House, folder: Path, packed: Callable[[Path], Path]
+    database: ScratchDatabase, folder: Path, packed: Callable[[Path], Path]
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         source = await r.add(str(packed(folder)), name="docs")
         run = await r.sync("docs")
         names = {
-            url.partition("build/")[2] or url.partition("docs/")[2] for (url,) in house.query("select url from item")
+            url.partition("build/")[2] or url.partition("docs/")[2] for (url,) in database.query("select url from item")
         }
         await r.edit(source.name, options={"generated": True})
         with_all = await r.sync("docs")
 
-    assert (names, run.tally.generated) == (PAGES, 3)
+    assert (names, run.stats.generated) == (PAGES, 3)
     assert "rowen edit docs --option generated=true" in next(remarks(run))
-    assert (with_all.tally.created, with_all.tally.generated, list(remarks(with_all))) == (3, 0, [])
+    assert (with_all.stats.created, with_all.stats.generated, list(remarks(with_all))) == (3, 0, [])
 
 
-async def test_a_site_leaves_out_copies_and_follows_indexes_without_keeping_them(house: House, site: Site) -> None:
+async def test_a_site_leaves_out_copies_and_follows_indexes_without_keeping_them(
+    database: ScratchDatabase, site: Site
+) -> None:
     site.put("/", "Hay", "All about hay.", links=("/guide.html", "/genindex.html", "/_sources/guide.rst.txt"))
     site.put("/guide.html", "Guide", "How to mow.")
     site.put("/genindex.html", "Index", "hay, mow", links=("/hidden.html",))
     site.put("/hidden.html", "Hidden", "Only the index leads here.")
     site.pages["/_sources/guide.rst.txt"] = Page(b"Guide", headers={"Content-Type": "text/plain"})
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site)
         asked = set(site.asked())
 
-    assert {title for (title,) in house.query("select title from item")} == {"Hay", "Guide", "Hidden"}
-    assert (run.tally.generated, "/_sources/guide.rst.txt" in asked) == (1, False)
+    assert {title for (title,) in database.query("select title from item")} == {"Hay", "Guide", "Hidden"}
+    assert (run.stats.generated, "/_sources/guide.rst.txt" in asked) == (1, False)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from rowen.connectors.git.program import Program
 from rowen.connectors.git.remote import Remote, configuration
 from rowen.errors import AddressRefusedError
 from rowen.settings import load
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.git import LFS, LINK, SUBMODULE, Repository
 from tests.portals.github import Portal
 
@@ -37,178 +37,182 @@ def world(tmp_path: Path) -> Iterator[Repository]:
     repository.close()
 
 
-async def sync(house: House, world: Repository, **options: Any) -> Run:
-    async with house.open() as r:
+async def sync(database: ScratchDatabase, world: Repository, **options: Any) -> Run:
+    async with database.open() as r:
         if not await r.sources():
             await r.add(world.address, name="field", kind="git", options=options)
         return await r.sync("field")
 
 
-def paths(house: House) -> set[str]:
-    return {record["path"] for (record,) in house.query("select record from item")}
+def paths(database: ScratchDatabase) -> set[str]:
+    return {record["path"] for (record,) in database.query("select record from item")}
 
 
-def errors(house: House) -> list[str]:
-    return [error for (error,) in house.query("select error from quarantine order by url")]
+def errors(database: ScratchDatabase) -> list[str]:
+    return [error for (error,) in database.query("select error from quarantine order by url")]
 
 
-async def test_the_first_run_reads_the_readable_files(house: House, world: Repository) -> None:
+async def test_the_first_run_reads_the_readable_files(database: ScratchDatabase, world: Repository) -> None:
     world.put("docs/guide.md", "# Guide\n\nWords.")
     world.put("picture.png", b"\x89PNG")
     world.commit()
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 2)
-    assert paths(house) == {"always.md", "docs/guide.md"}
-    assert house.query("select url from item where title = 'Guide'") == [(f"{world.address}/blob/HEAD/docs/guide.md",)]
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 2)
+    assert paths(database) == {"always.md", "docs/guide.md"}
+    assert database.query("select url from item where title = 'Guide'") == [
+        (f"{world.address}/blob/HEAD/docs/guide.md",)
+    ]
 
 
-async def test_nothing_changed_costs_one_round_trip_and_no_row(house: House, world: Repository) -> None:
-    await sync(house, world)
+async def test_nothing_changed_costs_one_round_trip_and_no_row(database: ScratchDatabase, world: Repository) -> None:
+    await sync(database, world)
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.status, run.complete, run.tally.unchanged) == ("completed", True, 1)
-    assert (run.tally.requests, run.tally.not_modified, run.tally.bytes, run.tally.rows_written) == (1, 1, 0, 0)
+    assert (run.status, run.complete, run.stats.unchanged) == ("completed", True, 1)
+    assert (run.stats.requests, run.stats.not_modified, run.stats.bytes, run.stats.rows_written) == (1, 1, 0, 0)
 
 
 @pytest.mark.parametrize("filters", [True, False])
-async def test_only_the_blobs_that_changed_are_read(house: House, tmp_path: Path, filters: bool) -> None:
+async def test_only_the_blobs_that_changed_are_read(database: ScratchDatabase, tmp_path: Path, filters: bool) -> None:
     world = Repository(tmp_path / "field.git", filters=filters)
     for number in range(20):
         world.put(f"{number}.md", f"# Page {number}")
     world.commit()
-    await sync(house, world)
+    await sync(database, world)
     world.put("7.md", "# Another 7")
     del world.files["8.md"]
     world.commit()
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.tally.updated, run.tally.deleted, run.tally.unchanged) == (1, 1, 19)
-    assert run.tally.bytes == len("# Another 7")
-    assert run.tally.requests == (3 if filters else 2), (
+    assert (run.stats.updated, run.stats.deleted, run.stats.unchanged) == (1, 1, 19)
+    assert run.stats.bytes == len("# Another 7")
+    assert run.stats.requests == (3 if filters else 2), (
         "ls-remote, the commit and, where it came without files, the blobs"
     )
 
 
-async def test_forced_history_is_no_problem(house: House, world: Repository) -> None:
-    await sync(house, world)
+async def test_forced_history_is_no_problem(database: ScratchDatabase, world: Repository) -> None:
+    await sync(database, world)
     world.put("always.md", "# Never")
     world.commit(forced=True)
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.status, run.tally.updated) == ("completed", 1)
+    assert (run.status, run.stats.updated) == ("completed", 1)
 
 
-async def test_a_commit_that_changes_no_file_writes_nothing(house: House, world: Repository) -> None:
-    await sync(house, world)
+async def test_a_commit_that_changes_no_file_writes_nothing(database: ScratchDatabase, world: Repository) -> None:
+    await sync(database, world)
     world.commit()
 
-    run = await sync(house, world)
-    again = await sync(house, world)
+    run = await sync(database, world)
+    again = await sync(database, world)
 
-    assert (run.tally.unchanged, run.tally.rows_written, run.tally.bytes) == (1, 0, 0)
-    assert (again.tally.requests, again.tally.not_modified) == (1, 1)
+    assert (run.stats.unchanged, run.stats.rows_written, run.stats.bytes) == (1, 0, 0)
+    assert (again.stats.requests, again.stats.not_modified) == (1, 1)
 
 
-async def test_a_renamed_default_branch_keeps_every_item(house: House, world: Repository) -> None:
-    await sync(house, world)
+async def test_a_renamed_default_branch_keeps_every_item(database: ScratchDatabase, world: Repository) -> None:
+    await sync(database, world)
     world.git("branch", "-m", "main", "trunk")
     world.git("symbolic-ref", "HEAD", "refs/heads/trunk")
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.tally.unchanged, run.tally.deleted, run.tally.requests) == (1, 0, 1)
+    assert (run.stats.unchanged, run.stats.deleted, run.stats.requests) == (1, 0, 1)
 
 
-async def test_a_branch_a_tag_and_a_commit_can_be_named(new_house: Callable[[], House], world: Repository) -> None:
+async def test_a_branch_a_tag_and_a_commit_can_be_named(
+    new_database: Callable[[], ScratchDatabase], world: Repository
+) -> None:
     old = world.commit()
     world.git("tag", "-a", "v1", "-m", "one", old)
     world.put("new.md", "new")
     world.commit("feature/x")
 
     for ref, expected in [("v1", 1), ("feature/x", 2), (old, 1)]:
-        house = new_house()
-        run = await sync(house, world, ref=ref)
-        again = await sync(house, world)
+        database = new_database()
+        run = await sync(database, world, ref=ref)
+        again = await sync(database, world)
 
-        assert (run.status, run.tally.created) == ("completed", expected)
-        assert (again.tally.unchanged, again.tally.bytes) == (expected, 0)
+        assert (run.status, run.stats.created) == ("completed", expected)
+        assert (again.stats.unchanged, again.stats.bytes) == (expected, 0)
 
 
-async def test_a_missing_ref_deletes_nothing(house: House, world: Repository) -> None:
-    await sync(house, world, ref="main")
+async def test_a_missing_ref_deletes_nothing(database: ScratchDatabase, world: Repository) -> None:
+    await sync(database, world, ref="main")
     world.git("branch", "-m", "main", "other")
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.status, run.tally.deleted) == ("failed", 0)
+    assert (run.status, run.stats.deleted) == ("failed", 0)
     assert "no branch or tag 'main'" in (run.error or "")
-    assert paths(house) == {"always.md"}
+    assert paths(database) == {"always.md"}
 
 
-async def test_a_repository_that_is_gone_deletes_nothing(house: House, tmp_path: Path) -> None:
+async def test_a_repository_that_is_gone_deletes_nothing(database: ScratchDatabase, tmp_path: Path) -> None:
     world = Repository(tmp_path / "field.git")
     world.commit()
-    await sync(house, world)
+    await sync(database, world)
     world.close()
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.status, run.tally.deleted) == ("failed", 0)
+    assert (run.status, run.stats.deleted) == ("failed", 0)
     assert "does not appear to be a git repository" in (run.error or "")
 
 
-async def test_an_empty_repository_is_complete_and_has_no_items(house: House, tmp_path: Path) -> None:
-    run = await sync(house, Repository(tmp_path / "field.git"))
+async def test_an_empty_repository_is_complete_and_has_no_items(database: ScratchDatabase, tmp_path: Path) -> None:
+    run = await sync(database, Repository(tmp_path / "field.git"))
 
-    assert (run.status, run.complete, run.tally.seen) == ("completed", True, 0)
+    assert (run.status, run.complete, run.stats.seen) == ("completed", True, 0)
 
 
-async def test_links_and_submodules_are_no_files(house: House, world: Repository) -> None:
+async def test_links_and_submodules_are_no_files(database: ScratchDatabase, world: Repository) -> None:
     world.put("link.md", "/etc/passwd", LINK)
     world.put("module.md", "1234567890" * 4, SUBMODULE)
     world.commit()
 
-    await sync(house, world)
+    await sync(database, world)
 
-    assert paths(house) == {"always.md"}
+    assert paths(database) == {"always.md"}
 
 
 async def test_pointers_and_huge_files_fail_with_a_reason_and_are_not_read_again(
-    house: House, world: Repository
+    database: ScratchDatabase, world: Repository
 ) -> None:
     world.put("data.csv", LFS)
     world.put("huge.txt", b"word " * 1000)
     world.commit()
 
-    first = await sync(house, world, max_bytes=1000)
-    again = await sync(house, world)
+    first = await sync(database, world, max_bytes=1000)
+    again = await sync(database, world)
 
-    assert (first.tally.created, first.tally.failed) == (1, 2)
-    assert "Git LFS" in errors(house)[0]
-    assert "larger than 1,000 bytes" in errors(house)[1]
-    assert (again.tally.failed, again.tally.unchanged, again.tally.requests) == (2, 1, 1)
+    assert (first.stats.created, first.stats.failed) == (1, 2)
+    assert "Git LFS" in errors(database)[0]
+    assert "larger than 1,000 bytes" in errors(database)[1]
+    assert (again.stats.failed, again.stats.unchanged, again.stats.requests) == (2, 1, 1)
 
 
-async def test_names_that_are_not_utf8_are_read(house: House, world: Repository) -> None:
+async def test_names_that_are_not_utf8_are_read(database: ScratchDatabase, world: Repository) -> None:
     world.put(b"caf\xe9.md".decode("utf-8", "surrogateescape"), "# Latin")
     world.put("Ünï/a b?#%.md", "# Odd")
     world.put("tab\t.md", "# Tab")
     world.commit()
 
-    first = await sync(house, world)
-    again = await sync(house, world)
+    first = await sync(database, world)
+    again = await sync(database, world)
 
-    urls = {url.removeprefix(f"{world.address}/blob/HEAD/") for (url,) in house.query("select url from item")}
+    urls = {url.removeprefix(f"{world.address}/blob/HEAD/") for (url,) in database.query("select url from item")}
     assert urls == {"always.md", "caf%E9.md", "%C3%9Cn%C3%AF/a%20b%3F%23%25.md", "tab%09.md"}
-    assert (first.tally.created, again.tally.unchanged, again.tally.requests) == (4, 4, 1)
+    assert (first.stats.created, again.stats.unchanged, again.stats.requests) == (4, 4, 1)
 
 
-async def test_paths_that_climb_out_are_no_part_of_the_source(house: House, world: Repository) -> None:
+async def test_paths_that_climb_out_are_no_part_of_the_source(database: ScratchDatabase, world: Repository) -> None:
     blob = world.git("hash-object", "-w", "--stdin", told=b"evil")
     inner = b"100644 evil.md\0" + bytes.fromhex(blob)
     below = world.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", told=inner)
@@ -218,71 +222,75 @@ async def test_paths_that_climb_out_are_no_part_of_the_source(house: House, worl
     sha = world.git("hash-object", "-w", "-t", "commit", "--literally", "--stdin", told=commit.encode())
     world.git("update-ref", "refs/heads/main", sha)
 
-    await sync(house, world)
+    await sync(database, world)
 
-    assert paths(house) == {"good.md"}
+    assert paths(database) == {"good.md"}
 
 
-async def test_a_subtree_and_patterns_choose(house: House, world: Repository) -> None:
+async def test_a_subtree_and_patterns_choose(database: ScratchDatabase, world: Repository) -> None:
     for path in ("docs/a.md", "docs/b.txt", "docs/old/c.md", "src/d.md", "docs/.hidden/e.md", "docs2/f.md"):
         world.put(path, "text")
     world.commit()
 
-    await sync(house, world, path="docs", include="*.md", exclude="/old")
+    await sync(database, world, path="docs", include="*.md", exclude="/old")
 
-    assert paths(house) == {"docs/a.md"}
+    assert paths(database) == {"docs/a.md"}
 
 
-async def test_a_subtree_that_vanished_deletes_nothing(house: House, world: Repository) -> None:
+async def test_a_subtree_that_vanished_deletes_nothing(database: ScratchDatabase, world: Repository) -> None:
     world.put("docs/a.md", "text")
     world.commit()
-    await sync(house, world, path="docs")
+    await sync(database, world, path="docs")
     del world.files["docs/a.md"]
     world.commit()
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
     assert run.status == "failed"
     assert "There is nothing at docs in the repository." in (run.error or "")
-    assert paths(house) == {"docs/a.md"}
+    assert paths(database) == {"docs/a.md"}
 
 
-async def test_deletions_that_were_held_back_go_when_they_are_accepted(house: House, world: Repository) -> None:
+async def test_deletions_that_were_held_back_go_when_they_are_accepted(
+    database: ScratchDatabase, world: Repository
+) -> None:
     for number in range(30):
         world.put(f"{number}.md", "text")
     world.commit()
-    await sync(house, world)
+    await sync(database, world)
     world.files = {"always.md": world.files["always.md"]}
     world.commit()
 
-    held = await sync(house, world)
-    async with house.open() as r:
+    held = await sync(database, world)
+    async with database.open() as r:
         through = await r.sync("field", accept_deletions=True)
 
-    assert (held.tally.deletions_held, through.tally.deleted) == (30, 30)
+    assert (held.stats.deletions_held, through.stats.deleted) == (30, 30)
 
 
-async def test_a_cache_folder_is_used_again(house: House, world: Repository, tmp_path: Path) -> None:
-    await sync(house, world, cache=str(tmp_path / "cache"))
+async def test_a_cache_folder_is_used_again(database: ScratchDatabase, world: Repository, tmp_path: Path) -> None:
+    await sync(database, world, cache=str(tmp_path / "cache"))
     world.put("more.md", "more")
     world.commit()
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
-    assert (run.tally.created, run.tally.unchanged) == (1, 1)
+    assert (run.stats.created, run.stats.unchanged) == (1, 1)
     assert len(list((tmp_path / "cache").glob("*.git"))) == 1
 
 
-async def test_items_can_point_to_where_people_look(house: House, world: Repository) -> None:
-    await sync(house, world, page_url="https://example.org/it/-/blob/{ref}/{path}", ref="main")
+async def test_items_can_point_to_where_people_look(database: ScratchDatabase, world: Repository) -> None:
+    await sync(database, world, page_url="https://example.org/it/-/blob/{ref}/{path}", ref="main")
 
-    assert house.query("select url from item") == [("https://example.org/it/-/blob/main/always.md",)]
+    assert database.query("select url from item") == [("https://example.org/it/-/blob/main/always.md",)]
 
 
-async def test_a_missing_program_is_named(world: Repository, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_program_is_named(
+    world: Repository, database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
     assert run.status == "failed"
     assert "The program git, which reads repositories, is not installed." in (run.error or "")
@@ -311,7 +319,7 @@ async def test_a_git_whose_output_nobody_reads_is_ended(tmp_path: Path, monkeypa
 
 
 async def test_what_is_configured_elsewhere_is_ignored(
-    house: House, world: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, world: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / ".gitconfig"
     config.write_text('[url "ext::sh -c evil"]\n\tinsteadOf = file://\n')
@@ -319,7 +327,7 @@ async def test_what_is_configured_elsewhere_is_ignored(
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_CONFIG_COUNT", "junk")
 
-    assert (await sync(house, world)).status == "completed"
+    assert (await sync(database, world)).status == "completed"
 
 
 async def test_private_hosts_are_refused_before_git_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,40 +357,46 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Portal]:
 
 
 async def test_a_host_that_serves_plain_files_is_read_with_a_token(
-    house: House, world: Repository, host: Portal, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, world: Repository, host: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "me:s3cret")
     world.git("update-server-info")
     host.folders["/field.git/"] = world.folder
     world.address = f"git+{host.web}/field.git"
 
-    first = await sync(house, world, token="env:SECRET")
-    again = await sync(house, world)
+    first = await sync(database, world, token="env:SECRET")
+    again = await sync(database, world)
 
-    assert (first.tally.created, again.tally.unchanged, again.tally.not_modified) == (1, 1, 1)
+    assert (first.stats.created, again.stats.unchanged, again.stats.not_modified) == (1, 1, 1)
     assert {headers.get("Authorization") for headers in host.headers} == {"Basic bWU6czNjcmV0"}
 
 
 @pytest.mark.parametrize("status", [301, 302, 307])
-async def test_redirects_are_not_followed(house: House, world: Repository, host: Portal, status: int) -> None:
+async def test_redirects_are_not_followed(
+    database: ScratchDatabase, world: Repository, host: Portal, status: int
+) -> None:
     world.address = f"git+{host.web}/field.git"
     host.said["/field.git"] = lambda: web.Response(status=status, headers={"Location": f"{host.web}/me/it/other"})
 
-    run = await sync(house, world)
+    run = await sync(database, world)
 
     assert run.status == "failed"
     assert [path for path, _ in host.take() if "other" in path] == []
 
 
 async def test_a_secret_is_in_no_message(
-    house: House, world: Repository, host: Portal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase,
+    world: Repository,
+    host: Portal,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("SECRET", "s3cret")
     world.address = f"git+{host.web}/field.git"
     host.said["/field.git"] = lambda: web.Response(status=401, headers={"WWW-Authenticate": "Basic"})
 
-    run = await sync(house, world, token="env:SECRET")
+    run = await sync(database, world, token="env:SECRET")
 
     assert run.status == "failed"
     assert "token" in (run.error or "")
@@ -465,16 +479,16 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_mirror_does_not_get_
 
 
 async def test_a_file_that_is_too_large_by_now_goes_although_its_blob_is_the_same(
-    house: House, world: Repository
+    database: ScratchDatabase, world: Repository
 ) -> None:
     world.put("huge.txt", b"word " * 1000)
     world.commit()
-    await sync(house, world)
+    await sync(database, world)
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.edit("field", options={"max_bytes": 1000})
         lowered, again = await r.sync("field"), await r.sync("field")
 
-    assert (lowered.tally.failed, lowered.tally.deleted, paths(house)) == (1, 1, {"always.md"})
-    assert "larger than 1,000 bytes" in errors(house)[0]
-    assert (again.tally.failed, again.tally.deleted, again.tally.requests) == (1, 0, 1)
+    assert (lowered.stats.failed, lowered.stats.deleted, paths(database)) == (1, 1, {"always.md"})
+    assert "larger than 1,000 bytes" in errors(database)[0]
+    assert (again.stats.failed, again.stats.deleted, again.stats.requests) == (1, 0, 1)

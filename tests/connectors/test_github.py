@@ -14,7 +14,7 @@ from rowen.connectors import registry
 from rowen.connectors.github import GitHub
 from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.files import in_order
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.git import LINK, SUBMODULE
 from tests.portals.github import Portal, blob_sha, costs, paths, sync
 
@@ -31,41 +31,43 @@ def portal() -> Iterator[Portal]:
     portal.close()
 
 
-async def test_the_first_run_reads_the_tree_and_every_readable_file(house: House, portal: Portal) -> None:
+async def test_the_first_run_reads_the_tree_and_every_readable_file(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.put("docs/guide.md", "# Guide\n\nWords.")
     portal.repository.put("picture.png", b"\x89PNG")
     portal.repository.put("empty.txt", "")
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 3)
-    assert run.tally.requests == 4, "the commit, the tree and two blobs: what is empty need not be asked for"
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 3)
+    assert run.stats.requests == 4, "the commit, the tree and two blobs: what is empty need not be asked for"
     url = f"{portal.web}/me/it/blob/HEAD/docs/guide.md"
-    [(record,)] = house.query("select record from item where url = %s", url)
+    [(record,)] = database.query("select record from item where url = %s", url)
     assert record == {"path": "docs/guide.md", "sha": blob_sha(b"# Guide\n\nWords."), "ref": "HEAD"}
 
 
-async def test_nothing_changed_costs_one_request_and_no_body(house: House, portal: Portal) -> None:
+async def test_nothing_changed_costs_one_request_and_no_body(database: ScratchDatabase, portal: Portal) -> None:
     for number in range(30):
         portal.repository.put(f"{number}.md", f"# Page {number}")
-    await sync(house, portal)
+    await sync(database, portal)
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (run.status, run.complete, run.tally.unchanged) == ("completed", True, 31)
-    assert (costs(run), run.tally.bytes, run.tally.rows_written) == ((1, 1), 0, 0)
+    assert (run.status, run.complete, run.stats.unchanged) == ("completed", True, 31)
+    assert (costs(run), run.stats.bytes, run.stats.rows_written) == ((1, 1), 0, 0)
     assert portal.take() == [("commits/HEAD", 304)]
 
 
-async def test_one_changed_file_costs_the_commit_the_tree_and_its_blob(house: House, portal: Portal) -> None:
+async def test_one_changed_file_costs_the_commit_the_tree_and_its_blob(
+    database: ScratchDatabase, portal: Portal
+) -> None:
     for number in range(30):
         portal.repository.put(f"{number}.md", f"# Page {number}")
-    await sync(house, portal)
+    await sync(database, portal)
     portal.repository.put("7.md", "# Another 7")
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (run.tally.updated, run.tally.unchanged, run.tally.rows_written < 8) == (1, 30, True)
+    assert (run.stats.updated, run.stats.unchanged, run.stats.rows_written < 8) == (1, 30, True)
     assert [path.split("/")[:2] for path, _ in portal.take()] == [
         ["commits", "HEAD"],
         ["git", "trees"],
@@ -73,158 +75,162 @@ async def test_one_changed_file_costs_the_commit_the_tree_and_its_blob(house: Ho
     ]
 
 
-async def test_a_renamed_file_is_read_and_a_deleted_one_goes(house: House, portal: Portal) -> None:
+async def test_a_renamed_file_is_read_and_a_deleted_one_goes(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.put("old.md", "# Moved")
     portal.repository.put("gone.md", "# Gone")
     portal.repository.put("also.md", "# Stays")
-    await sync(house, portal)
+    await sync(database, portal)
     portal.repository.files["new.md"] = portal.repository.files.pop("old.md")
     del portal.repository.files["gone.md"]
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (run.tally.created, run.tally.deleted, run.tally.unchanged) == (1, 2, 2)
-    assert paths(house) == {"also.md", "always.md", "new.md"}
+    assert (run.stats.created, run.stats.deleted, run.stats.unchanged) == (1, 2, 2)
+    assert paths(database) == {"also.md", "always.md", "new.md"}
 
 
-async def test_forced_history_with_the_same_files_costs_a_tree_and_no_row(house: House, portal: Portal) -> None:
-    await sync(house, portal)
+async def test_forced_history_with_the_same_files_costs_a_tree_and_no_row(
+    database: ScratchDatabase, portal: Portal
+) -> None:
+    await sync(database, portal)
     portal.repository.history = "forced"
 
-    run = await sync(house, portal)
-    again = await sync(house, portal)
+    run = await sync(database, portal)
+    again = await sync(database, portal)
 
-    assert (costs(run), run.tally.unchanged, run.tally.rows_written) == ((2, 0), 1, 0)
+    assert (costs(run), run.stats.unchanged, run.stats.rows_written) == ((2, 0), 1, 0)
     assert costs(again) == (1, 1)
 
 
-async def test_a_renamed_default_branch_keeps_every_item(house: House, portal: Portal) -> None:
-    await sync(house, portal)
+async def test_a_renamed_default_branch_keeps_every_item(database: ScratchDatabase, portal: Portal) -> None:
+    await sync(database, portal)
     portal.repository.default = "trunk"
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (costs(run), run.tally.unchanged, run.tally.deleted) == ((1, 1), 1, 0)
+    assert (costs(run), run.stats.unchanged, run.stats.deleted) == ((1, 1), 1, 0)
 
 
-async def test_a_server_without_validators_is_told_by_the_commit(house: House, portal: Portal) -> None:
+async def test_a_server_without_validators_is_told_by_the_commit(database: ScratchDatabase, portal: Portal) -> None:
     commit = portal.repository.commit("HEAD")
     portal.said["/commits/"] = lambda: web.Response(text=str(commit))
-    await sync(house, portal)
+    await sync(database, portal)
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (run.tally.requests, run.tally.unchanged, run.tally.bytes) == (1, 1, 40)
+    assert (run.stats.requests, run.stats.unchanged, run.stats.bytes) == (1, 1, 40)
 
 
-async def test_a_branch_with_slashes_and_a_path_are_told_apart(house: House, portal: Portal) -> None:
+async def test_a_branch_with_slashes_and_a_path_are_told_apart(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.refs["feature/x"] = {
         "docs/a.md": ("100644", b"# A"),
         "docs/deep/b.md": ("100644", b"# B"),
         "c.md": ("100644", b"# C"),
     }
-    await sync(house, portal, address=f"{portal.address}/tree/feature/x/docs")
+    await sync(database, portal, address=f"{portal.address}/tree/feature/x/docs")
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert paths(house) == {"docs/a.md", "docs/deep/b.md"}
+    assert paths(database) == {"docs/a.md", "docs/deep/b.md"}
     assert costs(run) == (1, 1)
     assert portal.take() == [("commits/feature%2Fx", 304)]
-    assert house.query("select url from item order by url")[0] == (f"{portal.web}/me/it/blob/feature/x/docs/a.md",)
+    assert database.query("select url from item order by url")[0] == (f"{portal.web}/me/it/blob/feature/x/docs/a.md",)
 
 
-async def test_a_tag_is_read_and_a_single_file_is_a_source(house: House, portal: Portal) -> None:
+async def test_a_tag_is_read_and_a_single_file_is_a_source(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.refs["v1"] = {"README.md": ("100644", b"# One"), "other.md": ("100644", b"# Other")}
 
-    await sync(house, portal, address=f"{portal.address}/blob/v1/README.md")
+    await sync(database, portal, address=f"{portal.address}/blob/v1/README.md")
 
-    assert paths(house) == {"README.md"}
+    assert paths(database) == {"README.md"}
 
 
-async def test_patterns_choose_below_the_path(house: House, portal: Portal) -> None:
+async def test_patterns_choose_below_the_path(database: ScratchDatabase, portal: Portal) -> None:
     for path in ("docs/a.md", "docs/b.txt", "docs/old/c.md", "src/d.md", ".github/e.md"):
         portal.repository.put(path, "text")
 
-    await sync(house, portal, path="docs", include="*.md", exclude="/old")
+    await sync(database, portal, path="docs", include="*.md", exclude="/old")
 
-    assert paths(house) == {"docs/a.md"}
+    assert paths(database) == {"docs/a.md"}
 
 
 @pytest.mark.parametrize("most_rows", [0, 1, 3])
 async def test_a_tree_that_is_cut_short_is_walked_folder_by_folder(
-    house: House, portal: Portal, most_rows: int
+    database: ScratchDatabase, portal: Portal, most_rows: int
 ) -> None:
     expected = {"always.md", *(f"{a}/{b}/{c}.md" for a in "xyz" for b in "uv" for c in "12")}
     for path in expected - {"always.md"}:
         portal.repository.put(path, path)
     portal.repository.most_rows = most_rows
 
-    run = await sync(house, portal)
-    again = await sync(house, portal)
+    run = await sync(database, portal)
+    again = await sync(database, portal)
 
-    assert (run.complete, paths(house)) == (True, expected)
+    assert (run.complete, paths(database)) == (True, expected)
     assert costs(again) == (1, 1)
 
 
-async def test_only_folders_of_the_source_are_walked(house: House, portal: Portal) -> None:
+async def test_only_folders_of_the_source_are_walked(database: ScratchDatabase, portal: Portal) -> None:
     for path in ("docs/a/1.md", "docs/b/2.md", "src/c/3.md", "vendor/d/4.md"):
         portal.repository.put(path, path)
     portal.repository.most_rows = 2
 
-    await sync(house, portal, path="docs", exclude="/b")
+    await sync(database, portal, path="docs", exclude="/b")
 
-    assert paths(house) == {"docs/a/1.md"}
+    assert paths(database) == {"docs/a/1.md"}
     assert len([path for path, _ in portal.take() if path.startswith("git/trees/")]) == 5
 
 
-async def test_links_submodules_and_what_is_binary_are_left_out(house: House, portal: Portal) -> None:
+async def test_links_submodules_and_what_is_binary_are_left_out(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.put("link.md", "/etc/passwd", LINK)
     portal.repository.put("module", "1234567890" * 4, SUBMODULE)
     portal.repository.put("program.exe", b"MZ")
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (paths(house), run.tally.failed, run.tally.requests) == ({"always.md"}, 0, 3)
+    assert (paths(database), run.stats.failed, run.stats.requests) == ({"always.md"}, 0, 3)
 
 
-async def test_an_empty_repository_is_complete_and_has_no_items(house: House, portal: Portal) -> None:
+async def test_an_empty_repository_is_complete_and_has_no_items(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.empty = True
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
-    assert (run.status, run.complete, run.tally.seen, run.tally.requests) == ("completed", True, 0, 1)
+    assert (run.status, run.complete, run.stats.seen, run.stats.requests) == ("completed", True, 0, 1)
 
 
-async def test_deletions_that_were_held_back_go_when_they_are_accepted(house: House, portal: Portal) -> None:
+async def test_deletions_that_were_held_back_go_when_they_are_accepted(
+    database: ScratchDatabase, portal: Portal
+) -> None:
     for number in range(30):
         portal.repository.put(f"{number}.md", f"# {number}")
-    await sync(house, portal)
+    await sync(database, portal)
     portal.repository.files = {"always.md": portal.repository.files["always.md"]}
 
-    held = await sync(house, portal)
-    async with house.open(allow_addresses="127.0.0.0/8") as r:
+    held = await sync(database, portal)
+    async with database.open(allow_addresses="127.0.0.0/8") as r:
         through = await r.sync("it", accept_deletions=True)
 
-    assert (held.tally.deletions_held, through.tally.deleted) == (30, 30)
+    assert (held.stats.deletions_held, through.stats.deleted) == (30, 30)
 
 
 async def test_a_token_goes_to_the_api_and_into_no_message(
-    house: House, portal: Portal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase, portal: Portal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("FIELD_TOKEN", "ghp_s3cret")
-    await sync(house, portal, token="env:FIELD_TOKEN")
+    await sync(database, portal, token="env:FIELD_TOKEN")
     portal.said["/commits/"] = lambda: web.Response(status=401, text='{"message": "Bad credentials"}')
 
-    run = await sync(house, portal)
+    run = await sync(database, portal)
 
     assert {headers.get("Authorization") for headers in portal.headers} == {"Bearer ghp_s3cret"}
     assert "Check the token in env:FIELD_TOKEN." in (run.error or "")
-    assert "s3cret" not in caplog.text + str(run) + str(house.query("select options, cursor from source"))
+    assert "s3cret" not in caplog.text + str(run) + str(database.query("select options, cursor from source"))
 
 
-async def test_a_token_that_is_not_set_is_named_by_its_place(house: House, portal: Portal) -> None:
-    run = await sync(house, portal, token="env:NO_SUCH_TOKEN")
+async def test_a_token_that_is_not_set_is_named_by_its_place(database: ScratchDatabase, portal: Portal) -> None:
+    run = await sync(database, portal, token="env:NO_SUCH_TOKEN")
 
     assert (run.status, "NO_SUCH_TOKEN" in (run.error or "")) == ("failed", True)
     assert portal.take() == []
@@ -249,22 +255,24 @@ def test_wrong_options_are_refused_when_they_are_given(options: dict[str, Any]) 
     assert "s3cret" not in f"{problem.value} {problem.value.hint}"
 
 
-async def test_files_can_come_from_the_raw_host_without_spending_the_api(house: House, portal: Portal) -> None:
+async def test_files_can_come_from_the_raw_host_without_spending_the_api(
+    database: ScratchDatabase, portal: Portal
+) -> None:
     portal.repository.put("Ünï cöde/a?b.md", "# Odd")
 
-    run = await sync(house, portal, raw_url=f"{portal.web}/raw")
+    run = await sync(database, portal, raw_url=f"{portal.web}/raw")
 
-    assert (run.tally.created, run.tally.requests) == (2, 4)
+    assert (run.stats.created, run.stats.requests) == (2, 4)
     assert [path for path, _ in portal.take() if "blobs" in path] == []
 
 
-async def test_bodies_are_asked_for_at_once_and_come_in_order(house: House, portal: Portal) -> None:
+async def test_bodies_are_asked_for_at_once_and_come_in_order(database: ScratchDatabase, portal: Portal) -> None:
     for number in range(40):
         portal.repository.put(f"{number:02}.md", f"# Page {number}")
 
-    await sync(house, portal)
+    await sync(database, portal)
 
-    titles = [title for (title,) in house.query("select title from item order by id")]
+    titles = [title for (title,) in database.query("select title from item order by id")]
     assert titles == [*(f"Page {number}" for number in range(40)), "Always"]
 
 

@@ -8,7 +8,7 @@ from rowen.connectors.catalog.landing_pages import page_at_europa, page_of_dataf
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.registry import check_options
 from rowen.errors import UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -58,14 +58,14 @@ def test_known_portals_have_pages_that_their_records_do_not_name() -> None:
     assert page_of_dataflow("https://sdmx.example", "NAMA") == ""
 
 
-async def test_another_template_reads_the_records_again(house: House, opened: Opened) -> None:
+async def test_another_template_reads_the_records_again(database: ScratchDatabase, opened: Opened) -> None:
     portal = opened(CkanPortal)
     portal.make("a1")
 
     def pages() -> list[Any]:
-        return house.query("select record ->> 'landing_page' from item")
+        return database.query("select record ->> 'landing_page' from item")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         usual = pages()
         await r.edit("portal", options={"landing_page": "https://people.example/{name}"})
@@ -74,4 +74,4 @@ async def test_another_template_reads_the_records_again(house: House, opened: Op
 
     assert usual == [(f"{portal.url}/dataset/slug-of-a1",)]
     assert pages() == [("https://people.example/slug-of-a1",)]
-    assert (run.tally.amended, run.tally.updated, again.tally.rows_written) == (1, 0, 0)
+    assert (run.stats.amended, run.stats.updated, again.stats.rows_written) == (1, 0, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowen import Rowen, Run
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.ldes import MEDIA, LdesSite, Leaf, context_page
 
 
@@ -25,25 +25,25 @@ async def keep(r: Rowen, feed: LdesSite, **options: object) -> Run:
     return run
 
 
-def titles(house: House) -> dict[str, str]:
-    return dict(house.query("select url, title from item order by url"))
+def titles(database: ScratchDatabase) -> dict[str, str]:
+    return dict(database.query("select url, title from item order by url"))
 
 
 @pytest.mark.parametrize("syntax", MEDIA)
 async def test_members_of_every_syntax_become_items_as_their_latest_version_says(
-    house: House, feed: LdesSite, syntax: str
+    database: ScratchDatabase, feed: LdesSite, syntax: str
 ) -> None:
     feed.syntax = syntax
     feed.chain([feed.event("a", "Old"), feed.event("b", "Barley")], [feed.event("a", "New")])
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, feed)
         [hit] = (await r.search("barley", limit=1)).hits
 
     assert (run.kind, run.status, run.complete) == ("ldes", "completed", True)
-    assert titles(house) == {feed.url_of("a"): "New", feed.url_of("b"): "Barley"}
+    assert titles(database) == {feed.url_of("a"): "New", feed.url_of("b"): "Barley"}
     assert hit.url == feed.url_of("b")
-    [(record,)] = house.query("select record from item where title = 'New'")
+    [(record,)] = database.query("select record from item where title = 'New'")
     assert (record["member"], record["time"]) == ("http://ex.example/a#3", "2024-01-01T00:03:00Z")
     assert record["rdf"]["http://ex.example/part"] == {
         "http://ex.example/size": {"@type": "xsd:integer", "@value": "3"}
@@ -52,25 +52,25 @@ async def test_members_of_every_syntax_become_items_as_their_latest_version_says
 
 
 async def test_an_unchanged_stream_costs_one_request_for_each_page_that_may_change_and_no_row(
-    house: House, feed: LdesSite
+    database: ScratchDatabase, feed: LdesSite
 ) -> None:
     feed.chain(*[[feed.event(f"n{page}")] for page in range(4)])
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, feed)
         again = await r.sync("feed")
 
-    assert (first.tally.requests, first.tally.created) == (5, 4)
+    assert (first.stats.requests, first.stats.created) == (5, 4)
     assert sorted((asked.path, asked.status, asked.sent_bytes) for asked in feed.log) == [
         ("/p3", 304, 0),
         ("/root", 304, 0),
     ]
-    assert (again.status, again.tally.rows_written, again.tally.bytes) == ("completed", 0, 0)
+    assert (again.status, again.stats.rows_written, again.stats.bytes) == ("completed", 0, 0)
 
 
-async def test_a_member_more_costs_its_page_alone(house: House, feed: LdesSite) -> None:
+async def test_a_member_more_costs_its_page_alone(database: ScratchDatabase, feed: LdesSite) -> None:
     pages = [[feed.event(f"n{page}")] for page in range(4)]
     feed.chain(*pages)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
         feed.chain(*pages[:-1], [*pages[-1], feed.event("n0", "Again")])
         run = await r.sync("feed")
@@ -78,10 +78,12 @@ async def test_a_member_more_costs_its_page_alone(house: House, feed: LdesSite) 
     assert [(asked.path, asked.status) for asked in feed.log] == [("/p3", 200), ("/root", 304)] or [
         (asked.path, asked.status) for asked in feed.log
     ] == [("/root", 304), ("/p3", 200)]
-    assert (run.tally.updated, run.tally.created, run.tally.unchanged) == (1, 0, 1)
+    assert (run.stats.updated, run.stats.created, run.stats.unchanged) == (1, 0, 1)
 
 
-async def test_all_versions_stand_in_the_history_in_the_order_of_time(house: House, feed: LdesSite) -> None:
+async def test_all_versions_stand_in_the_history_in_the_order_of_time(
+    database: ScratchDatabase, feed: LdesSite
+) -> None:
     late, early = [feed.event("a", "One")], [feed.event("a", "Two")]
     feed.leaves = {
         "/root": Leaf(
@@ -93,66 +95,68 @@ async def test_all_versions_stand_in_the_history_in_the_order_of_time(house: Hou
         "/late": Leaf(early),
         "/early": Leaf(late),
     }
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed, order="ascending")
 
-    assert house.query("select kind, title from change order by number") == [("created", "One"), ("updated", "Two")]
+    assert database.query("select kind, title from change order by number") == [("created", "One"), ("updated", "Two")]
 
 
 @pytest.mark.parametrize("order", ["fast", "ascending"])
-async def test_with_all_versions_each_member_is_an_item(house: House, feed: LdesSite, order: str) -> None:
+async def test_with_all_versions_each_member_is_an_item(database: ScratchDatabase, feed: LdesSite, order: str) -> None:
     feed.chain([feed.event("a", "One"), feed.event("a", "Two")])
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, feed, versions="all", order=order)
 
-    assert run.tally.created == 2
-    assert titles(house) == {"http://ex.example/a#/1": "One", "http://ex.example/a#/2": "Two"}
+    assert run.stats.created == 2
+    assert titles(database) == {"http://ex.example/a#/1": "One", "http://ex.example/a#/2": "Two"}
 
 
 async def test_a_deleted_object_is_deleted_and_stays_so_when_older_versions_come_again(
-    house: House, feed: LdesSite
+    database: ScratchDatabase, feed: LdesSite
 ) -> None:
     old, gone = feed.event("a"), feed.event("a", deletes=True)
     feed.chain([old, feed.event("b")], [feed.event("c")], immutable=False)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
         feed.leaves["/p1"].events.append(gone)
         deleted = await r.sync("feed")
         feed.leaves["/p0"].events.append(feed.event("d"))
         await r.sync("feed")
 
-    assert deleted.tally.deleted == 1
-    assert list(titles(house)) == [feed.url_of(name) for name in ("b", "c", "d")]
+    assert deleted.stats.deleted == 1
+    assert list(titles(database)) == [feed.url_of(name) for name in ("b", "c", "d")]
 
 
-async def test_a_page_that_is_gone_is_an_empty_page(house: House, feed: LdesSite) -> None:
+async def test_a_page_that_is_gone_is_an_empty_page(database: ScratchDatabase, feed: LdesSite) -> None:
     feed.chain([feed.event("a")], [feed.event("b")])
     feed.leaves["/root"].relations.append(("/lost", None, 0))
     feed.leaves["/lost"] = Leaf(status=410)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, feed)
         await r.sync("feed")
 
-    assert (first.status, first.tally.created) == ("completed", 2)
+    assert (first.status, first.stats.created) == ("completed", 2)
     assert "/lost" not in feed.asked()
 
 
-async def test_a_broken_page_costs_itself_and_is_read_when_it_is_whole(house: House, feed: LdesSite) -> None:
+async def test_a_broken_page_costs_itself_and_is_read_when_it_is_whole(
+    database: ScratchDatabase, feed: LdesSite
+) -> None:
     feed.chain([feed.event("a")], [feed.event("b")], immutable=False)
     feed.leaves["/root"].relations.append(("/torn", None, 0))
     feed.leaves["/torn"] = Leaf([feed.event("c")], body=b"<a> <b> .\n<c>")
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, feed)
         feed.leaves["/torn"].body = None
         second = await r.sync("feed")
 
-    assert (first.status, first.tally.created, first.tally.failed) == ("partial", 2, 1)
+    assert (first.status, first.stats.created, first.stats.failed) == ("partial", 2, 1)
     assert "/torn is no RDF that can be read as turtle" in (first.error or "")
-    assert (second.status, second.tally.created, second.tally.failed) == ("completed", 1, 0)
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert (second.status, second.stats.created, second.stats.failed) == ("completed", 1, 0)
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
-async def test_pages_outside_of_the_window_are_not_asked_for(house: House, feed: LdesSite) -> None:
+async def test_pages_outside_of_the_window_are_not_asked_for(database: ScratchDatabase, feed: LdesSite) -> None:
     feed.chain(*[[feed.event(f"n{page}")] for page in range(6)])
     feed.leaves["/root"] = Leaf(
         relations=[
@@ -166,7 +170,7 @@ async def test_pages_outside_of_the_window_are_not_asked_for(house: House, feed:
     )
     for page in range(6):
         feed.leaves[f"/p{page}"].relations = []
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(
             feed.address, name="feed", options={"after": "2024-01-01T00:03:00Z", "before": "2024-01-01T00:05:00Z"}
         )
@@ -175,13 +179,15 @@ async def test_pages_outside_of_the_window_are_not_asked_for(house: House, feed:
         await r.edit("feed", options={"after": None})
         mixed = await r.sync("feed")
 
-    assert list(titles(house)) == [feed.url_of("n3")]
+    assert list(titles(database)) == [feed.url_of("n3")]
     assert set(asked) == {"/root", "/p2", "/p3", "/p4"}
     assert run.status == "completed"
     assert "members of both would be mixed" in (mixed.error or "")
 
 
-async def test_older_pages_are_left_alone_when_a_newer_one_has_no_news(house: House, feed: LdesSite) -> None:
+async def test_older_pages_are_left_alone_when_a_newer_one_has_no_news(
+    database: ScratchDatabase, feed: LdesSite
+) -> None:
     events = [feed.event(f"n{number}") for number in range(6)]
 
     def lay(newest_first: list[Any]) -> None:
@@ -192,41 +198,41 @@ async def test_older_pages_are_left_alone_when_a_newer_one_has_no_news(house: Ho
             feed.leaves[path] = Leaf(newest_first[number : number + 2], [] if last else following)
 
     lay(events[::-1])
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
         lay([feed.event("new1"), feed.event("new2"), *events[::-1]])
         run = await r.sync("feed")
 
     assert feed.asked() == ["/root", "/older?page=0"]
-    assert (run.status, run.tally.created) == ("completed", 2)
+    assert (run.status, run.stats.created) == ("completed", 2)
 
 
-async def test_a_transaction_is_stored_when_it_is_over(house: House, feed: LdesSite) -> None:
+async def test_a_transaction_is_stored_when_it_is_over(database: ScratchDatabase, feed: LdesSite) -> None:
     feed.description += "ldes:transactionPath ex:in ; ldes:transactionFinalizedPath ex:last ;"
     first = feed.event("a", more="ex:in ex:t1 ;")
     feed.chain([first])
-    async with house.open() as r:
+    async with database.open() as r:
         waiting = await keep(r, feed)
         feed.chain([first, feed.event("b", more="ex:in ex:t1 ; ex:last true ;")])
         over = await r.sync("feed")
 
-    assert (waiting.tally.created, waiting.complete) == (0, False)
-    assert (over.status, over.tally.created) == ("completed", 2)
+    assert (waiting.stats.created, waiting.complete) == (0, False)
+    assert (over.status, over.stats.created) == ("completed", 2)
 
 
-async def test_a_member_that_lies_elsewhere_is_fetched(house: House, feed: LdesSite) -> None:
+async def test_a_member_that_lies_elsewhere_is_fetched(database: ScratchDatabase, feed: LdesSite) -> None:
     name = f"{feed.url}/members/a"
     feed.leaves["/root"].body = (
         f"<{feed.url}/ldes> <https://w3id.org/tree#view> <{feed.url}/root> ; <https://w3id.org/tree#member> <{name}> ."
     ).encode()
     feed.leaves["/members/a"] = Leaf(body=f'<{name}> <http://purl.org/dc/terms/title> "Elsewhere" .'.encode())
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
 
-    assert titles(house) == {name: "Elsewhere"}
+    assert titles(database) == {name: "Elsewhere"}
 
 
-async def test_a_context_is_fetched_once_and_pinned(house: House, feed: LdesSite) -> None:
+async def test_a_context_is_fetched_once_and_pinned(database: ScratchDatabase, feed: LdesSite) -> None:
     from tests.portals.site import Page
 
     ldes, tree = "https://w3id.org/ldes#", "https://w3id.org/tree#"
@@ -242,7 +248,7 @@ async def test_a_context_is_fetched_once_and_pinned(house: House, feed: LdesSite
     context = f"{feed.url}/context.json"
     feed.pages["/context.json"] = Page(json.dumps({"@context": words}).encode())
     feed.leaves["/root"].body = context_page(feed, feed.event("a"), context)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, feed)
         feed.leaves["/root"].body = context_page(feed, feed.event("b"), [context])
         await r.sync("feed")
@@ -250,9 +256,9 @@ async def test_a_context_is_fetched_once_and_pinned(house: House, feed: LdesSite
         await r.edit("feed", options={"contexts": {context: "0" * 64}})
         changed = await r.sync("feed")
 
-    assert (first.status, first.tally.created) == ("completed", 1)
+    assert (first.status, first.stats.created) == ("completed", 1)
     assert asked == ["/root"]
-    assert list(titles(house)) == [feed.url_of("a"), feed.url_of("b")]
+    assert list(titles(database)) == [feed.url_of("a"), feed.url_of("b")]
     assert f"should have the SHA-256 {'0' * 64}, and has " in (changed.error or "")
 
 
@@ -270,23 +276,25 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-async def test_a_stream_is_entered_by_the_address_of_anything_of_it(house: House, feed: LdesSite, name: str) -> None:
+async def test_a_stream_is_entered_by_the_address_of_anything_of_it(
+    database: ScratchDatabase, feed: LdesSite, name: str
+) -> None:
     from tests.portals.ldes import PREFIXES
 
     path, turtle, created = ENTRIES[name]
     feed.chain([feed.event("a")])
     feed.leaves[path] = Leaf(body=(PREFIXES + turtle.format(feed.url)).encode())
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"ldes:{feed.url}{path}", name="feed")
         run = await r.sync("feed")
 
-    assert (run.tally.created if run.status == "completed" else None) == created, run.error
+    assert (run.stats.created if run.status == "completed" else None) == created, run.error
 
 
-async def test_it_is_told_how_a_stream_is_followed(house: House, feed: LdesSite) -> None:
+async def test_it_is_told_how_a_stream_is_followed(database: ScratchDatabase, feed: LdesSite) -> None:
     feed.description += "ldes:pollingInterval 60 ;"
     feed.chain([feed.event("a")], [feed.event("b")])
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, feed)
         well = await r.following("feed")
         feed.leaves["/p1"].status = 500

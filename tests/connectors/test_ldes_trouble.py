@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rowen import Rowen
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.jobs.processes import Nursery, until
 from tests.logical import contents, index_of, replayed
 from tests.portals.ldes import LdesSite, Leaf
@@ -56,34 +56,35 @@ def feeds() -> Iterator[Feeds]:
         yield feeds
 
 
-async def worked_off(r: Rowen, house: House, feeds: Feeds) -> None:
+async def worked_off(r: Rowen, database: ScratchDatabase, feeds: Feeds) -> None:
     """Let the worker sync all of them once."""
     jobs = [(await r.enqueue(trouble)).id for trouble in feeds]
     until(
         lambda: (
-            house.query("select from procrastinate_jobs where id = any(%s) and status in ('todo', 'doing')", jobs) == []
+            database.query("select from procrastinate_jobs where id = any(%s) and status in ('todo', 'doing')", jobs)
+            == []
         )
     )
 
 
 async def test_a_worker_goes_on_through_broken_streams_and_ends_where_a_rebuild_would(
-    house: House, new_house: Callable[[], House], feeds: Feeds
+    database: ScratchDatabase, new_database: Callable[[], ScratchDatabase], feeds: Feeds
 ) -> None:
     feeds.spoil()
-    with Nursery(house.conninfo, cb_failure_threshold=1000) as nursery:
+    with Nursery(database.conninfo, cb_failure_threshold=1000) as nursery:
         worker = nursery.start()
-        async with house.open() as r:
+        async with database.open() as r:
             for trouble, feed in feeds.items():
                 await r.add(feed.address, name=trouble, options={"delay_s": 0})
-            await worked_off(r, house, feeds)
+            await worked_off(r, database, feeds)
             ill = {trouble: await r.following(trouble) for trouble in feeds}
-            held = len(contents(house))
+            held = len(contents(database))
             feeds.mend()
-            await worked_off(r, house, feeds)
+            await worked_off(r, database, feeds)
             well = {trouble: await r.following(trouble) for trouble in feeds}
         assert nursery.stop(worker) == 0
 
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         for trouble, feed in feeds.items():
             await r.sync((await r.add(feed.address, name=trouble, options={"delay_s": 0})).name)
@@ -95,6 +96,6 @@ async def test_a_worker_goes_on_through_broken_streams_and_ends_where_a_rebuild_
         assert error is None or error in (told.last_error or ""), trouble
     assert [(told.state, told.last_error) for told in well.values() if told] == [("following", None)] * len(feeds)
     assert held == 4 * len(feeds) + 2  # the pages that lead to each other are whole
-    assert house.query("select count(*) from quarantine") == [(0,)]
-    assert index_of(house) == index_of(rebuilt)
-    assert replayed(house) == contents(house)
+    assert database.query("select count(*) from quarantine") == [(0,)]
+    assert index_of(database) == index_of(rebuilt)
+    assert replayed(database) == contents(database)

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from rowen import Rowen, Run
 from rowen.connectors.catalog import pages
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.dcat import DcatPortal
 from tests.portals.site import Asked
@@ -87,74 +87,80 @@ async def keep(r: Rowen, portal: Any, **options: Any) -> Run:
 
 @pytest.mark.parametrize("style", ["get", "post"])
 async def test_an_api_too_slow_for_its_own_pages_is_asked_for_smaller_ones(
-    house: House, api: WeakApi, style: str
+    database: ScratchDatabase, api: WeakApi, style: str
 ) -> None:
     api.fill(50)
     api.most, api.style = 8, style
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, api)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 50)
-    assert run.tally.requests <= 26
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 50)
+    assert run.stats.requests <= 26
 
 
 @pytest.mark.parametrize("how", ["status", "json"])
 async def test_what_stands_before_a_collection_that_an_api_fails_over_is_stored(
-    house: House, api: WeakApi, how: str
+    database: ScratchDatabase, api: WeakApi, how: str
 ) -> None:
     api.fill(50)
     api.poison, api.how, api.style = "c0033", how, "relative"
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, api)
         again = await r.sync("portal")
         api.poison = "none"
         healed = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.created) == ("partial", False, 33)
+    assert (run.status, run.complete, run.stats.created) == ("partial", False, 33)
     assert "startRecord=33" in (run.error or "")
     # An API that is out of breath may get it back: the place is kept for one more run.
-    assert (again.status, again.tally.deleted) == ("failed" if how == "status" else "partial", 0)
-    assert (healed.status, healed.complete, len(contents(house))) == ("completed", True, 50)
+    assert (again.status, again.stats.deleted) == ("failed" if how == "status" else "partial", 0)
+    assert (healed.status, healed.complete, len(contents(database))) == ("completed", True, 50)
 
 
-async def test_an_api_that_refuses_a_limit_says_what_went_wrong_first(house: House, api: WeakApi) -> None:
+async def test_an_api_that_refuses_a_limit_says_what_went_wrong_first(database: ScratchDatabase, api: WeakApi) -> None:
     api.fill(50)
     api.poison, api.minds_limit = "c0033", False
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, api)
 
-    assert (run.status, run.tally.created) == ("partial", 20)
+    assert (run.status, run.stats.created) == ("partial", 20)
     assert "status 500" in (run.error or "")
 
 
-async def test_the_time_limit_of_an_api_grows(house: House, api: WeakApi, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_limit_of_an_api_grows(
+    database: ScratchDatabase, api: WeakApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pages, "FIRST_LIMIT_S", 0.4)
     api.fill(5)
     api.silent_s = 0.6
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, api)
 
-    assert (run.status, run.tally.created) == ("completed", 5)
+    assert (run.status, run.stats.created) == ("completed", 5)
 
 
-async def test_a_udata_too_slow_for_large_pages_is_asked_for_small_ones(house: House, udata: WeakUdata) -> None:
+async def test_a_udata_too_slow_for_large_pages_is_asked_for_small_ones(
+    database: ScratchDatabase, udata: WeakUdata
+) -> None:
     udata.fill(130)
     udata.most = 12
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, udata, page_size=50)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 130)
-    assert run.tally.requests <= 130 / 12 * 3
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 130)
+    assert run.stats.requests <= 130 / 12 * 3
 
 
 @pytest.mark.parametrize("name", ["d00017", "zz-last"])
-async def test_a_dataset_that_udata_fails_over_costs_only_itself(house: House, udata: WeakUdata, name: str) -> None:
+async def test_a_dataset_that_udata_fails_over_costs_only_itself(
+    database: ScratchDatabase, udata: WeakUdata, name: str
+) -> None:
     udata.fill(60)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, udata, page_size=20)
         udata.poison = name
         run = await r.sync("portal", full=True)
 
-    assert (run.complete, run.tally.deleted, len(contents(house))) == (False, 0, 60)
-    assert (run.tally.unchanged, run.tally.failed) == (59, 1)
-    assert run.tally.requests <= 32
+    assert (run.complete, run.stats.deleted, len(contents(database))) == (False, 0, 60)
+    assert (run.stats.unchanged, run.stats.failed) == (59, 1)
+    assert run.stats.requests <= 32

@@ -5,7 +5,7 @@ import pytest
 from rowen.connectors.oai import Oai
 from rowen.connectors.probe import Probe
 from rowen.net.client import Client
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.catalogs import keep
@@ -17,12 +17,12 @@ def portal(opened: Opened) -> OaiRepository:
     return opened(OaiRepository)
 
 
-async def test_a_record_in_dublin_core_becomes_a_dataset(house: House, portal: OaiRepository) -> None:
+async def test_a_record_in_dublin_core_becomes_a_dataset(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.make("a", ["Rowen", "Second crop"], coverage=["The meadow"], modified=["2023-07-01"])
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    [(url, title, text, tags, language, record)] = house.query(
+    [(url, title, text, tags, language, record)] = database.query(
         "select url, title, text, tags, language, record from item"
     )
     assert url == f"{portal.base}?verb=GetRecord&metadataPrefix=oai_dc&identifier=oai%3Afarm.example%3Aa"
@@ -54,13 +54,13 @@ async def test_a_record_in_dublin_core_becomes_a_dataset(house: House, portal: O
     assert source["metadata"]["oai_dc:dc"]["dc:creator"] == ["Reaper, A.", "Sower, B."]
 
 
-async def test_a_record_in_datacite_becomes_a_dataset(house: House, portal: OaiRepository) -> None:
+async def test_a_record_in_datacite_becomes_a_dataset(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.formats = ["marc", "oai_dc", "oai_datacite"]
     portal.make("a", "Rowen")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    [(title, text, record)] = house.query("select title, text, record from item")
+    [(title, text, record)] = database.query("select title, text, record from item")
     assert title == "Rowen"
     assert "A second crop" in text
     assert "## Heu (de)" in text
@@ -92,11 +92,11 @@ async def test_a_record_in_datacite_becomes_a_dataset(house: House, portal: OaiR
     ],
 )
 async def test_the_richest_format_that_is_offered_is_read(
-    house: House, portal: OaiRepository, offered: list[str], chosen: str
+    database: ScratchDatabase, portal: OaiRepository, offered: list[str], chosen: str
 ) -> None:
     portal.formats = offered
     portal.make("a")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(portal.address)
 
     assert {asked.headers["metadataPrefix"] for asked in portal.log if asked.headers["verb"] == "ListRecords"} == {
@@ -104,10 +104,10 @@ async def test_the_richest_format_that_is_offered_is_read(
     }
 
 
-async def test_a_wished_format_is_read_and_not_asked_for(house: House, portal: OaiRepository) -> None:
+async def test_a_wished_format_is_read_and_not_asked_for(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.formats = ["oai_dc", "oai_datacite"]
     portal.make("a")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(portal.address, name="portal", options={"prefix": "oai_dc"})
         await r.sync("portal")
 
@@ -115,152 +115,162 @@ async def test_a_wished_format_is_read_and_not_asked_for(house: House, portal: O
     assert "ListMetadataFormats" not in portal.verbs()
 
 
-async def test_a_better_format_has_everything_read_anew(house: House, portal: OaiRepository) -> None:
+async def test_a_better_format_has_everything_read_anew(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.fill(5)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.formats = ["oai_dc", "oai_datacite"]
         run = await r.sync("portal")
 
-    assert (run.complete, run.tally.updated) == (True, 6)
+    assert (run.complete, run.stats.updated) == (True, 6)
 
 
-async def test_metadata_in_an_unknown_format_is_read_by_its_names(house: House, portal: OaiRepository) -> None:
+async def test_metadata_in_an_unknown_format_is_read_by_its_names(
+    database: ScratchDatabase, portal: OaiRepository
+) -> None:
     portal.make("a", xml='<raw xmlns="urn:raw"><title>Rowen</title><doi>10.1234/x</doi><abstract>All.</abstract></raw>')
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    assert house.query("select title, text, record->>'landing_page' from item") == [
+    assert database.query("select title, text, record->>'landing_page' from item") == [
         ("Rowen", "All.", "https://doi.org/10.1234/x")
     ]
 
 
-async def test_a_record_without_title_is_called_by_its_identifier(house: House, portal: OaiRepository) -> None:
+async def test_a_record_without_title_is_called_by_its_identifier(
+    database: ScratchDatabase, portal: OaiRepository
+) -> None:
     portal.make("a", [], identifier=[])
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
 
-    assert titles(house) == {"a": "oai:farm.example:a"}
+    assert titles(database) == {"a": "oai:farm.example:a"}
 
 
-async def test_nothing_changed_costs_two_requests_and_no_row(house: House, portal: OaiRepository) -> None:
+async def test_nothing_changed_costs_two_requests_and_no_row(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         run = await r.sync("portal")
 
-    assert (first.status, first.complete, first.tally.created) == ("completed", True, 251)
+    assert (first.status, first.complete, first.stats.created) == ("completed", True, 251)
     assert portal.verbs() == ["ListMetadataFormats", "ListRecords"]
-    assert (run.tally.requests, run.tally.rows_written) == (2, 0)
+    assert (run.stats.requests, run.stats.rows_written) == (2, 0)
 
 
-async def test_only_what_changed_is_asked_for(house: House, portal: OaiRepository) -> None:
+async def test_only_what_changed_is_asked_for(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00003", "Edited")
         portal.make("new")
         portal.remove("d00004")
         run = await r.sync("portal")
 
-    assert (run.tally.updated, run.tally.created, run.tally.deleted, run.tally.requests) == (1, 1, 1, 2)
+    assert (run.stats.updated, run.stats.created, run.stats.deleted, run.stats.requests) == (1, 1, 1, 2)
     assert portal.log[-1].headers["from"] == "2024-01-05T05:15:00Z"
-    assert set(titles(house)) == portal.names()
+    assert set(titles(database)) == portal.names()
 
 
-async def test_days_are_asked_for_where_a_repository_knows_no_seconds(house: House, portal: OaiRepository) -> None:
+async def test_days_are_asked_for_where_a_repository_knows_no_seconds(
+    database: ScratchDatabase, portal: OaiRepository
+) -> None:
     portal.seconds = False
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
-    assert (run.tally.updated, run.tally.requests) == (1, 2)
+    assert (run.stats.updated, run.stats.requests) == (1, 2)
     assert portal.log[-1].headers["from"] == "2024-01-04"
 
 
-async def test_a_repository_that_becomes_more_exact_is_walked_once(house: House, portal: OaiRepository) -> None:
+async def test_a_repository_that_becomes_more_exact_is_walked_once(
+    database: ScratchDatabase, portal: OaiRepository
+) -> None:
     portal.seconds = False
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.seconds = True
         walked = await r.sync("portal")
         again = await r.sync("portal")
 
-    assert (walked.tally.amended, walked.tally.fell_back) == (21, 1)
-    assert (again.tally.requests, again.tally.rows_written) == (2, 0)
+    assert (walked.stats.amended, walked.stats.fell_back) == (21, 1)
+    assert (again.stats.requests, again.stats.rows_written) == (2, 0)
 
 
 @pytest.mark.parametrize("policy", ["persistent", "transient"])
-async def test_a_record_that_comes_back_is_created_again(house: House, portal: OaiRepository, policy: str) -> None:
+async def test_a_record_that_comes_back_is_created_again(
+    database: ScratchDatabase, portal: OaiRepository, policy: str
+) -> None:
     portal.policy = policy
     portal.fill(5)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.remove("d00001")
         gone = await r.sync("portal")
         portal.make("d00001")
         back = await r.sync("portal")
 
-    assert (gone.tally.deleted, back.tally.created) == (1, 1)
+    assert (gone.stats.deleted, back.stats.created) == (1, 1)
 
 
-async def test_tombstones_of_what_we_never_held_are_nothing(house: House, portal: OaiRepository) -> None:
+async def test_tombstones_of_what_we_never_held_are_nothing(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.fill(5)
     portal.remove("d00001")
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal)
         run = await r.sync("portal")
 
-    assert (first.tally.created, first.tally.deleted, first.complete) == (5, 0, True)
-    assert (run.tally.rows_written, run.tally.requests) == (0, 2)
+    assert (first.stats.created, first.stats.deleted, first.complete) == (5, 0, True)
+    assert (run.stats.rows_written, run.stats.requests) == (0, 2)
 
 
 async def test_a_repository_without_tombstones_is_walked_when_its_count_differs(
-    house: House, portal: OaiRepository
+    database: ScratchDatabase, portal: OaiRepository
 ) -> None:
     portal.policy = "no"
     portal.fill(250)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         quiet = await r.sync("portal")
         portal.remove("d00004")
         run = await r.sync("portal")
 
-    assert (quiet.tally.requests, quiet.tally.rows_written) == (3, 0)
-    assert (run.complete, run.tally.deleted) == (True, 1)
+    assert (quiet.stats.requests, quiet.stats.rows_written) == (3, 0)
+    assert (run.complete, run.stats.deleted) == (True, 1)
 
 
-async def test_a_chosen_set_is_read_alone(house: House, portal: OaiRepository) -> None:
+async def test_a_chosen_set_is_read_alone(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.make("a", sets=("grass",))
     portal.make("b", sets=("trees",))
     portal.make("c", sets=("herbs", "grass"))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, sets=["grass"])
 
-    assert set(titles(house)) == {"a", "c"}
+    assert set(titles(database)) == {"a", "c"}
 
 
-async def test_several_sets_are_one_listing(house: House, portal: OaiRepository) -> None:
+async def test_several_sets_are_one_listing(database: ScratchDatabase, portal: OaiRepository) -> None:
     portal.page_max = 2
     for number in range(9):
         portal.make(f"d{number}", sets=(("grass", "herbs"), ("trees",), ("grass",))[number % 3])
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, sets="grass, herbs")
         portal.make("d0", "Edited", sets=("herbs",))
         changed = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 6)
-    assert (changed.tally.updated, changed.tally.requests) == (1, 3)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 6)
+    assert (changed.stats.updated, changed.stats.requests) == (1, 3)
 
 
-async def test_an_empty_repository_is_an_empty_source(house: House, portal: OaiRepository) -> None:
-    async with house.open() as r:
+async def test_an_empty_repository_is_an_empty_source(database: ScratchDatabase, portal: OaiRepository) -> None:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 0)
+    assert (run.status, run.stats.created) == ("completed", 0)
 
 
 @pytest.mark.parametrize(
@@ -281,10 +291,10 @@ def test_addresses_are_recognised(address: str, url: str | None) -> None:
 
 @pytest.mark.parametrize(("path", "found"), [("/oai?verb=Identify", 1), ("/oai", 1), ("/", 2), ("/other", None)])
 async def test_a_repository_is_found_by_probing(
-    house: House, portal: OaiRepository, path: str, found: int | None
+    database: ScratchDatabase, portal: OaiRepository, path: str, found: int | None
 ) -> None:
     portal.make("a")
-    async with Client(house.settings()) as client:
+    async with Client(database.settings()) as client:
         probe = Probe(client, f"{portal.url}{path}")
         await probe.begin()
         url = await Oai.probe(probe)

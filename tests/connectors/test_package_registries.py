@@ -16,7 +16,7 @@ from rowen.connectors.packages.address import PackageAddress
 from rowen.connectors.packages.configured import registry_of
 from rowen.connectors.packages.links import changelog_of, docs_of, versioned
 from rowen.errors import ConfigurationError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.packages import NpmRegistry, PythonIndex
 
 REGISTRY = "https://registry.example/root"
@@ -45,7 +45,7 @@ def put_npm_in_path(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) 
 
 
 async def test_pip_tells_the_index_and_its_login_is_sent_but_never_kept(
-    house: House, index: PythonIndex, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, index: PythonIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index.publish("hay", "1.0", description="Dry grass.")
     answer, logins = index.pages["/pypi/hay/json"], []
@@ -57,12 +57,12 @@ async def test_pip_tells_the_index_and_its_login_is_sent_but_never_kept(
     index.alter("/pypi/hay/json", handler=guarded)
     place = index.url.removeprefix("http://")
     monkeypatch.setenv("PIP_INDEX_URL", f"http://farmer:hunter2@{place}/simple/")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync("pypi:hay")
         await r.add("pypi:nothing")
         failed = await r.sync("nothing")
 
-    stored = house.query("select source::text from source") + house.query("select item::text from item")
+    stored = database.query("select source::text from source") + database.query("select item::text from item")
     assert run.status == "completed"
     assert logins == ["Basic " + base64.b64encode(b"farmer:hunter2").decode()]
     assert "hunter2" not in str(stored) + str(failed.error)
@@ -111,7 +111,7 @@ async def test_without_npm_the_registry_must_be_named(tmp_path: Path, monkeypatc
 
 
 async def test_headers_for_the_registry_are_references_and_go_nowhere_else(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[str, str | None]] = []
     registry, elsewhere = NpmRegistry(), NpmRegistry()
@@ -127,23 +127,25 @@ async def test_headers_for_the_registry_are_references_and_go_nowhere_else(
         site.alter(path, handler=listening)
     monkeypatch.setenv("HAY_TOKEN", "hunter2")
     options = {"registry": registry.url, "registry_headers": {"Authorization": "Bearer env:HAY_TOKEN"}}
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("npm:hay", options=options)
         run = await r.sync("hay")
     registry.close()
     elsewhere.close()
 
-    assert run.tally.created == 2
+    assert run.stats.created == 2
     assert seen == [("/hay", "Bearer hunter2"), ("/tarballs/hay-1.0.0.tgz", None)]
-    assert "hunter2" not in str(house.query("select source::text from source"))
+    assert "hunter2" not in str(database.query("select source::text from source"))
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
     [("registry", "https://farmer:hunter2@hay.example/simple"), ("docs", "docs.example"), ("registry", "file:///etc")],
 )
-async def test_addresses_in_options_are_checked_and_logins_refused(house: House, option: str, value: str) -> None:
-    async with house.open() as r:
+async def test_addresses_in_options_are_checked_and_logins_refused(
+    database: ScratchDatabase, option: str, value: str
+) -> None:
+    async with database.open() as r:
         with pytest.raises(UsageError, match=f"Option '{option}'") as caught:
             await r.add("pypi:hay", options={option: value})
 

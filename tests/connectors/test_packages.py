@@ -9,7 +9,7 @@ import pytest
 from rowen import Rowen, Run
 from rowen.connectors.packages import Npm, PyPI
 from rowen.errors import ItemError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.packages import NpmRegistry, PythonIndex
 from tests.portals.site import Page, Site
 
@@ -53,29 +53,31 @@ async def sync(r: Rowen, registry: Site, address: str, **options: Any) -> Run:
     return await r.sync(address)
 
 
-def urls(house: House) -> list[str]:
-    return [url for (url,) in house.query("select url from item order by url")]
+def urls(database: ScratchDatabase) -> list[str]:
+    return [url for (url,) in database.query("select url from item order by url")]
 
 
 def outcomes(run: Run) -> dict[str, int]:
     names = ("created", "updated", "amended", "unchanged", "deleted", "failed")
-    return {name: count for name in names if (count := getattr(run.tally, name))}
+    return {name: count for name in names if (count := getattr(run.stats, name))}
 
 
-async def test_a_package_is_its_page_and_its_documentation(house: House, index: PythonIndex, docs: Site) -> None:
+async def test_a_package_is_its_page_and_its_documentation(
+    database: ScratchDatabase, index: PythonIndex, docs: Site
+) -> None:
     links = {"Documentation": docs.url + "/guide/", "Source": "https://github.com/farm/haytools"}
     index.publish(
         *("haytools", "2.1.0"), description=README, summary="Hay, made.", project_urls=links, keywords="hay, sun",
         license="MIT",
     )  # fmt: skip
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, index, "pypi:HayTools")
         page = await r.get("pkg:pypi/haytools")
         [source] = await r.sources()
 
     assert (run.status, outcomes(run)) == ("completed", {"created": 3})
-    assert urls(house) == [docs.url + "/guide/", docs.url + "/guide/drying", "pkg:pypi/haytools"]
+    assert urls(database) == [docs.url + "/guide/", docs.url + "/guide/drying", "pkg:pypi/haytools"]
     assert page.title == "haytools 2.1.0"
     assert page.text.startswith("Hay, made.\n\n# Haytools")
     assert list(page.tags) == ["hay", "sun"]
@@ -84,10 +86,10 @@ async def test_a_package_is_its_page_and_its_documentation(house: House, index: 
 
 
 async def test_a_second_look_costs_a_conditional_request_each_and_no_body(
-    house: House, index: PythonIndex, docs: Site
+    database: ScratchDatabase, index: PythonIndex, docs: Site
 ) -> None:
     index.publish("haytools", "1.0", description=README, project_urls={"Docs": docs.url + "/guide/"})
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools", sitemap=False, llms=False)
         index.log.clear()
         docs.log.clear()
@@ -95,14 +97,16 @@ async def test_a_second_look_costs_a_conditional_request_each_and_no_body(
 
     assert [(asked.path, asked.status) for asked in index.log] == [("/pypi/haytools/json", 304)]
     assert docs.asked() == docs.asked(status=304) == ["/guide/", "/guide/drying"]
-    assert (run.status, outcomes(run), run.tally.chunks_written) == ("completed", {"unchanged": 3}, 0)
-    assert run.tally.not_modified == 3
+    assert (run.status, outcomes(run), run.stats.chunks_written) == ("completed", {"unchanged": 3}, 0)
+    assert run.stats.not_modified == 3
 
 
-async def test_a_registry_without_validators_is_stopped_at_the_hash(house: House, index: PythonIndex) -> None:
+async def test_a_registry_without_validators_is_stopped_at_the_hash(
+    database: ScratchDatabase, index: PythonIndex
+) -> None:
     index.publish("haytools", "1.0", description=README, files={"CHANGES.rst": "1.0\n---\n\nFirst.\n"})
     index.alter("/pypi/haytools/json", validator="none")
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         index.log.clear()
         run = await sync(r, index, "pypi:haytools")
@@ -112,11 +116,11 @@ async def test_a_registry_without_validators_is_stopped_at_the_hash(house: House
 
 
 async def test_a_new_release_updates_the_page_and_leaves_the_documentation_alone(
-    house: House, index: PythonIndex, docs: Site
+    database: ScratchDatabase, index: PythonIndex, docs: Site
 ) -> None:
     links = {"Documentation": docs.url + "/guide/"}
     index.publish("haytools", "1.0", description=README, project_urls=links)
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         index.publish("haytools", "1.1", description=README, project_urls=links)
         run = await sync(r, index, "pypi:haytools")
@@ -124,14 +128,14 @@ async def test_a_new_release_updates_the_page_and_leaves_the_documentation_alone
         page = await r.get("pkg:pypi/haytools")
 
     assert outcomes(run) == {"updated": 1, "unchanged": 2}
-    assert run.tally.chunks_written == 0
+    assert run.stats.chunks_written == 0
     assert (source.version, page.title) == ("1.1", "haytools 1.1")
 
 
-async def test_pinned_versions_live_side_by_side_and_stay(house: House, index: PythonIndex) -> None:
+async def test_pinned_versions_live_side_by_side_and_stay(database: ScratchDatabase, index: PythonIndex) -> None:
     index.publish("haytools", "1.0", description="# Haytools\n\nWith a scythe.")
     index.publish("haytools", "2.0", description="# Haytools\n\nWith a mower.")
-    async with house.open() as r:
+    async with database.open() as r:
         for address in ("pypi:haytools", "pypi:haytools@1.0", "pypi:haytools@2.0"):
             await sync(r, index, address)
         index.publish("haytools", "3.0", description="# Haytools\n\nWith a robot.")
@@ -140,31 +144,35 @@ async def test_pinned_versions_live_side_by_side_and_stay(house: House, index: P
         versions = {source.name: source.version for source in await r.sources()}
 
     assert versions == {"haytools": "3.0", "haytools@1.0": "1.0", "haytools@2.0": "2.0"}
-    assert (outcomes(pinned), pinned.tally.not_modified) == ({"unchanged": 1}, 1)
+    assert (outcomes(pinned), pinned.stats.not_modified) == ({"unchanged": 1}, 1)
     assert outcomes(followed) == {"updated": 1}
-    assert urls(house) == ["pkg:pypi/haytools", "pkg:pypi/haytools@1.0", "pkg:pypi/haytools@2.0"]
+    assert urls(database) == ["pkg:pypi/haytools", "pkg:pypi/haytools@1.0", "pkg:pypi/haytools@2.0"]
 
 
 @pytest.mark.parametrize(
     ("address", "version"), [("@1.x", "1.10"), ("@1", "1.10"), ("@^1.2", "1.10"), ("@<1.10", "1.9"), ("@latest", "2.0")]
 )
-async def test_a_range_follows_its_own_releases(house: House, index: PythonIndex, address: str, version: str) -> None:
+async def test_a_range_follows_its_own_releases(
+    database: ScratchDatabase, index: PythonIndex, address: str, version: str
+) -> None:
     for number in ("1.9", "1.10", "2.0"):
         index.publish("haytools", number, description=f"Release {number}.")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, f"pypi:haytools{address}")
         [source] = await r.sources()
 
     assert source.version == version
 
 
-async def test_yanked_and_pre_releases_are_passed_over_unless_wished_for(house: House, index: PythonIndex) -> None:
+async def test_yanked_and_pre_releases_are_passed_over_unless_wished_for(
+    database: ScratchDatabase, index: PythonIndex
+) -> None:
     index.publish("haytools", "1.0", description="Good.")
     index.publish("haytools", "1.1", description="Broken.", yanked=True)
     index.publish("haytools", "2.0rc1", description="Soon.")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         await sync(r, index, "pypi:haytools@1.1")
         bold = await r.add("pypi:haytools", name="bold", options={"registry": index.url, "prereleases": True})
@@ -175,10 +183,10 @@ async def test_yanked_and_pre_releases_are_passed_over_unless_wished_for(house: 
 
 
 async def test_the_changelog_of_the_release_is_found_in_its_archive_and_fetched_once(
-    house: House, index: PythonIndex
+    database: ScratchDatabase, index: PythonIndex
 ) -> None:
     index.publish("haytools", "1.0", description=README, files={"CHANGES.rst": "1.0\n---\n\nSharper scythes.\n"})
-    async with house.open() as r:
+    async with database.open() as r:
         first = await sync(r, index, "pypi:haytools")
         changelog = await r.get("pkg:pypi/haytools?part=changelog")
         index.publish("haytools", "1.0", description=README + "\nMore.\n", files={"CHANGES.rst": "never asked for"})
@@ -191,24 +199,26 @@ async def test_the_changelog_of_the_release_is_found_in_its_archive_and_fetched_
     assert index.asked() == ["/pypi/haytools/json"]
 
 
-async def test_a_changelog_that_is_a_page_is_one_page(house: House, index: PythonIndex, docs: Site) -> None:
+async def test_a_changelog_that_is_a_page_is_one_page(
+    database: ScratchDatabase, index: PythonIndex, docs: Site
+) -> None:
     docs.put("/news", "News", "Sharper scythes.", links=("/guide/",))
     index.publish("haytools", "1.0", description=README, project_urls={"Release notes": docs.url + "/news"})
-    async with house.open() as r:
+    async with database.open() as r:
         first = await sync(r, index, "pypi:haytools")
         docs.log.clear()
         second = await sync(r, index, "pypi:haytools")
 
-    assert urls(house) == [docs.url + "/news", "pkg:pypi/haytools"]
+    assert urls(database) == [docs.url + "/news", "pkg:pypi/haytools"]
     assert (outcomes(first), outcomes(second)) == ({"created": 2}, {"unchanged": 2})
     assert docs.asked() == docs.asked(status=304) == ["/news"]
 
 
 async def test_documentation_that_never_was_there_is_a_failed_item_and_holds_up_nothing(
-    house: House, index: PythonIndex, docs: Site
+    database: ScratchDatabase, index: PythonIndex, docs: Site
 ) -> None:
     index.publish("haytools", "1.0", description=README, project_urls={"Docs": docs.url + "/nowhere/"})
-    async with house.open() as r:
+    async with database.open() as r:
         first = await sync(r, index, "pypi:haytools")
         second = await sync(r, index, "pypi:haytools")
         [case] = await r.quarantine()
@@ -219,9 +229,11 @@ async def test_documentation_that_never_was_there_is_a_failed_item_and_holds_up_
     assert "docs=off" in (case.hint or "")
 
 
-async def test_documentation_that_is_down_keeps_its_pages(house: House, index: PythonIndex, docs: Site) -> None:
+async def test_documentation_that_is_down_keeps_its_pages(
+    database: ScratchDatabase, index: PythonIndex, docs: Site
+) -> None:
     index.publish("haytools", "1.0", description=README, project_urls={"Docs": docs.url + "/guide/"})
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         docs.down = True
         index.publish("haytools", "1.1", description=README, project_urls={"Docs": docs.url + "/guide/"})
@@ -233,10 +245,12 @@ async def test_documentation_that_is_down_keeps_its_pages(house: House, index: P
     assert (down.status, outcomes(down)) == ("partial", {"updated": 1, "failed": 1})
     assert still.status == "partial"
     assert (up.status, outcomes(up)) == ("completed", {"unchanged": 3})
-    assert len(urls(house)) == 3
+    assert len(urls(database)) == 3
 
 
-async def test_without_a_site_of_its_own_a_package_is_only_its_page(house: House, index: PythonIndex) -> None:
+async def test_without_a_site_of_its_own_a_package_is_only_its_page(
+    database: ScratchDatabase, index: PythonIndex
+) -> None:
     links = {
         "Documentation": "https://github.com/farm/haytools#readme",
         "Docs": f"{index.url}/project/haytools/",
@@ -244,7 +258,7 @@ async def test_without_a_site_of_its_own_a_package_is_only_its_page(house: House
         "Manual": "ftp://farm.example/haytools",
     }
     index.publish("haytools", "1.0", description=README, project_urls=links)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, index, "pypi:haytools")
 
     assert (run.status, outcomes(run)) == ("completed", {"created": 1})
@@ -252,25 +266,27 @@ async def test_without_a_site_of_its_own_a_package_is_only_its_page(house: House
 
 
 async def test_a_pinned_version_leads_to_the_documentation_of_that_version(
-    house: House, index: PythonIndex, docs: Site
+    database: ScratchDatabase, index: PythonIndex, docs: Site
 ) -> None:
     docs.pages["/"] = Page(status=302, headers={"Location": "/en/latest/"})
     docs.put("/en/latest/", "Latest", "With a robot.")
     docs.put("/en/v1.0/", "Old", "With a scythe.")
     index.publish("haytools", "1.0.2", description=README, project_urls={"Documentation": docs.url + "/"})
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools@1.0.2", sitemap=False, llms=False)
         docs.log.clear()
         second = await sync(r, index, "pypi:haytools@1.0.2")
 
-    assert urls(house) == [docs.url + "/en/v1.0/", "pkg:pypi/haytools@1.0.2"]
+    assert urls(database) == [docs.url + "/en/v1.0/", "pkg:pypi/haytools@1.0.2"]
     assert outcomes(second) == {"unchanged": 2}
     assert docs.asked() == ["/en/v1.0/"]
 
 
-async def test_documentation_can_be_named_or_left_out(house: House, index: PythonIndex, docs: Site) -> None:
+async def test_documentation_can_be_named_or_left_out(
+    database: ScratchDatabase, index: PythonIndex, docs: Site
+) -> None:
     index.publish("haytools", "1.0", description=README, project_urls={"Docs": docs.url + "/nowhere/"})
-    async with house.open() as r:
+    async with database.open() as r:
         named = await sync(r, index, "pypi:haytools", docs=docs.url + "/guide/", max_pages=1)
         await r.edit("haytools", options={"docs": "off"})
         off = await r.sync("haytools")
@@ -279,9 +295,9 @@ async def test_documentation_can_be_named_or_left_out(house: House, index: Pytho
     assert outcomes(off) == {"unchanged": 1, "deleted": 1}
 
 
-async def test_other_options_of_reading_read_the_page_anew(house: House, index: PythonIndex) -> None:
+async def test_other_options_of_reading_read_the_page_anew(database: ScratchDatabase, index: PythonIndex) -> None:
     index.publish("haytools", "1.0", description=README)
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         await r.edit("haytools", options={"language": "de"})
         run = await r.sync("haytools")
@@ -302,10 +318,10 @@ async def test_other_options_of_reading_read_the_page_anew(house: House, index: 
     ],
 )
 async def test_an_answer_that_makes_no_sense_leaves_everything_as_it_was(
-    house: House, index: PythonIndex, page: Page | None, status: str, said: str
+    database: ScratchDatabase, index: PythonIndex, page: Page | None, status: str, said: str
 ) -> None:
     index.publish("haytools", "1.0", description=README)
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         del index.pages["/pypi/haytools/json"]
         if page is not None:
@@ -314,24 +330,26 @@ async def test_an_answer_that_makes_no_sense_leaves_everything_as_it_was(
 
     assert run.status == status
     assert said in (run.error or "")
-    assert urls(house) == ["pkg:pypi/haytools"]
+    assert urls(database) == ["pkg:pypi/haytools"]
 
 
-async def test_a_version_that_does_not_exist_is_named_with_the_latest(house: House, index: PythonIndex) -> None:
+async def test_a_version_that_does_not_exist_is_named_with_the_latest(
+    database: ScratchDatabase, index: PythonIndex
+) -> None:
     index.publish("haytools", "1.0", description=README)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, index, "pypi:haytools@7")
 
     assert run.status == "failed"
     assert "haytools has no release that '7' means; the latest is 1.0." in (run.error or "")
 
 
-async def test_metadata_of_the_wrong_types_is_passed_over(house: House, index: PythonIndex) -> None:
+async def test_metadata_of_the_wrong_types_is_passed_over(database: ScratchDatabase, index: PythonIndex) -> None:
     odd: dict[str, Any] = dict.fromkeys(
         ("summary", "keywords", "project_urls", "home_page", "license", "description"), 7
     )
     index.publish("haytools", "1.0", classifiers=[1, None], requires_dist={"a": [1]}, **odd)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, index, "pypi:haytools")
 
     assert (run.status, outcomes(run)) == ("completed", {"created": 1})
@@ -348,42 +366,46 @@ async def test_metadata_of_the_wrong_types_is_passed_over(house: House, index: P
     ],
 )
 async def test_a_readme_is_read_by_its_format(
-    house: House, index: PythonIndex, readme: str, told: str | None, heading: str
+    database: ScratchDatabase, index: PythonIndex, readme: str, told: str | None, heading: str
 ) -> None:
     index.publish("hay", "1", description=readme, description_content_type=told, summary="Made.")
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:hay")
         page = await r.get("pkg:pypi/hay")
 
     assert heading in page.text.splitlines()
 
 
-async def test_npm_follows_the_tag_latest_and_reads_the_archive(house: House, npm: NpmRegistry, docs: Site) -> None:
+async def test_npm_follows_the_tag_latest_and_reads_the_archive(
+    database: ScratchDatabase, npm: NpmRegistry, docs: Site
+) -> None:
     home = docs.url + "/guide/@farm/haytools/"
     docs.put("/guide/@farm/haytools/", "Guide", "How to turn the hay.")
     files = {"README.md": README, "CHANGELOG.md": "# Changes\n\n## 1.0.0\n\nSharper.\n", "index.js": "0"}
     npm.publish("@farm/haytools", "1.0.0", files=files, homepage=home, repository="github:farm/haytools")
     npm.publish("@farm/haytools", "2.0.0-next.1", files=files, tag="next")
 
-    async with house.open() as r:
+    async with database.open() as r:
         first = await sync(r, npm, "npm:@farm/haytools")
         npm.log.clear()
         second = await sync(r, npm, "npm:@farm/haytools")
         page = await r.get("pkg:npm/%40farm/haytools")
         [source] = await r.sources()
 
-    assert urls(house) == [home, "pkg:npm/%40farm/haytools", "pkg:npm/%40farm/haytools?part=changelog"]
+    assert urls(database) == [home, "pkg:npm/%40farm/haytools", "pkg:npm/%40farm/haytools?part=changelog"]
     assert (outcomes(first), outcomes(second)) == ({"created": 3}, {"unchanged": 3})
     assert (page.title, source.version) == ("@farm/haytools 1.0.0", "1.0.0")
     assert page.record["links"]["Repository"] == "https://github.com/farm/haytools"
     assert [asked.status for asked in npm.log] == [304]
 
 
-async def test_npm_finds_the_readme_of_a_pinned_version_in_its_archive(house: House, npm: NpmRegistry) -> None:
+async def test_npm_finds_the_readme_of_a_pinned_version_in_its_archive(
+    database: ScratchDatabase, npm: NpmRegistry
+) -> None:
     npm.publish("JSONHay", "1.0.0", files={"README.md": "# Old hay\n"})
     npm.publish("JSONHay", "1.0.1", files={"README.md": "# New hay\n"})
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, npm, "npm:JSONHay@1.0.0")
         await sync(r, npm, "npm:JSONHay@latest")
         old, new = await r.get("pkg:npm/JSONHay@1.0.0"), await r.get("pkg:npm/JSONHay")
@@ -391,13 +413,15 @@ async def test_npm_finds_the_readme_of_a_pinned_version_in_its_archive(house: Ho
     assert (old.text.strip(), new.text.strip()) == ("# Old hay", "# New hay")
 
 
-async def test_npm_tags_name_releases_and_deprecated_ones_are_passed_over(house: House, npm: NpmRegistry) -> None:
+async def test_npm_tags_name_releases_and_deprecated_ones_are_passed_over(
+    database: ScratchDatabase, npm: NpmRegistry
+) -> None:
     npm.publish("hay", "1.0.0")
     npm.publish("hay", "1.1.0", deprecated="Rots.")
     npm.publish("hay", "2.0.0-next.3", tag="next")
     npm.publish("hay", "0.9.0", tag="latest")
 
-    async with house.open() as r:
+    async with database.open() as r:
         for address in ("npm:hay@next", "npm:hay@1.x", "npm:hay"):
             await sync(r, npm, address)
         versions = [source.version for source in await r.sources()]
@@ -406,11 +430,13 @@ async def test_npm_tags_name_releases_and_deprecated_ones_are_passed_over(house:
 
 
 @pytest.mark.parametrize("body", [b"not gzip", b"\x1f\x8b\x08\x00damaged", b""])
-async def test_a_damaged_archive_costs_only_the_changelog(house: House, npm: NpmRegistry, body: bytes) -> None:
+async def test_a_damaged_archive_costs_only_the_changelog(
+    database: ScratchDatabase, npm: NpmRegistry, body: bytes
+) -> None:
     npm.publish("hay", "1.0.0", description="Dry grass.", files={"CHANGELOG.md": "# Changes\n"})
     npm.alter("/tarballs/hay-1.0.0.tgz", body=body)
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, npm, "npm:hay")
         page = await r.get("pkg:npm/hay")
 
@@ -418,12 +444,12 @@ async def test_a_damaged_archive_costs_only_the_changelog(house: House, npm: Npm
 
 
 async def test_an_archive_that_unpacks_without_end_is_left(
-    house: House, npm: NpmRegistry, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, npm: NpmRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.packages.archive.MOST_UNPACKED_BYTES", 100_000)
     npm.publish("hay", "1.0.0", files={"README.md": README, "data.bin": "0" * 1_000_000, "CHANGELOG.md": "# Changes\n"})
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, npm, "npm:hay")
 
     assert (run.status, outcomes(run)) == ("completed", {"created": 1})
@@ -439,22 +465,24 @@ async def test_an_archive_that_unpacks_without_end_is_left(
     ],
 )
 async def test_odd_answers_of_npm_registries_are_understood(
-    house: House, npm: NpmRegistry, told: Any, status: str, said: str
+    database: ScratchDatabase, npm: NpmRegistry, told: Any, status: str, said: str
 ) -> None:
     npm.pages["/hay"] = Page(json.dumps(told).encode())
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, npm, "npm:hay")
 
     assert run.status == status
     assert said in (run.error or "")
 
 
-async def test_an_archive_that_is_not_to_be_had_right_now_is_tried_again(house: House, npm: NpmRegistry) -> None:
+async def test_an_archive_that_is_not_to_be_had_right_now_is_tried_again(
+    database: ScratchDatabase, npm: NpmRegistry
+) -> None:
     npm.publish("hay", "1.0.0", files={"README.md": README, "CHANGELOG.md": "# Changes\n"})
     npm.alter("/tarballs/hay-1.0.0.tgz", status=503)
 
-    async with house.open() as r:
+    async with database.open() as r:
         down = await sync(r, npm, "npm:hay")
         npm.alter("/tarballs/hay-1.0.0.tgz", status=200)
         up = await sync(r, npm, "npm:hay")
@@ -463,13 +491,13 @@ async def test_an_archive_that_is_not_to_be_had_right_now_is_tried_again(house: 
 
 
 async def test_a_page_whose_latest_version_failed_is_read_again_although_the_registry_has_no_news(
-    house: House, index: PythonIndex, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, index: PythonIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def failing(*_: object, **__: object) -> None:
         raise ItemError("No worker was left.")
 
     index.publish("haytools", "2.1.0", description=README)
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         index.publish("haytools", "2.2.0", description=README + "\n\nNew.")
         with monkeypatch.context() as patched:

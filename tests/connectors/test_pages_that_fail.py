@@ -14,7 +14,7 @@ from rowen.connectors.catalog import pages
 from rowen.connectors.catalog.pages import PageSize
 from rowen.connectors.opendatasoft import OpenDataSoft
 from rowen.connectors.socrata import Socrata
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.arcgis import HubSite
 from tests.portals.catalogs import Portal
 from tests.portals.opendatasoft import OpenDataSoftPortal
@@ -76,55 +76,57 @@ async def keep(r: Rowen, portal: Portal, **options: Any) -> Run:
 
 @pytest.mark.parametrize("how", ["status", "json", "time"])
 async def test_a_record_that_its_page_breaks_over_costs_only_itself(
-    house: House, portal: Failing, how: str, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: Failing, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "FIRST_LIMIT_S", 0.5)
     monkeypatch.setattr(pages, "LONGEST_LIMIT_S", 0.5)
     portal.fill(60)
     portal.poison, portal.how = ("d00017",), how
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=100)
         again = await r.sync("portal", full=True)
 
     named = isinstance(portal, OpenDataSoftPortal)
     assert (run.status, run.complete) == (("completed", True) if named else ("partial", False))
-    assert (run.tally.created, run.tally.failed, again.tally.deleted) == (60, 1, 0)
-    assert run.tally.requests <= 36
+    assert (run.stats.created, run.stats.failed, again.stats.deleted) == (60, 1, 0)
+    assert run.stats.requests <= 36
     assert named or "could not be received" in (run.error or "")
 
 
-async def test_a_dataset_that_cannot_even_be_named_makes_the_run_partial(house: House) -> None:
+async def test_a_dataset_that_cannot_even_be_named_makes_the_run_partial(database: ScratchDatabase) -> None:
     with closing(FailingOpenDataSoft()) as portal:
         portal.fill(30)
         portal.poison, portal.marks = ("d00017",), ('"dataset_id": "{}"',)
-        async with house.open() as r:
+        async with database.open() as r:
             run = await keep(r, portal, page_size=100)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("partial", False, 30, 1)
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("partial", False, 30, 1)
 
 
-async def test_neighbours_that_cannot_be_received_are_passed_by(house: House, portal: Failing) -> None:
+async def test_neighbours_that_cannot_be_received_are_passed_by(database: ScratchDatabase, portal: Failing) -> None:
     portal.fill(30)
     portal.poison = ("d00017", "d00018")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=100)
 
-    assert (run.tally.created, run.tally.failed) == (29, 2)
+    assert (run.stats.created, run.stats.failed) == (29, 2)
 
 
 @pytest.mark.parametrize("name", ["d00000", "zz-last"])
-async def test_the_first_and_the_last_record_are_passed_by_as_well(house: House, portal: Failing, name: str) -> None:
+async def test_the_first_and_the_last_record_are_passed_by_as_well(
+    database: ScratchDatabase, portal: Failing, name: str
+) -> None:
     portal.fill(30)
     portal.poison = (name,)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=100)
 
-    assert (run.tally.created, run.tally.failed) == (30, 1)
+    assert (run.stats.created, run.stats.failed) == (30, 1)
 
 
-async def test_a_record_that_breaks_after_it_was_stored_is_kept(house: House, portal: Failing) -> None:
+async def test_a_record_that_breaks_after_it_was_stored_is_kept(database: ScratchDatabase, portal: Failing) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, page_size=100)
         portal.make("d00017", "Edited")
         portal.poison = ("d00017",)
@@ -132,68 +134,74 @@ async def test_a_record_that_breaks_after_it_was_stored_is_kept(house: House, po
         portal.poison = ()
         healed = await r.sync("portal")
 
-    assert (broken.tally.deleted, broken.tally.failed) == (0, 1)
-    assert (healed.status, healed.tally.updated, healed.tally.failed) == ("completed", 1, 0)
+    assert (broken.stats.deleted, broken.stats.failed) == (0, 1)
+    assert (healed.status, healed.stats.updated, healed.stats.failed) == ("completed", 1, 0)
 
 
-async def test_a_portal_that_is_down_is_not_asked_record_by_record(house: House, portal: Failing) -> None:
+async def test_a_portal_that_is_down_is_not_asked_record_by_record(database: ScratchDatabase, portal: Failing) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, page_size=100)
         portal.failures = [web.Response(status=500) for _ in range(100)]
         run = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.deleted) == ("failed", 0)
-    assert run.tally.requests <= 3
+    assert (run.status, run.stats.deleted) == ("failed", 0)
+    assert run.stats.requests <= 3
 
 
-async def test_a_portal_that_shows_no_record_at_all_is_given_up_soon(house: House, portal: Failing) -> None:
+async def test_a_portal_that_shows_no_record_at_all_is_given_up_soon(
+    database: ScratchDatabase, portal: Failing
+) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, page_size=100)
         portal.poison = ("d0", "zz")
         run = await r.sync("portal", full=True)
 
-    assert (run.complete, run.tally.deleted) == (False, 0)
-    assert run.tally.requests <= 32
+    assert (run.complete, run.stats.deleted) == (False, 0)
+    assert run.stats.requests <= 32
 
 
 @pytest.mark.parametrize("place", [2, 3, 4, 5])
 async def test_one_moment_of_trouble_costs_no_run_however_small_the_pages(
-    house: House, portal: Failing, place: int
+    database: ScratchDatabase, portal: Failing, place: int
 ) -> None:
     portal.fill(60)
     portal.fails_at = frozenset({place})
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=10)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 61)
-    assert run.tally.requests <= 14
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 61)
+    assert run.stats.requests <= 14
 
 
-async def test_a_weak_portal_is_not_asked_for_too_much_again_and_again(house: House, portal: Failing) -> None:
+async def test_a_weak_portal_is_not_asked_for_too_much_again_and_again(
+    database: ScratchDatabase, portal: Failing
+) -> None:
     portal.fill(600)
     portal.broken_above = 12
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=100)
 
-    assert (run.status, run.tally.created) == ("completed", 601)
-    assert run.tally.requests <= 601 / 12 * 1.7
+    assert (run.status, run.stats.created) == ("completed", 601)
+    assert run.stats.requests <= 601 / 12 * 1.7
 
 
-async def test_a_portal_may_be_silent_as_long_as_its_question_may_take(house: House, portal: Failing) -> None:
+async def test_a_portal_may_be_silent_as_long_as_its_question_may_take(
+    database: ScratchDatabase, portal: Failing
+) -> None:
     portal.fill(5)
     portal.silent_s = 0.5
-    async with house.open(idle_limit_s=0.1) as r:
+    async with database.open(idle_limit_s=0.1) as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 6)
+    assert (run.status, run.stats.created) == ("completed", 6)
 
 
-async def test_an_error_names_the_page(house: House, portal: Failing) -> None:
+async def test_an_error_names_the_page(database: ScratchDatabase, portal: Failing) -> None:
     portal.fill(5)
     portal.poison = ("d0", "zz")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
     assert "limit=1" in (run.error or "")

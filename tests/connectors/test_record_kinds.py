@@ -20,7 +20,7 @@ from rowen.connectors.stac.record import dataset_of as of_stac
 from rowen.errors import UsageError
 from rowen.formats.rdf.graph import Graph, Iri
 from rowen.formats.xml import Element
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -119,11 +119,13 @@ def test_that_a_record_describes_a_dataset_is_not_written_into_it() -> None:
     assert ckan(type="service").document().record["record_kind"] == "service"
 
 
-async def test_items_are_found_and_exported_by_what_they_describe(house: House, opened: Opened, tmp_path: Path) -> None:
+async def test_items_are_found_and_exported_by_what_they_describe(
+    database: ScratchDatabase, opened: Opened, tmp_path: Path
+) -> None:
     portal = opened(CkanPortal)
     portal.make("a", "Hay", notes="Meadows of the county.")
     portal.make("b", "Hay service", notes="Meadows of the county.", type="service")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         every = await r.search("meadows")
         service = await r.search("meadows", record_kinds=["service"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen.connectors.catalog.dataset import Dataset
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import nested
 from tests.portals.csw import CswService
@@ -132,7 +132,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 async def test_nothing_is_read_but_what_changed_and_what_failed_before(
-    house: House, opened: Opened, name: str, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, opened: Opened, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = KINDS[name]
     portal = opened(kind.made)
@@ -140,7 +140,7 @@ async def test_nothing_is_read_but_what_changed_and_what_failed_before(
     read: list[str] = []
     document = Dataset.document
     monkeypatch.setattr(Dataset, "document", lambda one, **how: read.append(one.title) or document(one, **how))
-    async with house.open() as r:
+    async with database.open() as r:
         first = await r.sync(portal.address, full=True)
         read.clear()
         quiet = await r.sync(portal.address, full=True)
@@ -154,24 +154,24 @@ async def test_nothing_is_read_but_what_changed_and_what_failed_before(
         recover()
         healed = await r.sync(portal.address, full=True)
 
-    assert (first.status, first.tally.created) == ("completed", COUNT)
-    assert (quiet.tally.unchanged, quiet.tally.stopped_at_body, quiet.tally.rows_written) == (COUNT, COUNT, 0)
-    assert (edited.tally.updated, edited.tally.stopped_at_body) == (1, COUNT - 1)
-    assert [(run.tally.failed, run.tally.stopped_at_body) for run in (failed, again)] == [(1, COUNT - 1)] * 2
-    assert (healed.tally.failed, healed.tally.unchanged) == (0, COUNT)
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert (first.status, first.stats.created) == ("completed", COUNT)
+    assert (quiet.stats.unchanged, quiet.stats.stopped_at_body, quiet.stats.rows_written) == (COUNT, COUNT, 0)
+    assert (edited.stats.updated, edited.stats.stopped_at_body) == (1, COUNT - 1)
+    assert [(run.stats.failed, run.stats.stopped_at_body) for run in (failed, again)] == [(1, COUNT - 1)] * 2
+    assert (healed.stats.failed, healed.stats.unchanged) == (0, COUNT)
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
 async def test_a_record_that_was_mended_out_of_a_broken_answer_is_known_by_the_same_hash(
-    house: House, opened: Opened
+    database: ScratchDatabase, opened: Opened
 ) -> None:
     repository = opened(OaiRepository)
     repository.fill(COUNT - 1)
     repository.spoil("d00005")
-    async with house.open() as r:
+    async with database.open() as r:
         broken = await r.sync(repository.address, full=True)
         repository.make("d00005")
         mended = await r.sync(repository.address, full=True)
 
-    assert (broken.tally.created, broken.tally.failed) == (COUNT - 1, 1)
-    assert (mended.tally.created, mended.tally.stopped_at_body) == (1, COUNT - 1)
+    assert (broken.stats.created, broken.stats.failed) == (COUNT - 1, 1)
+    assert (mended.stats.created, mended.stats.stopped_at_body) == (1, COUNT - 1)

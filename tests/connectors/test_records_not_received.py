@@ -2,8 +2,8 @@
 
 import pytest
 
-from rowen.operations.tally import remarks
-from tests.conftest import House
+from rowen.operations.summary import remarks
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.arcgis import GeoPortal, HubSite
@@ -43,7 +43,7 @@ def portal(request: pytest.FixtureRequest, opened: Opened) -> Portal:
 @pytest.mark.parametrize("places", [[17], [17, 18, 31]])
 @pytest.mark.parametrize("page_size", [1, 20])
 async def test_a_record_that_was_not_received_in_some_runs_is_read_by_the_first_run_after(
-    house: House, portal: Portal, how: str, places: list[int], page_size: int
+    database: ScratchDatabase, portal: Portal, how: str, places: list[int], page_size: int
 ) -> None:
     portal.fill(40)
     names = sorted(portal.records)
@@ -52,18 +52,18 @@ async def test_a_record_that_was_not_received_in_some_runs_is_read_by_the_first_
     options = {"page_size": page_size}
     if isinstance(portal, StacApi):
         portal.page_size, options = page_size, {}
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await r.add(portal.address, name="portal", options=options)
         broken = [await r.sync("portal") for _ in range(3)]
         portal.stuck = set()
         healed = await r.sync("portal")
         after = await r.sync("portal")
 
-    assert not any(run.status == "completed" and run.tally.missing != len(places) for run in broken), broken
-    assert (healed.status, healed.complete, healed.tally.failed, healed.tally.missing) == ("completed", True, 0, 0)
-    assert len(titles(house)) == count
-    assert (after.status, after.tally.rows_written) == ("completed", 0)
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert not any(run.status == "completed" and run.stats.missing != len(places) for run in broken), broken
+    assert (healed.status, healed.complete, healed.stats.failed, healed.stats.missing) == ("completed", True, 0, 0)
+    assert len(titles(database)) == count
+    assert (after.status, after.stats.rows_written) == ("completed", 0)
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
 def write(portal: Portal | StacApi, name: str, title: str, *, tick_h: float) -> None:
@@ -77,7 +77,7 @@ def write(portal: Portal | StacApi, name: str, title: str, *, tick_h: float) -> 
 @pytest.mark.parametrize("size", [1, 20, 100])
 @pytest.mark.parametrize("held", [0, 39])
 async def test_a_count_that_is_too_low_does_not_hide_the_last_record_while_it_fails(
-    house: House, portal: Portal | StacApi, how: str, size: int, held: int
+    database: ScratchDatabase, portal: Portal | StacApi, how: str, size: int, held: int
 ) -> None:
     portal.miscount = -1
     for number in range(39):
@@ -85,7 +85,7 @@ async def test_a_count_that_is_too_low_does_not_hide_the_last_record_while_it_fa
     options = {"page_size": size}
     if isinstance(portal, StacApi):
         portal.page_size, options = size, {}
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await r.add(portal.address, name="portal", options=options)
         if held:
             await r.sync("portal")
@@ -97,9 +97,9 @@ async def test_a_count_that_is_too_low_does_not_hide_the_last_record_while_it_fa
         portal.stuck = set()
         healed = await r.sync("portal")
 
-    assert not any(run.status == "completed" and not run.tally.missing for run in broken), broken
-    assert (healed.status, healed.tally.failed, healed.tally.missing) == ("completed", 0, 0)
-    assert len(titles(house)) == len(portal.records)
+    assert not any(run.status == "completed" and not run.stats.missing for run in broken), broken
+    assert (healed.status, healed.stats.failed, healed.stats.missing) == ("completed", 0, 0)
+    assert len(titles(database)) == len(portal.records)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ async def test_a_count_that_is_too_low_does_not_hide_the_last_record_while_it_fa
     indirect=True,
 )
 async def test_it_costs_one_request_a_run_while_it_fails_and_one_walk_when_it_recovers(
-    house: House, portal: Portal
+    database: ScratchDatabase, portal: Portal
 ) -> None:
     portal.fill(120)
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await keep(r, portal)
         quiet = await r.sync("portal")
         walked = await r.sync("portal", full=True)
@@ -128,27 +128,27 @@ async def test_it_costs_one_request_a_run_while_it_fails_and_one_walk_when_it_re
         healed = await r.sync("portal")
         after = await r.sync("portal")
 
-    assert (broke.tally.failed, broke.tally.missing) == (1, 1)
+    assert (broke.stats.failed, broke.stats.missing) == (1, 1)
     # In the order of dates it has two places: in the whole listing, and as the first of what was modified.
     places = 1 if isinstance(portal, CkanPortal) else 2
-    assert all(1 <= run.tally.missing == run.tally.failed <= places for run in failing), failing
+    assert all(1 <= run.stats.missing == run.stats.failed <= places for run in failing), failing
     # CSW services fail behind their end as well: of a place among changes it is asked whether so many were modified.
     asked = places + isinstance(portal, CswService)
-    assert all(run.tally.requests <= quiet.tally.requests + asked for run in failing), failing
-    assert [run.tally.rows_written for run in failing] == [0] * 3
-    assert healed.tally.requests <= quiet.tally.requests + 1 + walked.tally.requests
-    assert (healed.status, healed.complete, healed.tally.created, healed.tally.missing) == ("completed", True, 1, 0)
+    assert all(run.stats.requests <= quiet.stats.requests + asked for run in failing), failing
+    assert [run.stats.rows_written for run in failing] == [0] * 3
+    assert healed.stats.requests <= quiet.stats.requests + 1 + walked.stats.requests
+    assert (healed.status, healed.complete, healed.stats.created, healed.stats.missing) == ("completed", True, 1, 0)
     assert "A record that could not be identified may be readable now." in " ".join(map(str, remarks(healed)))
-    assert (after.tally.requests, after.tally.rows_written) == (quiet.tally.requests, 0)
+    assert (after.stats.requests, after.stats.rows_written) == (quiet.stats.requests, 0)
 
 
 @pytest.mark.parametrize("portal", [CkanPortal], indirect=True)
 async def test_rows_that_move_meanwhile_do_not_hide_that_a_record_of_ckan_still_fails(
-    house: House, portal: Portal
+    database: ScratchDatabase, portal: Portal
 ) -> None:
     portal.fill(60)
     portal.stuck = {"d00030"}
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await keep(r, portal)
         for name in ("c1", "c2", "c3"):
             portal.make(name)
@@ -158,36 +158,36 @@ async def test_rows_that_move_meanwhile_do_not_hide_that_a_record_of_ckan_still_
         portal.stuck = set()
         healed = await r.sync("portal")
 
-    assert (moved.tally.created, moved.tally.missing, moved.tally.fell_back) == (3, 1, 0)
-    assert (known.tally.missing, known.tally.fell_back) == (1, 0)
-    assert (healed.status, healed.complete, healed.tally.missing) == ("completed", True, 0)
+    assert (moved.stats.created, moved.stats.missing, moved.stats.fell_back) == (3, 1, 0)
+    assert (known.stats.missing, known.stats.fell_back) == (1, 0)
+    assert (healed.status, healed.complete, healed.stats.missing) == ("completed", True, 0)
 
 
 @pytest.mark.parametrize("portal", [CkanPortal, HubSite, OpenDataSoftPortal, SocrataPortal], indirect=True)
 async def test_what_is_gone_is_deleted_by_a_later_walk_although_a_held_record_still_fails(
-    house: House, portal: Portal
+    database: ScratchDatabase, portal: Portal
 ) -> None:
     portal.fill(30)
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await keep(r, portal)
         portal.stuck = {"d00017"}
         portal.remove("d00005")
         first = await r.sync("portal", full=True)
-        held = len(titles(house))
+        held = len(titles(database))
         second = await r.sync("portal", full=True)
 
-    assert (first.status, first.tally.deleted, held) == ("partial", 0, 31)
-    assert (second.status, second.complete, second.tally.deleted) == ("completed", True, 1)
-    assert "Dataset d00017" in titles(house).values() or len(titles(house)) == 30
+    assert (first.status, first.stats.deleted, held) == ("partial", 0, 31)
+    assert (second.status, second.complete, second.stats.deleted) == ("completed", True, 1)
+    assert "Dataset d00017" in titles(database).values() or len(titles(database)) == 30
 
 
 @pytest.mark.parametrize("portal", [CswService], indirect=True)
 async def test_a_service_without_places_is_not_believed_to_be_whole_while_pages_fail(
-    house: House, portal: Portal
+    database: ScratchDatabase, portal: Portal
 ) -> None:
     portal.fill(5)
     portal.page_max, portal.ignores = 4, {"order", "start"}
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await r.add(portal.address, name="portal")
         portal.make("new")
         portal.stuck = {"new"}
@@ -195,5 +195,5 @@ async def test_a_service_without_places_is_not_believed_to_be_whole_while_pages_
         portal.stuck, portal.ignores = set(), set()
         healed = await r.sync("portal")
 
-    assert not any(run.status == "completed" and not run.tally.missing for run in broken), broken
-    assert (healed.status, healed.tally.missing, len(titles(house))) == ("completed", 0, 7)
+    assert not any(run.status == "completed" and not run.stats.missing for run in broken), broken
+    assert (healed.status, healed.stats.missing, len(titles(database))) == ("completed", 0, 7)

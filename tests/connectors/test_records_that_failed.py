@@ -13,7 +13,7 @@ from rowen.connectors.catalog.listing import Row
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, SourceBusyError
 from rowen.errors import CircuitOpenError, ConnectError, FetchTimeoutError, SourceError, TlsError
 from rowen.model.item import Complete, Failed
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.arcgis import GeoPortal, HubSite
@@ -69,10 +69,10 @@ def portal(request: pytest.FixtureRequest, opened: Opened) -> Portal:
 
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_one_clean_run_reads_what_failed_before_and_no_run_walks_for_it(
-    house: House, portal: Portal, is_new: bool
+    database: ScratchDatabase, portal: Portal, is_new: bool
 ) -> None:
     portal.fill(120)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         quiet = await r.sync("portal")
         name = "new" if is_new else "d00050"
@@ -85,20 +85,20 @@ async def test_one_clean_run_reads_what_failed_before_and_no_run_walks_for_it(
         healed = await r.sync("portal")
         after = await r.sync("portal")
 
-    assert broke.tally.failed == 1
-    assert [(run.status, run.tally.failed) for run in failing] == [("completed", 1)] * 3
+    assert broke.stats.failed == 1
+    assert [(run.status, run.stats.failed) for run in failing] == [("completed", 1)] * 3
     # The first of them is shown the record by the list of changes, and looks for it page by page.
-    assert all(run.tally.requests == quiet.tally.requests + 1 for run in (*failing[1:], healed)), (quiet, failing)
-    outcome = healed.tally.created if is_new else healed.tally.updated
-    assert (healed.status, healed.tally.failed, outcome) == ("completed", 0, 1)
-    assert "Written while it failed" in titles(house).values()
-    assert (after.tally.requests, after.tally.rows_written) == (quiet.tally.requests, 0)
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert all(run.stats.requests == quiet.stats.requests + 1 for run in (*failing[1:], healed)), (quiet, failing)
+    outcome = healed.stats.created if is_new else healed.stats.updated
+    assert (healed.status, healed.stats.failed, outcome) == ("completed", 0, 1)
+    assert "Written while it failed" in titles(database).values()
+    assert (after.stats.requests, after.stats.rows_written) == (quiet.stats.requests, 0)
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
-async def test_a_record_that_is_deleted_while_it_fails_is_let_go(house: House, portal: Portal) -> None:
+async def test_a_record_that_is_deleted_while_it_fails_is_let_go(database: ScratchDatabase, portal: Portal) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00007", "Edited")
         recover = ail(portal, "d00007")
@@ -109,15 +109,17 @@ async def test_a_record_that_is_deleted_while_it_fails_is_let_go(house: House, p
         portal.remove("d00007")
         run = await r.sync("portal")
 
-    assert (run.status, run.tally.deleted) == ("completed", 1)
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert (run.status, run.stats.deleted) == ("completed", 1)
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
 @pytest.mark.parametrize("portal", [CkanPortal], indirect=True)
-async def test_a_portal_that_fails_over_single_records_is_not_worn_out_by_them(house: House, portal: Portal) -> None:
+async def test_a_portal_that_fails_over_single_records_is_not_worn_out_by_them(
+    database: ScratchDatabase, portal: Portal
+) -> None:
     portal.fill(30)
     names = [f"d{number:05}" for number in range(0, 30, 3)]
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         for name in names:
             portal.make(name, "Edited")
@@ -130,15 +132,17 @@ async def test_a_portal_that_fails_over_single_records_is_not_worn_out_by_them(h
         portal.log.clear()
         run = await r.sync("portal")
 
-    assert (broke.tally.failed, run.status, run.tally.failed) == (10, "completed", 3)
+    assert (broke.stats.failed, run.status, run.stats.failed) == (10, "completed", 3)
     assert sum("package_show" in asked.path for asked in portal.log) == 3
-    assert len(titles(house)) == len(portal.records)
+    assert len(titles(database)) == len(portal.records)
 
 
 @pytest.mark.parametrize("portal", [CkanPortal], indirect=True)
-async def test_a_portal_that_is_too_busy_for_what_failed_is_asked_by_the_next_run(house: House, portal: Portal) -> None:
+async def test_a_portal_that_is_too_busy_for_what_failed_is_asked_by_the_next_run(
+    database: ScratchDatabase, portal: Portal
+) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.make("d00007", "Edited")
         recover = ail(portal, "d00007")
@@ -157,12 +161,12 @@ async def test_a_portal_that_is_too_busy_for_what_failed_is_asked_by_the_next_ru
         healed = await r.sync("portal")
 
     assert (run.status, healed.status) == ("completed", "completed")
-    assert "Edited" in titles(house).values()
+    assert "Edited" in titles(database).values()
 
 
 @pytest.mark.parametrize("portal", [CkanPortal, OpenDataSoftPortal], indirect=True)
 async def test_a_record_that_left_the_chosen_ones_while_it_failed_is_not_taken_for_one(
-    house: House, portal: Any
+    database: ScratchDatabase, portal: Any
 ) -> None:
     fits, left = (
         ({"organization": {"name": "farm"}}, {"organization": {"name": "mill"}})
@@ -172,7 +176,7 @@ async def test_a_record_that_left_the_chosen_ones_while_it_failed_is_not_taken_f
     chosen = "organization:farm" if isinstance(portal, CkanPortal) else "theme = 'farm'"
     for number in range(8):
         portal.make(f"d{number}", **fits)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal, filter=chosen)
         portal.make("d3", "Edited", **fits)
         ail(portal, "d3")
@@ -180,8 +184,8 @@ async def test_a_record_that_left_the_chosen_ones_while_it_failed_is_not_taken_f
         portal.make("d3", "Elsewhere", **left)
         await r.sync("portal")
 
-    assert "Elsewhere" not in titles(house).values()
-    assert len(titles(house)) == 7
+    assert "Elsewhere" not in titles(database).values()
+    assert len(titles(database)) == 7
 
 
 @pytest.fixture

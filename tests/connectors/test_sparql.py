@@ -11,7 +11,7 @@ from rowen.connectors.sparql import Sparql
 from rowen.connectors.sparql.catalogues import asked_of
 from rowen.connectors.sparql.endpoint import read_rows
 from rowen.errors import UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.catalogs import keep
@@ -62,11 +62,11 @@ def test_a_catalogue_of_data_europa_eu_is_asked_for_at_its_endpoint() -> None:
         check_options("sparql", {"catalogue": "a> b"})
 
 
-async def test_one_catalogue_of_several_is_read_alone(house: House, portal: SparqlEndpoint) -> None:
+async def test_one_catalogue_of_several_is_read_alone(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(6)
     portal.catalogues = dict.fromkeys(list(portal.records)[:2], "http://portal.example/barn")
     chosen = {"catalogue": "http://portal.example/barn"}
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal, **chosen)
         portal.catalogues.popitem()
         second = await r.sync("portal")
@@ -74,13 +74,15 @@ async def test_one_catalogue_of_several_is_read_alone(house: House, portal: Spar
         await r.edit("portal", options={"catalogue": "http://portal.example/none"})
         wrong = await r.sync("portal")
 
-    assert (first.complete, first.tally.created, first.tally.requests) == (True, 2, 5)
-    assert (second.complete, second.tally.deleted, third.tally.rows_written) == (True, 1, 0)
-    assert (wrong.status, wrong.tally.deleted) == ("failed", 0)
+    assert (first.complete, first.stats.created, first.stats.requests) == (True, 2, 5)
+    assert (second.complete, second.stats.deleted, third.stats.rows_written) == (True, 1, 0)
+    assert (wrong.status, wrong.stats.deleted) == ("failed", 0)
     assert "knows no catalogue http://portal.example/none" in (wrong.error or "")
 
 
-async def test_a_dataset_is_stored_whole_with_its_blank_nodes(house: House, portal: SparqlEndpoint) -> None:
+async def test_a_dataset_is_stored_whole_with_its_blank_nodes(
+    database: ScratchDatabase, portal: SparqlEndpoint
+) -> None:
     portal.make(
         "hay",
         [("Heu", "de"), ("Foin", "fr"), ("Heno", "es")],
@@ -93,11 +95,11 @@ async def test_a_dataset_is_stored_whole_with_its_blank_nodes(house: House, port
             {"@id": "https://files.example/2", "dct:title": "Tree", "dct:format": "XML"},
         ],
     )
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 1)
-    [(url, title, text, record)] = house.query("select url, title, text, record from item")
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 1)
+    [(url, title, text, record)] = database.query("select url, title, text, record from item")
     assert (url, title) == ("https://portal.example/dataset/hay", "Heu")
     assert "## Foin (fr)\n\nDeux fois." in text
     assert "## Heno (es)" in text
@@ -108,110 +110,114 @@ async def test_a_dataset_is_stored_whole_with_its_blank_nodes(house: House, port
     assert source["dcat:distribution"][1]["dct:license"] == {"dct:title": "CC"}
 
 
-async def test_nothing_changed_costs_three_small_questions(house: House, portal: SparqlEndpoint) -> None:
+async def test_nothing_changed_costs_three_small_questions(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(95)
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, portal, page_size=40)
         run = await r.sync("portal")
 
-    assert (first.status, first.tally.created) == ("completed", 95)
-    assert first.tally.requests == 1 + 1 + 3 + 2
+    assert (first.status, first.stats.created) == ("completed", 95)
+    assert first.stats.requests == 1 + 1 + 3 + 2
     assert portal.kinds_asked() == ["identifiers", "descriptions", "count"]
-    assert (run.status, run.tally.rows_written, run.tally.unchanged) == ("completed", 0, 1)
+    assert (run.status, run.stats.rows_written, run.stats.unchanged) == ("completed", 0, 1)
 
 
-async def test_what_was_modified_is_read_alone(house: House, portal: SparqlEndpoint) -> None:
+async def test_what_was_modified_is_read_alone(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(95)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.clock += timedelta(days=9)
         portal.make("d00003", "Edited")
         portal.make("new")
         run = await r.sync("portal")
 
-    assert (run.tally.updated, run.tally.created, run.tally.unchanged) == (1, 1, 1)
-    assert set(titles(house)) == set(portal.records)
+    assert (run.stats.updated, run.stats.created, run.stats.unchanged) == (1, 1, 1)
+    assert set(titles(database)) == set(portal.records)
 
 
-async def test_undated_records_and_days_without_a_time_are_in_every_run(house: House, portal: SparqlEndpoint) -> None:
+async def test_undated_records_and_days_without_a_time_are_in_every_run(
+    database: ScratchDatabase, portal: SparqlEndpoint
+) -> None:
     portal.fill(20)
     portal.make("undated", dct_modified=None)
     portal.make("odd", dct_modified="last summer")
     portal.make("day", dct_modified=day(portal.clock))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         for key in ("undated", "odd", "day"):
             portal.records[key]["dct:title"] = "Edited"
         run = await r.sync("portal")
 
-    assert (run.status, run.tally.updated) == ("completed", 3)
+    assert (run.status, run.stats.updated) == ("completed", 3)
 
 
-async def test_deletions_are_found_by_the_count(house: House, portal: SparqlEndpoint) -> None:
+async def test_deletions_are_found_by_the_count(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(30)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         del portal.records["d00003"]
         run = await r.sync("portal")
         portal.make("d00003")
         revived = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 1)
-    assert revived.tally.created == 1
+    assert (run.status, run.complete, run.stats.deleted) == ("completed", True, 1)
+    assert revived.stats.created == 1
 
 
 @pytest.mark.parametrize("tells", [True, False])
 @pytest.mark.parametrize("cap", [30, 100, 37])
 async def test_answers_cut_off_without_a_word_are_asked_for_in_smaller_parts(
-    house: House, portal: SparqlEndpoint, cap: int, tells: bool
+    database: ScratchDatabase, portal: SparqlEndpoint, cap: int, tells: bool
 ) -> None:
     portal.fill(20)
     portal.rows_max, portal.tells_cap = cap, tells
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
         again = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 20, 0)
-    assert house.query("select count(*) from item where jsonb_array_length(record->'resources') = 1") == [(20,)]
-    assert (again.tally.unchanged, again.tally.rows_written) == (20, 0)
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 20, 0)
+    assert database.query("select count(*) from item where jsonb_array_length(record->'resources') = 1") == [(20,)]
+    assert (again.stats.unchanged, again.stats.rows_written) == (20, 0)
 
 
-async def test_a_batch_that_is_too_much_is_halved(house: House, portal: SparqlEndpoint) -> None:
+async def test_a_batch_that_is_too_much_is_halved(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(40)
     portal.broken_above = 12
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 40)
-    assert run.tally.requests < 20
+    assert (run.status, run.stats.created) == ("completed", 40)
+    assert run.stats.requests < 20
 
 
-async def test_one_dataset_that_breaks_the_endpoint_costs_only_itself(house: House, portal: SparqlEndpoint) -> None:
+async def test_one_dataset_that_breaks_the_endpoint_costs_only_itself(
+    database: ScratchDatabase, portal: SparqlEndpoint
+) -> None:
     portal.fill(20)
     portal.broken_for = "d00007"
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
         portal.broken_for = None
         healed = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 19, 1)
-    assert (healed.tally.created, healed.tally.failed) == (1, 0)
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 19, 1)
+    assert (healed.stats.created, healed.stats.failed) == (1, 0)
 
 
-async def test_a_dataset_larger_than_the_cap_is_quarantined(house: House, portal: SparqlEndpoint) -> None:
+async def test_a_dataset_larger_than_the_cap_is_quarantined(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(5)
     portal.make("huge", dcat_keyword=[f"word {number}" for number in range(60)])
     portal.rows_max = 50
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 5, 1)
-    [(error,)] = house.query("select error from quarantine")
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 5, 1)
+    [(error,)] = database.query("select error from quarantine")
     assert "50 rows" in error
 
 
 async def test_d2_an_outage_in_mid_walk_deletes_nothing_and_the_walk_goes_on(
-    house: House, portal: SparqlEndpoint
+    database: ScratchDatabase, portal: SparqlEndpoint
 ) -> None:
     portal.fill(95)
     asked: list[str] = []
@@ -221,83 +227,89 @@ async def test_d2_an_outage_in_mid_walk_deletes_nothing_and_the_walk_goes_on(
         portal.down = asked.count("descriptions") >= 5
 
     portal.after_question = fail
-    async with house.open() as r:
+    async with database.open() as r:
         broken = await keep(r, portal, page_size=10)
         portal.after_question, portal.down = None, False
         portal.make("d00001", "Edited behind the walk")
         del portal.records["d00002"]
         run = await r.sync("portal")
 
-    assert (broken.status, broken.tally.created) == ("partial", 50)
-    assert (run.status, run.complete, run.tally.updated, run.tally.deleted) == ("completed", True, 1, 1)
-    assert set(titles(house)) == set(portal.records)
+    assert (broken.status, broken.stats.created) == ("partial", 50)
+    assert (run.status, run.complete, run.stats.updated, run.stats.deleted) == ("completed", True, 1, 1)
+    assert set(titles(database)) == set(portal.records)
 
 
-async def test_an_endpoint_that_cannot_count_is_walked_to_an_empty_page(house: House, portal: SparqlEndpoint) -> None:
+async def test_an_endpoint_that_cannot_count_is_walked_to_an_empty_page(
+    database: ScratchDatabase, portal: SparqlEndpoint
+) -> None:
     portal.fill(20)
     portal.no_count = True
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
         del portal.records["d00003"]
         swept = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.created) == ("completed", 20)
-    assert (swept.status, swept.tally.deleted) == ("completed", 1)
+    assert (run.status, run.stats.created) == ("completed", 20)
+    assert (swept.status, swept.stats.deleted) == ("completed", 1)
 
 
-async def test_d10_an_endpoint_that_refuses_the_filter_is_walked_whole(house: House, portal: SparqlEndpoint) -> None:
+async def test_d10_an_endpoint_that_refuses_the_filter_is_walked_whole(
+    database: ScratchDatabase, portal: SparqlEndpoint
+) -> None:
     portal.fill(25)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.refuses_filter = True
         portal.make("d00001", "Edited")
         run = await r.sync("portal")
         again = await r.sync("portal")
 
-    assert (run.status, run.complete, run.tally.updated, run.tally.fell_back) == ("completed", True, 1, 1)
-    assert (again.status, again.complete, again.tally.fell_back) == ("completed", True, 1)
+    assert (run.status, run.complete, run.stats.updated, run.stats.fell_back) == ("completed", True, 1, 1)
+    assert (again.status, again.complete, again.stats.fell_back) == ("completed", True, 1)
 
 
-async def test_a_named_graph_is_read_alone(house: House, portal: SparqlEndpoint) -> None:
+async def test_a_named_graph_is_read_alone(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(5)
     portal.graph = "http://portal.example/graph"
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, graph="http://portal.example/graph")
         with pytest.raises(UsageError, match="named by an IRI"):
             await r.add("sparql:https://other.example/sparql", name="x", options={"graph": "a> <b"})
 
-    assert (run.status, run.tally.created) == ("completed", 5)
+    assert (run.status, run.stats.created) == ("completed", 5)
 
 
-async def test_series_and_services_are_items_and_blank_nodes_are_not(house: House, portal: SparqlEndpoint) -> None:
+async def test_series_and_services_are_items_and_blank_nodes_are_not(
+    database: ScratchDatabase, portal: SparqlEndpoint
+) -> None:
     portal.make("series", **{"@type": "dcat:DatasetSeries"})
     portal.make("service", **{"@type": "dcat:DataService", "dcat_endpointURL": "<https://api.example/>"})
     portal.make("?nameless")
     portal.make("urn:uuid:7")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 3)
+    assert (run.status, run.stats.created) == ("completed", 3)
 
 
-async def test_a_busy_endpoint_is_waited_for(house: House, portal: SparqlEndpoint) -> None:
+async def test_a_busy_endpoint_is_waited_for(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     portal.fill(20)
     portal.failures = [web.Response(status=429, headers={"Retry-After": "0"}) for _ in range(2)]
-    async with house.open(fetch_tries=3) as r:
+    async with database.open(fetch_tries=3) as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.tally.created) == ("completed", 20)
+    assert (run.status, run.stats.created) == ("completed", 20)
 
 
 async def test_an_answer_that_the_endpoint_says_to_be_partial_is_not_believed(
-    house: House, portal: SparqlEndpoint
+    database: ScratchDatabase, portal: SparqlEndpoint
 ) -> None:
     portal.fill(4)
     portal.headers = {"X-SQL-State": "S1TAT"}
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
 
-    assert (run.tally.created, run.tally.failed) == (0, 4)
+    assert (run.stats.created, run.stats.failed) == (0, 4)
 
 
 def test_rows_are_read_without_what_is_not_bound() -> None:

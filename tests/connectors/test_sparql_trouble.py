@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.catalogs import keep
 from tests.portals.sparql import SparqlEndpoint, kind_of
 
@@ -45,76 +45,84 @@ def portal() -> Iterator[Moody]:
     portal.close()
 
 
-def names(house: House) -> set[str]:
-    return {url.rpartition("/")[2] for (url,) in house.query("select url from item")}
+def names(database: ScratchDatabase) -> set[str]:
+    return {url.rpartition("/")[2] for (url,) in database.query("select url from item")}
 
 
-async def test_a_dataset_that_is_listed_but_not_described_keeps_its_last_good_copy(house: House, portal: Moody) -> None:
+async def test_a_dataset_that_is_listed_but_not_described_keeps_its_last_good_copy(
+    database: ScratchDatabase, portal: Moody
+) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.silent_about = "d00005"
         runs = [await r.sync("portal", full=True) for _ in range(2)]
         portal.silent_about = None
         healed = await r.sync("portal", full=True)
 
-    assert [(run.status, run.tally.deleted, run.tally.failed) for run in runs] == [("completed", 0, 1)] * 2
-    assert names(house) == set(portal.records)
-    assert (healed.tally.failed, healed.tally.rows_written) == (0, 0)
-    assert house.query("select count(*) from quarantine") == [(0,)]
+    assert [(run.status, run.stats.deleted, run.stats.failed) for run in runs] == [("completed", 0, 1)] * 2
+    assert names(database) == set(portal.records)
+    assert (healed.stats.failed, healed.stats.rows_written) == (0, 0)
+    assert database.query("select count(*) from quarantine") == [(0,)]
 
 
-async def test_a_dataset_that_vanishes_before_it_is_described_is_deleted(house: House, portal: Moody) -> None:
+async def test_a_dataset_that_vanishes_before_it_is_described_is_deleted(
+    database: ScratchDatabase, portal: Moody
+) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.silent_about, portal.vanishes = "d00005", True
         run = await r.sync("portal", full=True)
 
-    assert (run.status, run.tally.deleted, run.tally.failed) == ("completed", 1, 0)
-    assert names(house) == set(portal.records)
+    assert (run.status, run.stats.deleted, run.stats.failed) == ("completed", 1, 0)
+    assert names(database) == set(portal.records)
 
 
 async def test_an_endpoint_that_cannot_say_whether_a_dataset_is_there_deletes_nothing(
-    house: House, portal: Moody
+    database: ScratchDatabase, portal: Moody
 ) -> None:
     portal.fill(20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.silent_about, portal.late = "d00005", {"identifiers"}
         run = await r.sync("portal", full=True)
 
-    assert (run.tally.deleted, run.tally.failed) == (0, 1)
-    assert names(house) == set(portal.records)
+    assert (run.stats.deleted, run.stats.failed) == (0, 1)
+    assert names(database) == set(portal.records)
 
 
 @pytest.mark.parametrize("kind", ["count", "identifiers", "descriptions"])
 @pytest.mark.parametrize("page_size", [1, 4, 256])
-async def test_one_passing_failure_costs_no_dataset(house: House, portal: Moody, kind: str, page_size: int) -> None:
+async def test_one_passing_failure_costs_no_dataset(
+    database: ScratchDatabase, portal: Moody, kind: str, page_size: int
+) -> None:
     portal.fill(9)
     portal.fails = {kind: 1}
-    async with house.open(fetch_tries=2) as r:
+    async with database.open(fetch_tries=2) as r:
         run = await keep(r, portal, page_size=page_size)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 9, 0)
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("completed", True, 9, 0)
 
 
 async def test_a_list_of_identifiers_that_ran_out_of_time_proves_nothing_without_a_count(
-    house: House, portal: Moody
+    database: ScratchDatabase, portal: Moody
 ) -> None:
     portal.fill(20)
     portal.no_count = True
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         portal.late, portal.rows_max = {"identifiers"}, 13
         portal.filters = False
         run = await r.sync("portal", full=True, accept_deletions=True)
 
-    assert (run.status, run.tally.deleted, len(names(house))) == ("partial", 0, 20)
+    assert (run.status, run.stats.deleted, len(names(database))) == ("partial", 0, 20)
     assert "in its time" in (run.error or "")
 
 
-async def test_a_batch_that_fails_at_times_is_asked_for_in_parts_and_grows_again(house: House, portal: Moody) -> None:
+async def test_a_batch_that_fails_at_times_is_asked_for_in_parts_and_grows_again(
+    database: ScratchDatabase, portal: Moody
+) -> None:
     portal.fill(400)
     portal.broken_above = 12
     seen = 0
@@ -125,8 +133,8 @@ async def test_a_batch_that_fails_at_times_is_asked_for_in_parts_and_grows_again
         portal.broken_above = None if seen > 8 else 12
 
     portal.after_question = heal
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal, page_size=64)
 
-    assert (run.status, run.tally.created) == ("completed", 400)
-    assert run.tally.requests < 60
+    assert (run.status, run.stats.created) == ("completed", 400)
+    assert run.stats.requests < 60

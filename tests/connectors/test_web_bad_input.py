@@ -13,7 +13,7 @@ from aiohttp import web
 
 from rowen import Rowen, Run
 from rowen.model.library import Case
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.test_web import names, paths
 from tests.net.world import serve
 from tests.portals.site import Handler, Page, Site, keep
@@ -47,51 +47,51 @@ async def bad(r: Rowen, site: Site, page: Page, **options: object) -> tuple[Run,
     """A first crawl where `/p2`, which leads to others, is bad; then it is good, then bad again."""
     good, site.pages["/p2"] = site.pages["/p2"], page
     first = await keep(r, site, **options)
-    assert (first.status, first.tally.created, first.tally.failed) == ("completed", 8, 1)
+    assert (first.status, first.stats.created, first.stats.failed) == ("completed", 8, 1)
     site.pages["/p2"] = good
-    assert (await r.sync("site")).tally.created == 5
+    assert (await r.sync("site")).stats.created == 5
     site.pages["/p2"] = page
     run = await r.sync("site")
-    assert (run.status, run.tally.failed, run.tally.unchanged, run.tally.deleted) == ("completed", 1, 12, 0)
+    assert (run.status, run.stats.failed, run.stats.unchanged, run.stats.deleted) == ("completed", 1, 12, 0)
     [case] = await r.quarantine()
     assert case.url == f"{site.url}/p2"
     return run, case
 
 
-async def test_endless_redirects_end(house: House, site: Site) -> None:
+async def test_endless_redirects_end(database: ScratchDatabase, site: Site) -> None:
     async def on_and_on(request: web.Request) -> web.Response:
         number = int(request.query.get("n", "0")) + 1
         site.pages[f"/p2?n={number}"] = site.pages["/p2"]
         return web.Response(status=302, headers={"Location": f"/p2?n={number}"})
 
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         site.pages["/p2"] = Page(handler=on_and_on)
         run = await r.sync("site")
         cases = {case.url.removeprefix(site.url): case.error for case in await r.quarantine()}
 
-    assert (run.status, run.tally.deleted, len(paths(house, site))) == ("completed", 0, 13)
+    assert (run.status, run.stats.deleted, len(paths(database, site))) == ("completed", 0, 13)
     assert "10 redirects, and redirects again" in cases["/p2?n=10"]
     assert "/p2" in cases
 
 
-async def test_a_start_that_redirects_without_end_fails_the_run(house: House, site: Site) -> None:
+async def test_a_start_that_redirects_without_end_fails_the_run(database: ScratchDatabase, site: Site) -> None:
     async def on_and_on(request: web.Request) -> web.Response:
         number = int(request.query.get("n", "0")) + 1
         site.pages[f"/?n={number}"] = site.pages["/"]
         return web.Response(status=302, headers={"Location": f"/?n={number}"})
 
     site.pages["/"] = Page(handler=on_and_on)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site)
 
     assert run.status == "failed"
     assert "10 redirects, and redirects again" in (run.error or "")
 
 
-async def test_a_redirect_to_a_private_address_is_not_followed(house: House, site: Site) -> None:
+async def test_a_redirect_to_a_private_address_is_not_followed(database: ScratchDatabase, site: Site) -> None:
     there = ["http://10.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest/meta-data"]
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         for number, to in enumerate(there, start=10):
             site.pages[f"/p{number}"] = Page(status=302, headers={"Location": to})
@@ -99,29 +99,29 @@ async def test_a_redirect_to_a_private_address_is_not_followed(house: House, sit
         for to in there:
             site.pages["/"] = Page(status=302, headers={"Location": to})
             root = await r.sync("site")
-            assert (root.status, root.tally.deleted, len(paths(house, site))) == ("failed", 0, 10)
+            assert (root.status, root.stats.deleted, len(paths(database, site))) == ("failed", 0, 10)
             assert "not a public address; no connection was made" in (root.error or "")
 
-    assert (child.status, child.tally.deleted, child.tally.requests) == ("completed", 3, 14)
+    assert (child.status, child.stats.deleted, child.stats.requests) == ("completed", 3, 14)
 
 
 async def test_a_name_that_leads_to_a_private_address_costs_its_pages(
-    house: House, site: Site, names: dict[str, str]
+    database: ScratchDatabase, site: Site, names: dict[str, str]
 ) -> None:
     port = site.url.rpartition(":")[2]
     names["inner.example.test"] = "10.0.0.1"
     site.put("/", "Home", links=(f"http://inner.example.test:{port}/p1", "/p11"))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
         run = await r.sync("s")
         [case] = await r.quarantine()
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 2, 1)
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 2, 1)
     assert "inner.example.test" in case.error
     assert "not a public address" in case.error
 
 
-async def test_an_endless_body_is_cut_off(house: House, site: Site) -> None:
+async def test_an_endless_body_is_cut_off(database: ScratchDatabase, site: Site) -> None:
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers=HTML)
         await response.prepare(request)
@@ -131,30 +131,30 @@ async def test_an_endless_body_is_cut_off(house: House, site: Site) -> None:
         except ConnectionError:
             return response
 
-    async with house.open() as r:
+    async with database.open() as r:
         run, case = await bad(r, site, Page(handler=endless), max_bytes=200_000)
 
     assert "larger than 200,000 bytes" in case.error
-    assert run.tally.bytes < 2_000_000
+    assert run.stats.bytes < 2_000_000
 
 
-async def test_a_page_that_unpacks_to_more_than_allowed_is_cut_off(house: House, site: Site) -> None:
+async def test_a_page_that_unpacks_to_more_than_allowed_is_cut_off(database: ScratchDatabase, site: Site) -> None:
     bomb = Page(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"})
-    async with house.open() as r:
+    async with database.open() as r:
         _, case = await bad(r, site, bomb, max_bytes=1_000_000)
 
     assert "larger than 1,000,000 bytes" in case.error
 
 
-async def test_a_page_larger_than_allowed_is_not_even_loaded(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_page_larger_than_allowed_is_not_even_loaded(database: ScratchDatabase, site: Site) -> None:
+    async with database.open() as r:
         run, case = await bad(r, site, Page(b"<p>much</p>" * 5_000_000))
 
     assert "larger than 10,000,000 bytes" in case.error
-    assert run.tally.bytes < 1_000_000
+    assert run.stats.bytes < 1_000_000
 
 
-async def test_an_answer_that_drips_is_given_up(house: House, site: Site) -> None:
+async def test_an_answer_that_drips_is_given_up(database: ScratchDatabase, site: Site) -> None:
     async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers=HTML)
         await response.prepare(request)
@@ -165,7 +165,7 @@ async def test_an_answer_that_drips_is_given_up(house: House, site: Site) -> Non
         except ConnectionError:
             return response
 
-    async with house.open(total_limit_s=1.5) as r:
+    async with database.open(total_limit_s=1.5) as r:
         _, case = await bad(r, site, Page(handler=drip))
 
     assert "not complete in time" in case.error
@@ -184,7 +184,7 @@ BROKEN = [
 ]
 
 
-async def test_answers_that_break_the_rules_are_failures_with_a_reason(house: House, site: Site) -> None:
+async def test_answers_that_break_the_rules_are_failures_with_a_reason(database: ScratchDatabase, site: Site) -> None:
     site.put("/p12", "Page 12", links=(*(f"/bad/{n}" for n in range(len(BROKEN))), "/bad/ssh", "/bad/nothing", "/p1"))
     for number, (said, _) in enumerate(BROKEN):
         site.pages[f"/bad/{number}"] = Page(
@@ -192,18 +192,18 @@ async def test_answers_that_break_the_rules_are_failures_with_a_reason(house: Ho
         )
     site.pages["/bad/ssh"] = Page(handler=says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"))
     site.pages["/bad/nothing"] = Page(handler=says())
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, site)
         errors = {case.url.removeprefix(f"{site.url}/bad/"): case.error for case in await r.quarantine()}
         for path in [path for path in site.pages if path.startswith("/bad/")]:
             site.put(path, path, f"{path} is good now.")
         healed = await r.sync("site")
 
-    assert (first.status, first.tally.created, first.tally.failed) == ("completed", 13, 11)
+    assert (first.status, first.stats.created, first.stats.failed) == ("completed", 13, 11)
     assert [(n, error) for n, (_, error) in enumerate(BROKEN) if error not in errors[str(n)]] == []
     assert site.url.removeprefix("http://") in errors["ssh"]
     assert "closed the connection without an answer" in errors["nothing"]
-    assert (healed.tally.created, healed.tally.unchanged, healed.tally.failed) == (11, 13, 0)
+    assert (healed.stats.created, healed.stats.unchanged, healed.stats.failed) == (11, 13, 0)
 
 
 LETTERS = [
@@ -215,14 +215,14 @@ LETTERS = [
 ]
 
 
-async def test_a_wrong_charset_costs_some_letters_at_most(house: House, site: Site) -> None:
+async def test_a_wrong_charset_costs_some_letters_at_most(database: ScratchDatabase, site: Site) -> None:
     for number, (declared, body, _) in enumerate(LETTERS, start=7):
         site.pages[f"/p{number}"] = Page(body, headers={"Content-Type": declared})
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site)
         texts = [(await r.get(f"{site.url}/p{number}")).text for number in range(7, 12)]
 
-    assert (run.tally.created, run.tally.failed) == (13, 0)
+    assert (run.stats.created, run.stats.failed) == (13, 0)
     assert [text for text, (_, _, part) in zip(texts, LETTERS, strict=True) if part not in text] == []
 
 
@@ -243,22 +243,24 @@ MALFORMED = [
 ]
 
 
-async def test_malformed_pages_harm_no_other(house: House, site: Site) -> None:
+async def test_malformed_pages_harm_no_other(database: ScratchDatabase, site: Site) -> None:
     site.put("/p12", "Page 12", links=tuple(f"/bad/{number}" for number in range(len(MALFORMED))))
     for number, body in enumerate(MALFORMED):
         site.pages[f"/bad/{number}"] = Page(body)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site)
         again = await r.sync("site")
 
-    good = {path for path in paths(house, site) if not path.startswith("/bad/")}
+    good = {path for path in paths(database, site) if not path.startswith("/bad/")}
     assert (run.status, again.status, len(good)) == ("completed", "completed", 13)
-    assert run.tally.created + run.tally.failed == 13 + len(MALFORMED)
-    assert {"/bad/0", "/bad/4", "/bad/8", "/bad/9"} <= paths(house, site)
-    assert (again.tally.created, again.tally.updated, again.tally.deleted) == (0, 0, 0)
+    assert run.stats.created + run.stats.failed == 13 + len(MALFORMED)
+    assert {"/bad/0", "/bad/4", "/bad/8", "/bad/9"} <= paths(database, site)
+    assert (again.stats.created, again.stats.updated, again.stats.deleted) == (0, 0, 0)
 
 
-async def test_a_server_whose_etag_changes_every_time_is_believed_by_its_bodies(house: House, site: Site) -> None:
+async def test_a_server_whose_etag_changes_every_time_is_believed_by_its_bodies(
+    database: ScratchDatabase, site: Site
+) -> None:
     numbers = iter(range(100))
 
     def restless(page: Page) -> Handler:
@@ -269,14 +271,14 @@ async def test_a_server_whose_etag_changes_every_time_is_believed_by_its_bodies(
 
     for path in list(site.pages):
         site.alter(path, handler=restless(site.pages[path]))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         run = await r.sync("site")
 
-    assert (run.tally.unchanged, run.tally.not_modified, run.tally.chunks_written) == (13, 0, 0)
+    assert (run.stats.unchanged, run.stats.not_modified, run.stats.chunks_written) == (13, 0, 0)
 
 
-async def test_one_etag_for_all_pages_hides_no_page_that_we_do_not_have(house: House, site: Site) -> None:
+async def test_one_etag_for_all_pages_hides_no_page_that_we_do_not_have(database: ScratchDatabase, site: Site) -> None:
     def shared(page: Page) -> Handler:
         async def answer(request: web.Request) -> web.Response:
             if request.headers.get("If-None-Match") == '"same"':
@@ -288,40 +290,44 @@ async def test_one_etag_for_all_pages_hides_no_page_that_we_do_not_have(house: H
     missing = site.pages.pop("/p12")
     for path in list(site.pages):
         site.alter(path, handler=shared(site.pages[path]))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         site.pages["/p12"] = Page(missing.body, handler=shared(missing))
         run = await r.sync("site")
         text = (await r.get(f"{site.url}/p12")).text
 
-    assert (run.tally.created, run.tally.not_modified) == (1, 12)
+    assert (run.stats.created, run.stats.not_modified) == (1, 12)
     assert "willow number 12" in text
 
 
-async def test_a_server_that_answers_304_to_everything_fails_its_first_crawl(house: House, site: Site) -> None:
+async def test_a_server_that_answers_304_to_everything_fails_its_first_crawl(
+    database: ScratchDatabase, site: Site
+) -> None:
     site.pages["/"] = Page(handler=says(b"HTTP/1.1 304 Not Modified\r\n\r\n"))
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site)
 
     assert run.status == "failed"
     assert "answered 304 although nothing was said to be held" in (run.error or "")
 
 
-async def test_a_server_that_alternates_between_200_and_503_loses_nothing(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_server_that_alternates_between_200_and_503_loses_nothing(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
         await keep(r, site)
         outcomes = []
         for turn in range(4):
             for number in range(1, 13, 2):
                 site.alter(f"/p{number}", status=503 if turn % 2 == 0 else 200)
             run = await r.sync("site")
-            outcomes.append((run.tally.failed, run.tally.unchanged, run.tally.deleted))
+            outcomes.append((run.stats.failed, run.stats.unchanged, run.stats.deleted))
 
     assert outcomes == [(6, 7, 0), (0, 13, 0), (6, 7, 0), (0, 13, 0)]
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the openssl program makes the certificate")
-async def test_a_certificate_that_cannot_be_trusted_fails_the_run(house: House, tmp_path: Path) -> None:
+async def test_a_certificate_that_cannot_be_trusted_fails_the_run(database: ScratchDatabase, tmp_path: Path) -> None:
     cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
     kind = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=localhost")
     subprocess.run(["openssl", "req", *kind, "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=30)
@@ -331,10 +337,10 @@ async def test_a_certificate_that_cannot_be_trusted_fails_the_run(house: House, 
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response(text="<p>Hello</p>", content_type="text/html")
 
-    async with serve(answer, tls=context) as url, house.open() as r:
+    async with serve(answer, tls=context) as url, database.open() as r:
         run = await r.sync(f"{url}/")
 
-    assert (run.status, run.tally.created) == ("failed", 0)
+    assert (run.status, run.stats.created) == ("failed", 0)
     assert "certificate" in (run.error or "")
 
 
@@ -344,11 +350,11 @@ def large_robots(rule: bytes) -> bytes:
 
 @pytest.mark.parametrize(("rule", "count"), [(b"Disallow: /p2", 8), (b"Allow: /", 13)])
 async def test_of_a_robots_txt_of_ten_megabytes_the_beginning_counts(
-    house: House, site: Site, rule: bytes, count: int
+    database: ScratchDatabase, site: Site, rule: bytes, count: int
 ) -> None:
     site.pages["/robots.txt"] = Page(large_robots(rule), headers={"Content-Type": "text/plain"})
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site)
 
-    assert run.tally.created == count
-    assert run.tally.bytes < 2_000_000
+    assert run.stats.created == count
+    assert run.stats.bytes < 2_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from rowen import UsageError
 from rowen.connectors.web.sitemap import latest_moment, read_entries
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.site import Page, Site, html
 
@@ -38,31 +38,33 @@ def forty(site: Site) -> list[str]:
     return paths
 
 
-async def test_pages_that_only_a_sitemap_names_are_found(house: House, site: Site) -> None:
+async def test_pages_that_only_a_sitemap_names_are_found(database: ScratchDatabase, site: Site) -> None:
     site.put("/hidden", "Hidden", "Linked by nothing.")
     sitemap(site, ["/hidden"])
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
 
-        assert f"{site.url}/hidden" in contents(house)
+        assert f"{site.url}/hidden" in contents(database)
 
 
-async def test_dates_that_proved_true_spare_most_requests(house: House, site: Site) -> None:
+async def test_dates_that_proved_true_spare_most_requests(database: ScratchDatabase, site: Site) -> None:
     forty(site)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         checked = await r.sync(f"{site.url}/")
         site.log.clear()
         spared = await r.sync(f"{site.url}/")
 
-        assert checked.tally.not_modified == 41
-        assert (spared.status, spared.tally.unchanged, spared.tally.rows_written) == ("completed", 41, 0)
+        assert checked.stats.not_modified == 41
+        assert (spared.status, spared.stats.unchanged, spared.stats.rows_written) == ("completed", 41, 0)
         assert len(site.asked()) < 10
 
 
-async def test_a_page_with_a_new_date_is_asked_for_although_the_dates_are_trusted(house: House, site: Site) -> None:
+async def test_a_page_with_a_new_date_is_asked_for_although_the_dates_are_trusted(
+    database: ScratchDatabase, site: Site
+) -> None:
     paths = forty(site)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         await r.sync(f"{site.url}/")
         site.put("/p7", "Page 7", "Other words.")
@@ -74,19 +76,19 @@ async def test_a_page_with_a_new_date_is_asked_for_although_the_dates_are_truste
         site.alter("/sitemap.xml", body=body.replace(b"</urlset>", entry.encode()))
         run = await r.sync(f"{site.url}/")
 
-        assert run.tally.updated == 1
+        assert run.stats.updated == 1
 
 
 async def test_pages_that_failed_are_asked_for_again_although_their_dates_are_old_by_then(
-    house: House, site: Site
+    database: ScratchDatabase, site: Site
 ) -> None:
     paths = forty(site)
     edited = paths[10:30]
     three_days_ago, yesterday = (datetime.now(UTC) - timedelta(days=days) for days in (3, 1))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         await r.sync(f"{site.url}/")
-        house.execute(
+        database.execute(
             f'update source set cursor = cursor || \'{{"as_of": "{format_datetime(three_days_ago, True)}"}}\''
         )
         sitemap(site, paths, f"{yesterday:%Y-%m-%dT%H:%M:%SZ}")
@@ -97,12 +99,12 @@ async def test_pages_that_failed_are_asked_for_again_although_their_dates_are_ol
             site.put(path, "Edited", f"Edited yesterday: {path}.")
         healed = await r.sync(f"{site.url}/")
 
-        assert (broken.tally.failed, healed.tally.updated, healed.tally.failed) == (20, 20, 0)
+        assert (broken.stats.failed, healed.stats.updated, healed.stats.failed) == (20, 20, 0)
 
 
-async def test_a_sitemap_that_lies_is_found_out_and_dropped(house: House, site: Site) -> None:
+async def test_a_sitemap_that_lies_is_found_out_and_dropped(database: ScratchDatabase, site: Site) -> None:
     paths = forty(site)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         for path in paths:
             site.put(path, "Changed", f"Changed {path}, but the date says otherwise.")
@@ -111,13 +113,15 @@ async def test_a_sitemap_that_lies_is_found_out_and_dropped(house: House, site: 
             site.put(path, "Changed", f"Changed {path} once more.")
         again = await r.sync(f"{site.url}/")
 
-        assert found_out.tally.updated == 40
-        assert again.tally.updated == 40
+        assert found_out.stats.updated == 40
+        assert again.stats.updated == 40
 
 
-async def test_a_lie_found_under_trust_makes_the_run_partial_and_the_next_one_whole(house: House, site: Site) -> None:
+async def test_a_lie_found_under_trust_makes_the_run_partial_and_the_next_one_whole(
+    database: ScratchDatabase, site: Site
+) -> None:
     paths = forty(site)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         await r.sync(f"{site.url}/")
         for path in paths:
@@ -127,12 +131,12 @@ async def test_a_lie_found_under_trust_makes_the_run_partial_and_the_next_one_wh
 
         assert partial.status == "partial"
         assert "sitemap" in (partial.error or "")
-        assert partial.tally.updated + whole.tally.updated == 40
+        assert partial.stats.updated + whole.stats.updated == 40
 
 
-async def test_a_full_sync_trusts_no_date(house: House, site: Site) -> None:
+async def test_a_full_sync_trusts_no_date(database: ScratchDatabase, site: Site) -> None:
     forty(site)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         await r.sync(f"{site.url}/")
         site.log.clear()
@@ -141,37 +145,37 @@ async def test_a_full_sync_trusts_no_date(house: House, site: Site) -> None:
         assert len(site.asked(status=200)) == 41
 
 
-async def test_pages_that_llms_txt_recommends_are_found(house: House, site: Site) -> None:
+async def test_pages_that_llms_txt_recommends_are_found(database: ScratchDatabase, site: Site) -> None:
     site.put("/guide", "Guide", "For machines.")
     site.pages["/llms.txt"] = Page(b"# Site\n\n- [Guide](/guide): read it\n", headers={"Content-Type": "text/plain"})
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
 
-        assert f"{site.url}/guide" in contents(house)
+        assert f"{site.url}/guide" in contents(database)
 
 
-async def test_a_page_that_turns_into_the_site_s_error_page_is_deleted(house: House, site: Site) -> None:
+async def test_a_page_that_turns_into_the_site_s_error_page_is_deleted(database: ScratchDatabase, site: Site) -> None:
     sorry = html("Page not found", "Sorry, there is nothing at this address.", "Try the search.")
     site.put("/", "Home", links=("/a", "/b"))
     site.put("/a", "Alpha", "Text of alpha.")
     site.put("/b", "Errors", "What to do when a file is not found: look elsewhere, or ask the librarian about it.")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         site.default = Page(sorry)
         site.pages["/a"] = Page(sorry)
         run = await r.sync(f"{site.url}/")
 
-        assert run.tally.deleted == 1
-        assert set(contents(house)) == {f"{site.url}/", f"{site.url}/b"}
+        assert run.stats.deleted == 1
+        assert set(contents(database)) == {f"{site.url}/", f"{site.url}/b"}
 
 
-async def test_a_page_about_errors_on_a_site_with_honest_errors_stays(house: House, site: Site) -> None:
+async def test_a_page_about_errors_on_a_site_with_honest_errors_stays(database: ScratchDatabase, site: Site) -> None:
     site.put("/", "Home", links=("/404-explained",))
     site.put("/404-explained", "404 Not Found explained", "What the status means.")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(f"{site.url}/")
 
-        assert run.tally.created == 2
+        assert run.stats.created == 2
 
 
 def test_sitemaps_are_read_however_they_are_written() -> None:
@@ -226,7 +230,7 @@ def test_a_date_means_the_latest_moment_it_can_mean() -> None:
 
 
 @pytest.mark.parametrize("path", ["/sitemap.xml", "/llms.txt"])
-async def test_what_only_a_sitemap_names_outlives_its_outage(house: House, site: Site, path: str) -> None:
+async def test_what_only_a_sitemap_names_outlives_its_outage(database: ScratchDatabase, site: Site, path: str) -> None:
     site.put("/hidden", "Hidden", "Linked by nothing.")
     sitemap(site, ["/hidden"])
     site.pages["/llms.txt"] = Page(b"[Hidden](/hidden)", headers={"Content-Type": "text/plain"})
@@ -234,32 +238,32 @@ async def test_what_only_a_sitemap_names_outlives_its_outage(house: House, site:
         del site.pages["/sitemap.xml"]
     else:
         del site.pages["/llms.txt"]
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         site.pages[path] = Page(b"Down.", status=503)
         run = await r.sync(f"{site.url}/")
 
-        assert (run.status, run.tally.deleted) == ("partial", 0)
-        assert f"{site.url}/hidden" in contents(house)
+        assert (run.status, run.stats.deleted) == ("partial", 0)
+        assert f"{site.url}/hidden" in contents(database)
 
 
-async def test_a_site_that_now_asks_for_a_login_keeps_its_pages(house: House, site: Site) -> None:
+async def test_a_site_that_now_asks_for_a_login_keeps_its_pages(database: ScratchDatabase, site: Site) -> None:
     site.put("/", "Home", links=("/a",))
     site.put("/a", "Alpha", "Text.")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
         site.put("/login", "Log in", "Name and password, please.")
         for path in ("/", "/a"):
             site.pages[path] = Page(status=302, headers={"Location": "/login?next=" + path})
         run = await r.sync(f"{site.url}/")
 
-        assert (run.status, run.tally.deleted) == ("failed", 0)
+        assert (run.status, run.stats.deleted) == ("failed", 0)
         assert "asks for a login" in (run.error or "")
-        assert len(contents(house)) == 2
+        assert len(contents(database)) == 2
 
 
-async def test_an_address_with_a_password_is_refused_before_it_is_stored(house: House) -> None:
-    async with house.open() as r:
+async def test_an_address_with_a_password_is_refused_before_it_is_stored(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         with pytest.raises(UsageError, match="a login") as caught:
             await r.add("https://someone:hunter2@example.org/")
 

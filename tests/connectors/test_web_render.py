@@ -8,7 +8,7 @@ import pytest
 
 from rowen import Run, UsageError
 from rowen.net import rendering
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of
 from tests.portals.app import App, needs_chromium
 from tests.portals.site import Page
@@ -27,65 +27,67 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
     app.close()
 
 
-async def sync(house: House, app: App, *, settings: dict[str, Any] | None = None, **options: Any) -> Run:
-    async with house.open(**settings or {}) as r:
+async def sync(database: ScratchDatabase, app: App, *, settings: dict[str, Any] | None = None, **options: Any) -> Run:
+    async with database.open(**settings or {}) as r:
         if not await r.sources():
             await r.add(f"{app.url}/", name="app", options=options)
         return await r.sync("app")
 
 
 @needs_chromium
-async def test_only_empty_pages_are_rendered_and_a_second_run_writes_nothing(house: House, app: App) -> None:
-    first = await sync(house, app, render="auto")
-    texts = dict(house.query("select url, text from item"))
+async def test_only_empty_pages_are_rendered_and_a_second_run_writes_nothing(
+    database: ScratchDatabase, app: App
+) -> None:
+    first = await sync(database, app, render="auto")
+    texts = dict(database.query("select url, text from item"))
     app.log.clear()
-    second = await sync(house, app)
+    second = await sync(database, app)
 
-    assert (first.status, first.tally.created) == ("completed", 3)
+    assert (first.status, first.stats.created) == ("completed", 3)
     assert "It is dried grass." in texts[f"{app.url}/hay"]
     assert "Card: clover" in texts[f"{app.url}/hay"]
-    assert (second.status, second.tally.unchanged, second.tally.rows_written) == ("completed", 3, 0)
+    assert (second.status, second.stats.unchanged, second.stats.rows_written) == ("completed", 3, 0)
     assert app.asked(status=304) == ["/about"]
     assert sorted(app.asked(status=200)) == ["/", "/api/.json", "/api/hay.json", "/app.js", "/hay"]
 
 
 @needs_chromium
 async def test_new_data_behind_an_unchanged_page_is_found_and_equals_a_rebuild(
-    new_house: Callable[[], House], app: App
+    new_database: Callable[[], ScratchDatabase], app: App
 ) -> None:
-    house, rebuilt = new_house(), new_house()
-    await sync(house, app, render="auto")
+    database, rebuilt = new_database(), new_database()
+    await sync(database, app, render="auto")
     app.tell("/hay", "Hay", "It is dried clover.", links=("/straw",))
     app.show("/straw", "Straw", "What is left of the grain.")
 
-    run = await sync(house, app)
+    run = await sync(database, app)
     await sync(rebuilt, app, render="auto")
 
-    assert (run.tally.updated, run.tally.created, run.tally.unchanged) == (1, 1, 2)
-    assert index_of(house) == index_of(rebuilt)
+    assert (run.stats.updated, run.stats.created, run.stats.unchanged) == (1, 1, 2)
+    assert index_of(database) == index_of(rebuilt)
 
 
 @needs_chromium
-async def test_data_that_is_down_costs_no_page_that_we_hold(house: House, app: App) -> None:
-    await sync(house, app, render="auto", settings={"fetch_tries": 1})
-    before = contents(house)
+async def test_data_that_is_down_costs_no_page_that_we_hold(database: ScratchDatabase, app: App) -> None:
+    await sync(database, app, render="auto", settings={"fetch_tries": 1})
+    before = contents(database)
     app.alter("/api/hay.json", status=503)
 
-    run = await sync(house, app)
+    run = await sync(database, app)
 
-    assert (run.tally.failed, run.tally.deleted, run.tally.updated) == (1, 0, 0)
-    assert contents(house) == before
+    assert (run.stats.failed, run.stats.deleted, run.stats.updated) == (1, 0, 0)
+    assert contents(database) == before
 
 
 @needs_chromium
-async def test_routes_behind_a_hash_are_pages_of_one_document(house: House, app: App) -> None:
+async def test_routes_behind_a_hash_are_pages_of_one_document(database: ScratchDatabase, app: App) -> None:
     app.tell("/", "Home", "Welcome.", links=("#/hay", "#/straw", "#top"))
     app.tell("/straw", "Straw", "What is left of the grain.", links=("#/hay",))
     app.alter("/", body=app.pages["/"].body.replace(b"</title>", b"</title><link rel=canonical href=/>"))
 
-    run = await sync(house, app, render="auto", hash_routes=True)
-    urls = [url.removeprefix(app.url) for url in sorted(contents(house))]
-    texts = dict(house.query("select url, text from item"))
+    run = await sync(database, app, render="auto", hash_routes=True)
+    urls = [url.removeprefix(app.url) for url in sorted(contents(database))]
+    texts = dict(database.query("select url, text from item"))
 
     assert (run.status, urls) == ("completed", ["/", "/#/hay", "/#/straw"])
     assert "It is dried grass." in texts[f"{app.url}/#/hay"]
@@ -94,7 +96,7 @@ async def test_routes_behind_a_hash_are_pages_of_one_document(house: House, app:
 
 
 @needs_chromium
-async def test_what_is_excluded_or_kept_from_robots_is_not_loaded_either(house: House, app: App) -> None:
+async def test_what_is_excluded_or_kept_from_robots_is_not_loaded_either(database: ScratchDatabase, app: App) -> None:
     app.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /private/", headers={"Content-Type": "text/plain"})
     app.script(
         "/",
@@ -102,27 +104,27 @@ async def test_what_is_excluded_or_kept_from_robots_is_not_loaded_either(house: 
           fetch(path).then(() => 'got', () => 'missed').then(word => document.body.append(`(${word} ${path})`))""",
     )
 
-    await sync(house, app, render="always", exclude="*/stats/*")
-    [(text,)] = house.query("select text from item")
+    await sync(database, app, render="always", exclude="*/stats/*")
+    [(text,)] = database.query("select text from item")
 
     assert sorted(re.findall(r"\((.*?)\)", text)) == ["got /c", "missed /private/a", "missed /stats/b"]
     assert app.asked() == ["/", "/c"]
 
 
 @needs_chromium
-async def test_a_page_that_leaves_by_script_is_taken_where_it_goes(house: House, app: App) -> None:
+async def test_a_page_that_leaves_by_script_is_taken_where_it_goes(database: ScratchDatabase, app: App) -> None:
     app.script("/", "location.href = '/hay'", body="<div id=app></div>")
 
-    run = await sync(house, app, render="auto")
+    run = await sync(database, app, render="auto")
 
     assert run.status == "completed"
-    assert list(contents(house)) == [f"{app.url}/hay"]
+    assert list(contents(database)) == [f"{app.url}/hay"]
 
 
 async def test_without_a_browser_a_site_that_is_always_rendered_fails_before_its_pages_are_asked_for(
-    house: House, app: App
+    database: ScratchDatabase, app: App
 ) -> None:
-    run = await sync(house, app, render="always", settings=NO_BROWSER)
+    run = await sync(database, app, render="always", settings=NO_BROWSER)
 
     assert run.status == "failed"
     assert "/nowhere/chromium, named by ROWEN_BROWSER, is no program" in (run.error or "")
@@ -130,23 +132,25 @@ async def test_without_a_browser_a_site_that_is_always_rendered_fails_before_its
     assert app.asked() == []
 
 
-async def test_without_a_browser_only_the_pages_that_need_one_fail(house: House, app: App) -> None:
+async def test_without_a_browser_only_the_pages_that_need_one_fail(database: ScratchDatabase, app: App) -> None:
     app.put("/", "Home", "A page that needs no script. " * 10, links=("/hay", "/about", "/short"))
     app.pages["/short"] = Page(
         b"<title>Short</title><script src=/count.js></script><p>A short page, but a whole one, as it is."
     )
 
-    run = await sync(house, app, render="auto", settings=NO_BROWSER)
-    async with house.open() as r:
+    run = await sync(database, app, render="auto", settings=NO_BROWSER)
+    async with database.open() as r:
         [failed] = await r.quarantine("app")
 
-    assert (run.tally.created, run.tally.failed) == (3, 1)
+    assert (run.stats.created, run.stats.failed) == (3, 1)
     assert failed.url == f"{app.url}/hay"
     assert "no program" in failed.error
     assert "/app.js" not in app.asked()
 
 
-async def test_routes_without_a_browser_are_refused_when_the_source_is_added(house: House, app: App) -> None:
-    async with house.open() as r:
+async def test_routes_without_a_browser_are_refused_when_the_source_is_added(
+    database: ScratchDatabase, app: App
+) -> None:
+    async with database.open() as r:
         with pytest.raises(UsageError, match="hash_routes needs render"):
             await r.add(f"{app.url}/", options={"hash_routes": True})

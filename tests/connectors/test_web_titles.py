@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rowen.connectors.web.affixes import LONGEST_TITLE, learn_affixes
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.site import Page, Site, html, keep
 
@@ -95,60 +95,60 @@ def test_a_title_that_is_nothing_but_the_name_of_the_site_stays() -> None:
 
 
 async def test_a_release_that_changes_the_version_in_every_title_updates_nothing(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     build(site, "{} (Sickle 3.16.0 API)")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         build(site, "{} (Sickle 3.17.0 API)")
         site.alter("/3", body=site.pages["/3"].body.replace(b"All about", b"Nothing about"))
         run = await r.sync("site")
-        titles = {title for (title,) in house.query("select title from item")}
-    rebuilt = new_house()
+        titles = {title for (title,) in database.query("select title from item")}
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await keep(r, site)
 
-    assert (run.tally.updated, run.tally.unchanged, titles) == (1, 8, set(NAMES))
-    assert index_of(house) == index_of(rebuilt)
+    assert (run.stats.updated, run.stats.unchanged, titles) == (1, 8, set(NAMES))
+    assert index_of(database) == index_of(rebuilt)
 
 
 async def test_a_cursor_that_knew_no_titles_is_understood_and_learns_them(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     build(site, "{} (Sickle 3.16.0 API)")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
-        house.execute(
+        database.execute(
             "update source set cursor = jsonb_set(jsonb_set(cursor, '{boilerplate}',"
             " jsonb_build_array(cursor->'boilerplate'->0, cursor->'boilerplate'->1)), '{edges}',"
             " (select jsonb_object_agg(key, value - 3) from jsonb_each(cursor->'edges')))"
         )
-        house.execute(
+        database.execute(
             "update item set title = title || ' (Sickle 3.16.0 API)', content_hash = '\\x00', record_hash = '\\x00'"
         )
         await r.sync("site")
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await keep(r, site)
 
-    assert index_of(house) == index_of(rebuilt)
+    assert index_of(database) == index_of(rebuilt)
 
 
-async def test_a_front_that_leads_to_a_single_page_hides_no_boilerplate(house: House, site: Site) -> None:
+async def test_a_front_that_leads_to_a_single_page_hides_no_boilerplate(database: ScratchDatabase, site: Site) -> None:
     build(site, "{} (Sickle 3.16.0 API)")
     site.pages["/start"] = Page(
         b'<html><title>Sickle 3.16.0 API</title><main>Go to the <a href="/">overview</a>.</main>'
     )
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, site, "/start")
-        titles = {title for (title,) in house.query("select title from item")}
+        titles = {title for (title,) in database.query("select title from item")}
 
     assert titles == {"Sickle 3.16.0 API", *NAMES}
-    assert first.tally.requests <= len(NAMES) + 4
+    assert first.stats.requests <= len(NAMES) + 4
 
 
 async def test_a_page_that_is_none_of_ours_has_no_say_in_what_all_pages_share(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     """It comes whole in a first walk, and as a bridge that did not change in the next."""
     site.put("/", "Home", "Welcome.", links=("/hidden", "/index", "/p1", "/p2", "/p3", "/p4"))
@@ -156,43 +156,43 @@ async def test_a_page_that_is_none_of_ours_has_no_say_in_what_all_pages_share(
     site.put("/index", "Index", "Another page without the stamp.")
     for number in range(1, 5):
         site.put(f"/p{number}", f"Page {number}", f"All about hay, part {number}.", "Built in May.")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         site.put("/p4", "Page 4", "All about straw.", "Built in May.")
         run = await r.sync("site")
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await keep(r, site)
 
-    assert (run.tally.updated, run.tally.unchanged) == (1, 5)
-    assert index_of(house) == index_of(rebuilt)
-    assert "Built in May." not in str(index_of(house))
+    assert (run.stats.updated, run.stats.unchanged) == (1, 5)
+    assert index_of(database) == index_of(rebuilt)
+    assert "Built in May." not in str(index_of(database))
 
 
 async def test_boilerplate_is_learned_again_behind_an_unchanged_front_that_is_not_indexed(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     links = tuple(f"/p{number}" for number in range(1, 6))
     site.pages["/"] = Page(html("List", "For nobody.", links=links, head='<meta name=robots content="noindex">'))
     for number in range(1, 6):
         site.put(f"/p{number}", f"Page {number}", f"All about hay, part {number}.", "Built in May.")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         for number in (1, 2):
             site.put(f"/p{number}", f"Page {number}", f"All about hay, part {number}.", "Built in June.")
         await r.sync("site")
         site.log.clear()
         again = await r.sync("site")
-    assert (again.tally.rows_written, site.bodies()) == (0, [])
-    rebuilt = new_house()
+    assert (again.stats.rows_written, site.bodies()) == (0, [])
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await keep(r, site)
 
-    assert index_of(house) == index_of(rebuilt)
+    assert index_of(database) == index_of(rebuilt)
 
 
 async def test_links_that_may_not_be_followed_lead_to_no_page_that_boilerplate_is_learned_from(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     """The first walk reads them in the page; the next has only what it stored, which is none."""
     site.put("/", "Home", "Welcome.", links=("/list", "/p1", "/p2", "/p3", "/p4"))
@@ -202,12 +202,12 @@ async def test_links_that_may_not_be_followed_lead_to_no_page_that_boilerplate_i
         site.put(f"/q{number}", f"Page {number}", f"Unlike the others {number}.")
     for number in range(1, 5):
         site.put(f"/p{number}", f"Page {number}", f"All about hay, part {number}.", "Built in May.")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         site.put("/p4", "Page 4", "All about straw.", "Built in May.")
         await r.sync("site")
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await keep(r, site)
 
-    assert index_of(house) == index_of(rebuilt)
+    assert index_of(database) == index_of(rebuilt)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowen.connectors.web.soft404 import SoftMissing
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.test_web import names, paths
 from tests.logical import contents, index_of
 from tests.portals.scripted import page
@@ -35,34 +35,38 @@ async def until(is_so: Callable[[], bool], limit_s: float = 60) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_start_that_fails_or_is_gone_fails_the_run_and_deletes_nothing(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_start_that_fails_or_is_gone_fails_the_run_and_deletes_nothing(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
         await keep(r, site)
-        before = index_of(house)
+        before = index_of(database)
         for status in (500, 403, 404, 410):
             site.alter("/", status=status)
             run = await r.sync("site")
-            assert (run.status, run.complete, index_of(house)) == ("failed", False, before)
+            assert (run.status, run.complete, index_of(database)) == ("failed", False, before)
             assert f"{site.url}/ answered with status {status}." in (run.error or "")
 
 
-async def test_a_server_that_is_gone_fails_the_run_and_is_named(house: House, site: Site) -> None:
+async def test_a_server_that_is_gone_fails_the_run_and_is_named(database: ScratchDatabase, site: Site) -> None:
     other = Site()
     other.grow(3)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, other)
         other.close()
         run = await r.sync("site")
 
-    assert (run.status, len(contents(house))) == ("failed", 3)
+    assert (run.status, len(contents(database))) == ("failed", 3)
     assert other.url.removeprefix("http://") in (run.error or "")
 
 
-async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(house: House, site: Site) -> None:
+async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(
+    database: ScratchDatabase, site: Site
+) -> None:
     troubles = {1: Page(status=500), 2: Page(status=503), 3: Page(status=403), 4: Page(status=429), 5: Page(status=401)}
-    async with house.open(total_limit_s=3) as r:
+    async with database.open(total_limit_s=3) as r:
         await keep(r, site)
-        before = index_of(house)
+        before = index_of(database)
         for number, page in {**troubles, 7: Page(handler=hang)}.items():
             site.pages[f"/p{number}"] = page
         site.put("/p12", "Page 12", "New words behind the trouble.")
@@ -71,143 +75,149 @@ async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(hou
         site.grow(13)
         healed = await r.sync("site")
 
-        assert (failing.status, failing.tally.failed, failing.tally.deleted) == ("completed", 6, 0)
-        assert (failing.tally.updated, failing.tally.unchanged) == (1, 6)
+        assert (failing.status, failing.stats.failed, failing.stats.deleted) == ("completed", 6, 0)
+        assert (failing.stats.updated, failing.stats.unchanged) == (1, 6)
         assert cases["/p4"] == f"{site.url}/p4 answered with status 429."
         assert set(cases) == {"/p1", "/p2", "/p3", "/p4", "/p5", "/p7"}
-        assert (healed.tally.unchanged, healed.tally.not_modified, await r.quarantine()) == (12, 12, [])
-    assert index_of(house) == before
+        assert (healed.stats.unchanged, healed.stats.not_modified, await r.quarantine()) == (12, 12, [])
+    assert index_of(database) == before
 
 
 @pytest.mark.parametrize(("size", "status"), [(10, "completed"), (13, "partial")])
 async def test_a_walk_on_which_most_pages_fail_is_partial_unless_the_site_is_small(
-    house: House, size: int, status: str
+    database: ScratchDatabase, size: int, status: str
 ) -> None:
     site = Site()
     site.grow(size)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         for number in range(1, size):
             site.alter(f"/p{number}", status=500)
         run = await r.sync("site")
     site.close()
 
-    assert (run.status, run.tally.failed, run.tally.deleted) == (status, size - 1, 0)
+    assert (run.status, run.stats.failed, run.stats.deleted) == (status, size - 1, 0)
 
 
-async def test_a_page_that_is_gone_takes_along_what_it_alone_led_to(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_page_that_is_gone_takes_along_what_it_alone_led_to(database: ScratchDatabase, site: Site) -> None:
+    async with database.open() as r:
         await keep(r, site)
         del site.pages["/p5"]
         run = await r.sync("site")
         changes = await r.changes(since=13)
 
-    assert run.tally.deleted == 3
+    assert run.stats.deleted == 3
     assert {(change.kind, change.url) for change in changes} == {
         ("deleted", f"{site.url}/{path}") for path in ("p5", "p11", "p12")
     }
     assert site.asked().count("/p11") == 0
 
 
-async def test_a_page_that_comes_back_is_created_again(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_page_that_comes_back_is_created_again(database: ScratchDatabase, site: Site) -> None:
+    async with database.open() as r:
         await keep(r, site)
         page = site.pages.pop("/p12")
         await r.sync("site")
         site.pages["/p12"] = page
         run = await r.sync("site")
 
-    assert (run.tally.created, len(contents(house))) == (1, 13)
+    assert (run.stats.created, len(contents(database))) == (1, 13)
 
 
-async def test_more_orphans_than_may_vanish_unasked_are_held_back(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_more_orphans_than_may_vanish_unasked_are_held_back(database: ScratchDatabase, site: Site) -> None:
+    async with database.open() as r:
         await keep(r, site)
         site.put("/", "Page 0", "We have moved.")
         held_back = await r.sync("site")
         accepted = await r.sync("site", accept_deletions=True)
 
-    assert (held_back.tally.deleted, held_back.tally.deletions_held) == (0, 12)
-    assert (accepted.tally.deleted, paths(house, site)) == (12, {"/"})
+    assert (held_back.stats.deleted, held_back.stats.deletions_held) == (0, 12)
+    assert (accepted.stats.deleted, paths(database, site)) == (12, {"/"})
 
 
-async def test_what_an_open_circuit_keeps_from_us_is_skipped_and_not_lost(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_what_an_open_circuit_keeps_from_us_is_skipped_and_not_lost(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
         await keep(r, site, concurrency=1)
-        before = index_of(house)
+        before = index_of(database)
     for number in (1, 2):
         site.alter(f"/p{number}", status=500)
-    async with house.open(cb_failure_threshold=2) as r:
+    async with database.open(cb_failure_threshold=2) as r:
         run = await r.sync("site")
     site.grow(13)
-    async with house.open() as r:
+    async with database.open() as r:
         healed = await r.sync("site")
 
-    assert (run.tally.failed, run.tally.skipped, run.tally.deleted) == (2, 10, 0)
+    assert (run.stats.failed, run.stats.skipped, run.stats.deleted) == (2, 10, 0)
     assert (run.status, sorted(site.asked()[:3])) == ("partial", ["/", "/p1", "/p2"])
-    assert (healed.status, healed.tally.not_modified, index_of(house)) == ("completed", 13, before)
+    assert (healed.status, healed.stats.not_modified, index_of(database)) == ("completed", 13, before)
 
 
 async def test_a_part_of_the_site_whose_robots_txt_cannot_be_read_keeps_its_pages(
-    house: House, site: Site, names: dict[str, str]
+    database: ScratchDatabase, site: Site, names: dict[str, str]
 ) -> None:
     port = site.url.rpartition(":")[2]
     below = Site()
     below.grow(3)
     there = below.url.replace("127.0.0.1", "docs.example.test")
     site.put("/", "Page 0", links=("/p11", f"{there}/"))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
         await r.sync("s")
-        held = contents(house)
+        held = contents(database)
         below.pages["/robots.txt"] = Page(status=500)
         refusing = await r.sync("s")
         below.close()
         gone = await r.sync("s")
 
     assert len(held) == 5
-    assert (refusing.tally.deleted, refusing.tally.failed, gone.tally.deleted) == (0, 3, 0)
-    assert contents(house) == held
+    assert (refusing.stats.deleted, refusing.stats.failed, gone.stats.deleted) == (0, 3, 0)
+    assert contents(database) == held
 
 
-async def test_a_first_crawl_that_is_killed_pays_only_for_what_was_in_flight(house: House, site: Site) -> None:
+async def test_a_first_crawl_that_is_killed_pays_only_for_what_was_in_flight(
+    database: ScratchDatabase, site: Site
+) -> None:
     whole = site.pages["/p12"]
     site.alter("/p12", handler=hang)
     killed = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.refresh.killed", house.conninfo, f"{site.url}/", "never sent", "0")
+        *(sys.executable, "-m", "tests.refresh.killed", database.conninfo, f"{site.url}/", "never sent", "0")
     )
     try:
-        await until(lambda: len(contents(house)) == 12)
+        await until(lambda: len(contents(database)) == 12)
     finally:
         os.kill(killed.pid, signal.SIGKILL)
         await killed.wait()
     site.pages["/p12"] = whole
-    house.execute("update run set lease_until = now() - interval '1 second'")
-    async with house.open() as r:
+    database.execute("update run set lease_until = now() - interval '1 second'")
+    async with database.open() as r:
         run = await r.sync(f"{site.url}/")
 
-    assert (run.status, run.tally.created, run.tally.unchanged) == ("completed", 1, 12)
-    assert run.tally.chunks_written == 1
+    assert (run.status, run.stats.created, run.stats.unchanged) == ("completed", 1, 12)
+    assert run.stats.chunks_written == 1
 
 
-async def test_a_run_that_is_stopped_keeps_what_it_has_and_the_next_one_the_rest(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_run_that_is_stopped_keeps_what_it_has_and_the_next_one_the_rest(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
         await r.add(f"{site.url}/", name="site")
         site.alter("/p12", handler=hang)
         running = asyncio.create_task(r.sync("site"))
-        await until(lambda: len(contents(house)) == 12)
+        await until(lambda: len(contents(database)) == 12)
         r.stop()
         stopped = await running
     site.grow(13)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync("site")
 
-    assert (stopped.status, stopped.tally.deleted) == ("cancelled", 0)
-    assert (run.status, run.tally.created, run.tally.unchanged) == ("completed", 1, 12)
+    assert (stopped.status, stopped.stats.deleted) == ("cancelled", 0)
+    assert (run.status, run.stats.created, run.stats.unchanged) == ("completed", 1, 12)
 
 
 async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else(
-    house: House, site: Site, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, site: Site, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SITE_TOKEN", SECRET)
     other = Site()
@@ -219,7 +229,7 @@ async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else
     site.pages["/p12"] = Page(status=500)
     other.put("/landed", "Landed")
     headers = {"Authorization": "Bearer env:SITE_TOKEN", "X-Team": "meadow"}
-    async with house.open() as r:
+    async with database.open() as r:
         options = {"scope": "domain", "headers": headers, "sitemap": False, "llms": False}
         await r.add(f"{start}/", name="s", options=options)
         run = await r.sync("s")
@@ -233,23 +243,23 @@ async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else
     assert {line.path for line in other.log} == {"/robots.txt", "/", "/landed"}
     assert not any("Authorization" in line.headers or "X-Team" in line.headers for line in other.log)
     assert SECRET not in f"{run} {cases} {kept}"
-    assert SECRET not in str(house.query("select to_jsonb(s)::text from source s"))
+    assert SECRET not in str(database.query("select to_jsonb(s)::text from source s"))
 
 
 async def test_a_missing_secret_fails_the_run_before_anything_is_asked_and_says_where_it_was_looked_for(
-    house: House, site: Site
+    database: ScratchDatabase, site: Site
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, site, headers={"Authorization": "env:NOWHERE_TO_BE_FOUND"})
 
     assert (run.status, site.asked()) == ("failed", [])
     assert "NOWHERE_TO_BE_FOUND" in (run.error or "")
 
 
-async def test_keys_in_an_address_are_not_repeated_in_errors(house: House, site: Site) -> None:
+async def test_keys_in_an_address_are_not_repeated_in_errors(database: ScratchDatabase, site: Site) -> None:
     site.put("/p12", "Page 12", links=(f"/broken?api_key={SECRET}",))
     site.pages[f"/broken?api_key={SECRET}"] = Page(status=500)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         [case] = await r.quarantine()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rowen import UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.site import Page, Site
 
@@ -24,9 +24,9 @@ def site() -> Iterator[Site]:
     site.close()
 
 
-async def test_only_the_selected_part_is_watched(house: House, site: Site) -> None:
+async def test_only_the_selected_part_is_watched(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/scythe", name="scythe", options={"max_pages": 1, "select": ".price"})
         await r.sync("scythe")
         site.pages["/scythe"] = shop(40, visitors=99, ad="Sale!")
@@ -35,24 +35,24 @@ async def test_only_the_selected_part_is_watched(house: House, site: Site) -> No
         changed = await r.sync("scythe")
 
         assert (await r.get(f"{site.url}/scythe")).text == "35 €"
-        assert (same.tally.unchanged, same.tally.chunks_written, changed.tally.updated) == (1, 0, 1)
+        assert (same.stats.unchanged, same.stats.chunks_written, changed.stats.updated) == (1, 0, 1)
         assert "-40 €\n+35 €" in await r.diff(f"{site.url}/scythe")
 
 
-async def test_ignored_parts_make_no_change(house: House, site: Site) -> None:
+async def test_ignored_parts_make_no_change(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "ignore": ".visitors, .ad"})
         await r.sync("s")
         site.pages["/scythe"] = shop(40, visitors=4711, ad="Now!")
         run = await r.sync("s")
 
-        assert run.tally.unchanged == 1
+        assert run.stats.unchanged == 1
 
 
-async def test_one_page_costs_one_request_and_robots(house: House, site: Site) -> None:
+async def test_one_page_costs_one_request_and_robots(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
         await r.sync("s")
         site.log.clear()
@@ -61,9 +61,9 @@ async def test_one_page_costs_one_request_and_robots(house: House, site: Site) -
         assert [asked.path for asked in site.log] == ["/robots.txt", "/scythe"]
 
 
-async def test_other_selectors_have_the_page_read_anew(house: House, site: Site) -> None:
+async def test_other_selectors_have_the_page_read_anew(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
         await r.sync("s")
         await r.edit("s", options={"select": ".price"})
@@ -72,20 +72,24 @@ async def test_other_selectors_have_the_page_read_anew(house: House, site: Site)
         assert (await r.get(f"{site.url}/scythe")).text == "40 €"
 
 
-async def test_a_selector_that_matches_nothing_is_an_error_and_stores_nothing(house: House, site: Site) -> None:
+async def test_a_selector_that_matches_nothing_is_an_error_and_stores_nothing(
+    database: ScratchDatabase, site: Site
+) -> None:
     site.pages["/scythe"] = shop(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".doesnotexist"})
         run = await r.sync("s")
 
-        assert (run.status, run.tally.created) == ("failed", 0)
+        assert (run.status, run.stats.created) == ("failed", 0)
         assert "'.doesnotexist' matches nothing" in str(run.error)
         assert "option select" in str(run.error)
 
 
-async def test_a_selector_that_matches_no_more_keeps_the_last_copy_and_says_so(house: House, site: Site) -> None:
+async def test_a_selector_that_matches_no_more_keeps_the_last_copy_and_says_so(
+    database: ScratchDatabase, site: Site
+) -> None:
     site.pages["/scythe"] = shop(40)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".price"})
         await r.sync("s")
         site.pages["/scythe"] = Page(shop(35).body.replace(b"class=price", b"class=amount"))
@@ -95,47 +99,49 @@ async def test_a_selector_that_matches_no_more_keeps_the_last_copy_and_says_so(h
         site.pages["/scythe"] = shop(35)
         healed = await r.sync("s")
 
-        assert (run.tally.failed, run.tally.deleted, kept) == (1, 0, "40 €")
+        assert (run.stats.failed, run.stats.deleted, kept) == (1, 0, "40 €")
         assert "matches nothing" in case.error
-        assert (healed.tally.updated, list(await r.quarantine("s"))) == (1, [])
+        assert (healed.stats.updated, list(await r.quarantine("s"))) == (1, [])
 
 
 async def test_pages_without_the_selected_part_lead_on_and_are_no_items(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     site.put("/", "Shop", links=("/scythe", "/rake"))
     site.pages["/scythe"], site.pages["/rake"] = shop(40), shop(12)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="s", options={"select": ".price"})
         first = await r.sync("s")
         site.log.clear()
         again, bodies = await r.sync("s"), site.bodies()
         await r.edit("s", options={"select": "h1"})
         other = await r.sync("s")
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await r.add(site.url, name="s", options={"select": "h1"})
         await r.sync("s")
 
-    assert (first.tally.created, again.tally.unchanged, bodies) == (2, 2, [])
-    assert (other.tally.created, index_of(house)) == (1, index_of(rebuilt))
+    assert (first.stats.created, again.stats.unchanged, bodies) == (2, 2, [])
+    assert (other.stats.created, index_of(database)) == (1, index_of(rebuilt))
 
 
-async def test_a_selector_that_is_none_is_refused_when_the_source_is_added(house: House) -> None:
-    async with house.open() as r:
+async def test_a_selector_that_is_none_is_refused_when_the_source_is_added(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         with pytest.raises(UsageError, match="select"):
             await r.add("https://example.org/", options={"select": "div["})
 
 
-async def test_a_server_that_offers_markdown_is_read_and_followed_as_markdown(house: House, site: Site) -> None:
+async def test_a_server_that_offers_markdown_is_read_and_followed_as_markdown(
+    database: ScratchDatabase, site: Site
+) -> None:
     plain = {"Content-Type": "text/markdown; charset=utf-8"}
     site.pages["/"] = Page(b"# Docs\n\nSee the [guide](guide.md#start).\n\n```\n[no](code.md)\n```\n", headers=plain)
     site.pages["/guide.md"] = Page(b"# Guide\n\nStart here.\n", headers=plain)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/", name="docs", options={"markdown": True})
         run = await r.sync("docs")
         again = await r.sync("docs")
 
-        assert (run.tally.created, again.tally.unchanged) == (2, 2)
+        assert (run.stats.created, again.stats.unchanged) == (2, 2)
         assert (await r.get(f"{site.url}/guide.md")).title == "Guide"
         assert "/code.md" not in site.asked()

@@ -12,7 +12,7 @@ import pytest
 from rowen import Run
 from rowen.connectors.files import found, reading
 from rowen.connectors.files.found import Batch
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.worlds import Keeper, write
 from tests.logical import index_of
 from tests.portals.site import Site, keep
@@ -45,10 +45,10 @@ def rewrite(path: Path, body: bytes) -> None:
     assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
-def as_an_earlier_version_wrote(house: House) -> None:
+def as_an_earlier_version_wrote(database: ScratchDatabase) -> None:
     """Leave the last part out of the validators of all files."""
-    house.execute("update item_check set etag = regexp_replace(etag, '-[0-9a-f]+$', '')")
-    house.execute("""update source set cursor = jsonb_set(cursor, '{archive}', to_jsonb(
+    database.execute("update item_check set etag = regexp_replace(etag, '-[0-9a-f]+$', '')")
+    database.execute("""update source set cursor = jsonb_set(cursor, '{archive}', to_jsonb(
         regexp_replace(cursor ->> 'archive', '-[0-9a-f]+$', ''))) where cursor ? 'archive'""")
 
 
@@ -81,56 +81,58 @@ def test_an_archive_rewritten_in_place_with_its_size_and_time_put_back_is_read(t
 
 
 @pytest.mark.usefixtures("settled")
-async def test_a_file_whose_permissions_changed_is_read_and_compared_once(house: House, tmp_path: Path) -> None:
+async def test_a_file_whose_permissions_changed_is_read_and_compared_once(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
     write(tmp_path, {"a.md": "A" * 50, "b.md": "B"})
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(tmp_path))
         (tmp_path / "a.md").chmod(0o640)
         moved = await r.sync(str(tmp_path))
         again = await r.sync(str(tmp_path))
         changes = await r.last_change()
 
-    assert (moved.tally.bytes, moved.tally.stopped_at_body, moved.tally.rows_written, changes) == (50, 1, 1, 2)
-    assert (again.tally.bytes, again.tally.stopped_at_validator, again.tally.rows_written) == (0, 2, 0)
+    assert (moved.stats.bytes, moved.stats.stopped_at_body, moved.stats.rows_written, changes) == (50, 1, 1, 2)
+    assert (again.stats.bytes, again.stats.stopped_at_validator, again.stats.rows_written) == (0, 2, 0)
 
 
 @pytest.mark.usefixtures("settled")
 async def test_after_the_upgrade_no_file_is_read_and_validators_are_renewed_some_in_each_run(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(found, "RENEWED_ITEMS", 2)
     write(tmp_path, {f"{n}.md": f"Text {n}" for n in range(3)})
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(tmp_path))
-        as_an_earlier_version_wrote(house)
+        as_an_earlier_version_wrote(database)
         runs = [await r.sync(str(tmp_path)) for _ in range(3)]
         rewrite(tmp_path / "2.md", b"Next 2")
         changed = await r.sync(str(tmp_path))
 
-    assert [(one.tally.bytes, one.tally.unchanged, one.tally.rows_written) for one in runs] == [
+    assert [(one.stats.bytes, one.stats.unchanged, one.stats.rows_written) for one in runs] == [
         (0, 3, 2),
         (0, 3, 1),
         (0, 3, 0),
     ]
-    assert (changed.tally.updated, changed.tally.unchanged) == (1, 2)
+    assert (changed.stats.updated, changed.stats.unchanged) == (1, 2)
 
 
 @pytest.mark.usefixtures("settled")
 async def test_after_the_upgrade_no_archive_is_unpacked(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.files.archives.racy", lambda status, looked_at: False)
     path = packed(tmp_path / "docs.tar", **{"a.md": "old", "b.md": "B"})
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(path))
-        as_an_earlier_version_wrote(house)
+        as_an_earlier_version_wrote(database)
         upgraded, again = await r.sync(str(path)), await r.sync(str(path))
         rewrite(path, path.read_bytes().replace(b"old", b"new"))
         changed = await r.sync(str(path))
 
-    assert [(one.tally.bytes, one.tally.unchanged) for one in (upgraded, again)] == [(0, 2), (0, 2)]
-    assert (upgraded.tally.rows_written, again.tally.rows_written) == (2, 0)
-    assert changed.tally.updated == 1
+    assert [(one.stats.bytes, one.stats.unchanged) for one in (upgraded, again)] == [(0, 2), (0, 2)]
+    assert (upgraded.stats.rows_written, again.stats.rows_written) == (2, 0)
+    assert changed.stats.updated == 1
 
 
 def test_a_validator_of_another_shape_is_none_of_an_earlier_version() -> None:
@@ -141,9 +143,9 @@ def test_a_validator_of_another_shape_is_none_of_an_earlier_version() -> None:
     assert Batch().full is False
 
 
-async def equal_to_a_rebuild(house: House, rebuilt: House, target: str, **options: Any) -> Run:
+async def equal_to_a_rebuild(database: ScratchDatabase, rebuilt: ScratchDatabase, target: str, **options: Any) -> Run:
     """Sync after the options changed, and compare with a first sync under these."""
-    async with house.open() as r:
+    async with database.open() as r:
         [source] = await r.sources()
         await r.edit(source.name, options=options)
         run = await r.sync(source.name)
@@ -152,7 +154,7 @@ async def equal_to_a_rebuild(house: House, rebuilt: House, target: str, **option
         await r.add(target, name="again", options=options)
         await r.sync("again")
         assert cases == [(case.url, case.error) for case in await r.quarantine()]
-    assert index_of(house) == index_of(rebuilt)
+    assert index_of(database) == index_of(rebuilt)
     return run
 
 
@@ -173,75 +175,79 @@ def tarred(path: Path, large: str) -> Path:
 
 @pytest.mark.parametrize("make", [folder, zipped, tarred])
 async def test_a_file_that_is_too_large_by_now_goes_as_a_rebuild_would_leave_it_out(
-    new_house: Callable[[], House], tmp_path: Path, make: Callable[[Path, str], Path]
+    new_database: Callable[[], ScratchDatabase], tmp_path: Path, make: Callable[[Path, str], Path]
 ) -> None:
-    house, target = new_house(), str(make(tmp_path, "Large. " * 100))
-    async with house.open() as r:
+    database, target = new_database(), str(make(tmp_path, "Large. " * 100))
+    async with database.open() as r:
         await r.sync(target)
 
-    run = await equal_to_a_rebuild(house, new_house(), target, max_bytes=100)
+    run = await equal_to_a_rebuild(database, new_database(), target, max_bytes=100)
 
-    assert (run.tally.failed, run.tally.deleted) == (1, 1)
+    assert (run.stats.failed, run.stats.deleted) == (1, 1)
 
 
 async def test_a_page_that_is_too_large_by_now_goes_although_its_origin_would_answer_304(
-    new_house: Callable[[], House], site: Site
+    new_database: Callable[[], ScratchDatabase], site: Site
 ) -> None:
-    house, few = new_house(), {"sitemap": False, "llms": False}
+    database, few = new_database(), {"sitemap": False, "llms": False}
     site.put("/p2", "Large", "Large. " * 1000, links=("/p5",))
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
 
-    run = await equal_to_a_rebuild(house, new_house(), f"{site.url}/", **few, max_bytes=5000)
+    run = await equal_to_a_rebuild(database, new_database(), f"{site.url}/", **few, max_bytes=5000)
 
-    assert (run.tally.failed, run.tally.not_modified) == (1, 0)
-    assert f"{site.url}/p2" not in {url for (url,) in house.query("select url from item")}
+    assert (run.stats.failed, run.stats.not_modified) == (1, 0)
+    assert f"{site.url}/p2" not in {url for (url,) in database.query("select url from item")}
 
 
-async def test_after_the_limit_was_changed_pages_are_asked_for_with_validators_again(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_after_the_limit_was_changed_pages_are_asked_for_with_validators_again(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
         await keep(r, site)
         await r.edit("site", options={"sitemap": False, "llms": False, "max_bytes": 5000})
         changed, again = await r.sync("site"), await r.sync("site")
 
-    assert (changed.tally.not_modified, changed.tally.unchanged) == (0, 13)
-    assert (again.tally.not_modified, again.tally.rows_written) == (13, 0)
+    assert (changed.stats.not_modified, changed.stats.unchanged) == (0, 13)
+    assert (again.stats.not_modified, again.stats.rows_written) == (13, 0)
 
 
 async def test_noindex_that_arrives_with_a_304_takes_the_page_out_and_it_returns_without_it(
-    new_house: Callable[[], House], site: Site
+    new_database: Callable[[], ScratchDatabase], site: Site
 ) -> None:
-    house, rebuilt = new_house(), new_house()
-    async with house.open() as r:
+    database, rebuilt = new_database(), new_database()
+    async with database.open() as r:
         await keep(r, site)
         site.alter("/p2", headers=HIDDEN, tells_again=True)
         hidden, again = await r.sync("site"), await r.sync("site")
         async with rebuilt.open() as other:
             await keep(other, site)
-        assert index_of(house) == index_of(rebuilt)
+        assert index_of(database) == index_of(rebuilt)
         site.alter("/p2", headers={})
         shown = await r.sync("site")
 
-    assert (hidden.tally.deleted, hidden.tally.not_modified) == (1, 13)
-    assert (again.tally.not_modified, again.tally.rows_written) == (13, 0)
-    assert (shown.tally.created, shown.tally.unchanged) == (1, 12)
+    assert (hidden.stats.deleted, hidden.stats.not_modified) == (1, 13)
+    assert (again.stats.not_modified, again.stats.rows_written) == (13, 0)
+    assert (shown.stats.created, shown.stats.unchanged) == (1, 12)
 
 
-async def test_nofollow_that_arrives_with_a_304_is_obeyed(new_house: Callable[[], House], site: Site) -> None:
-    house = new_house()
-    async with house.open() as r:
+async def test_nofollow_that_arrives_with_a_304_is_obeyed(
+    new_database: Callable[[], ScratchDatabase], site: Site
+) -> None:
+    database = new_database()
+    async with database.open() as r:
         await keep(r, site)
         site.alter("/p2", headers={"X-Robots-Tag": "nofollow"}, tells_again=True)
         run = await r.sync("site")
 
-    assert (run.tally.deleted, run.tally.unchanged) == (4, 9)
+    assert (run.stats.deleted, run.stats.unchanged) == (4, 9)
 
 
 async def test_an_origin_that_leaves_the_header_out_of_its_304_is_asked_for_the_page_once_more_and_then_trusted(
-    house: House, site: Site
+    database: ScratchDatabase, site: Site
 ) -> None:
     site.alter("/p12", headers=HIDDEN)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         await r.sync("site")
         second = site.asked()
@@ -252,12 +258,12 @@ async def test_an_origin_that_leaves_the_header_out_of_its_304_is_asked_for_the_
     assert (200 in [line.status for line in site.log]) is False
 
 
-async def test_a_look_at_a_page_leaves_noindex_with_a_304_to_a_walk(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_look_at_a_page_leaves_noindex_with_a_304_to_a_walk(database: ScratchDatabase, site: Site) -> None:
+    async with database.open() as r:
         await keep(r, site)
         await r.sync("site")
         site.alter("/p2", headers=HIDDEN, tells_again=True)
         look = await r.sync("site", only=[f"{site.url}/p2"])
         walk = await r.sync("site")
 
-    assert (look.tally.skipped, look.tally.deleted, walk.tally.deleted) == (1, 0, 1)
+    assert (look.stats.skipped, look.stats.deleted, walk.stats.deleted) == (1, 0, 1)

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Rowen, Run
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.csw import CswService
 from tests.portals.oai import OaiRepository
 from tests.portals.sdmx import SdmxService
@@ -75,8 +75,8 @@ async def keep(r: Rowen, portal: Portal) -> Run:
     return await r.sync("portal")
 
 
-def titles(house: House) -> set[str]:
-    return {title for (title,) in house.query("select title from item")}
+def titles(database: ScratchDatabase) -> set[str]:
+    return {title for (title,) in database.query("select title from item")}
 
 
 def with_prolog(prolog: str, site: Site) -> Callable[[str], str]:
@@ -89,17 +89,19 @@ def with_prolog(prolog: str, site: Site) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize("prolog", PROLOGS)
-async def test_entities_are_neither_unfolded_nor_fetched(house: House, portal: Portal, prolog: str) -> None:
-    async with house.open() as r:
+async def test_entities_are_neither_unfolded_nor_fetched(
+    database: ScratchDatabase, portal: Portal, prolog: str
+) -> None:
+    async with database.open() as r:
         await keep(r, portal)
-        before = titles(house)
+        before = titles(database)
         portal.change = with_prolog(PROLOGS[prolog], portal)
         run = await r.sync("portal", full=True, accept_deletions=True)
 
     assert run.status in ("failed", "partial")
     assert "type definition" in (run.error or "")
-    assert run.tally.deleted == 0
-    assert titles(house) == before
+    assert run.stats.deleted == 0
+    assert titles(database) == before
     assert "/outside" not in [asked.path for asked in portal.log]
 
 
@@ -118,36 +120,38 @@ async def test_entities_are_neither_unfolded_nor_fetched(house: House, portal: P
         ("&#x1F33E;", "\U0001f33e"),
     ],
 )
-async def test_letters_that_xml_forbids_cost_a_letter(house: House, portal: Portal, written: str, read: str) -> None:
+async def test_letters_that_xml_forbids_cost_a_letter(
+    database: ScratchDatabase, portal: Portal, written: str, read: str
+) -> None:
     portal.change = lambda text: re.sub(r"(Flow|Map|Paper) (F0003|d00003)", f"Hay {written} clover", text)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await keep(r, portal)
         again = await r.sync("portal", full=True)
 
-    assert (run.status, run.complete, run.tally.failed) == ("completed", True, 0)
-    [title] = [title for title in titles(house) if title.startswith("Hay")]
+    assert (run.status, run.complete, run.stats.failed) == ("completed", True, 0)
+    [title] = [title for title in titles(database) if title.startswith("Hay")]
     assert re.fullmatch(f"Hay {read}+ clover", title)
-    assert (again.tally.failed, again.tally.rows_written) == (0, 0)
+    assert (again.stats.failed, again.stats.rows_written) == (0, 0)
 
 
 @pytest.mark.parametrize("written", ["&nbsp;", "&", "<", "</x>", "]]>"])
-async def test_a_record_that_is_no_xml_deletes_nothing(house: House, portal: Portal, written: str) -> None:
-    async with house.open() as r:
+async def test_a_record_that_is_no_xml_deletes_nothing(database: ScratchDatabase, portal: Portal, written: str) -> None:
+    async with database.open() as r:
         await keep(r, portal)
-        before = titles(house)
+        before = titles(database)
         portal.change = lambda text: re.sub(r"(Flow|Map|Paper) (F0003|d00003)", written, text)
         run = await r.sync("portal", full=True, accept_deletions=True)
         portal.change = None
         healed = await r.sync("portal", full=True)
 
     assert run.status in ("completed", "partial", "failed")
-    assert run.tally.deleted == 0
-    assert titles(house) == before
-    assert (healed.status, healed.tally.failed, healed.tally.deleted) == ("completed", 0, 0)
+    assert run.stats.deleted == 0
+    assert titles(database) == before
+    assert (healed.status, healed.stats.failed, healed.stats.deleted) == ("completed", 0, 0)
 
 
 async def test_a_well_formed_record_is_kept_in_quarantine_as_xml(
-    house: House, portal: Portal, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if isinstance(portal, HostileSdmx):
         pytest.skip("a dataflow is read from its attributes")
@@ -157,9 +161,9 @@ async def test_a_well_formed_record_is_kept_in_quarantine_as_xml(
 
     for kind in ("csw", "oai"):
         monkeypatch.setattr(f"rowen.connectors.{kind}.listing.dataset_of", refuse)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
-    payloads = [bytes(payload) for (payload,) in house.query("select payload from quarantine")]
+    payloads = [bytes(payload) for (payload,) in database.query("select payload from quarantine")]
 
     assert len(payloads) == 11
     assert all(re.match(rb"<ns\d+:(MD_Metadata|record)\b", payload) for payload in payloads)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.catalogs import Portal, keep
 from tests.portals.csw import CswService
 from tests.portals.oai import OaiRepository
@@ -73,49 +73,51 @@ def oai() -> Iterator[MoodyOai]:
 
 
 @pytest.mark.parametrize("at", [1, 2, 4, 8])
-async def test_one_passing_failure_costs_no_record(house: House, portal: MoodyCsw | MoodyOai, at: int) -> None:
+async def test_one_passing_failure_costs_no_record(
+    database: ScratchDatabase, portal: MoodyCsw | MoodyOai, at: int
+) -> None:
     portal.fails = {at}
-    async with house.open(fetch_tries=2) as r:
+    async with database.open(fetch_tries=2) as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 61, 0)
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("completed", True, 61, 0)
 
 
 @pytest.mark.parametrize("at", [3, 6])
 async def test_one_passing_silence_costs_no_record(
-    house: House, portal: MoodyCsw | MoodyOai, at: int, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, portal: MoodyCsw | MoodyOai, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.catalog.pages.FIRST_LIMIT_S", 1.5)
     monkeypatch.setattr("rowen.connectors.oai.LONGEST_LIMIT_S", 1.5)
     portal.hangs = {at}
-    async with house.open(fetch_tries=2, total_limit_s=1.5, idle_limit_s=1.5) as r:
+    async with database.open(fetch_tries=2, total_limit_s=1.5, idle_limit_s=1.5) as r:
         run = await keep(r, portal)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 61, 0)
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("completed", True, 61, 0)
 
 
 async def test_a_record_over_which_a_service_breaks_down_is_left_out_and_the_rest_goes_on(
-    house: House, csw: MoodyCsw
+    database: ScratchDatabase, csw: MoodyCsw
 ) -> None:
     csw.fill(60)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, csw)
         csw.html_for = {"d00033"}
         csw.make("d00050", "Edited")
         del csw.records["d00007"]
         run = await r.sync("portal", full=True, accept_deletions=True)
 
-    assert run.tally.updated == 1
-    assert run.tally.failed == 1
-    assert (run.status, run.tally.deleted) == ("partial", 0)
+    assert run.stats.updated == 1
+    assert run.stats.failed == 1
+    assert (run.status, run.stats.deleted) == ("partial", 0)
 
 
 async def test_a_page_over_which_a_repository_breaks_down_ends_the_run_without_harm(
-    house: House, oai: MoodyOai
+    database: ScratchDatabase, oai: MoodyOai
 ) -> None:
     oai.fill(60)
     oai.page_max = 10
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, oai)
         oai.make("d00005", "Edited")
         oai.html_for = {"d00033"}
@@ -123,6 +125,6 @@ async def test_a_page_over_which_a_repository_breaks_down_ends_the_run_without_h
         oai.html_for = set()
         healed = await r.sync("portal")
 
-    assert (run.status, run.tally.updated, run.tally.deleted) == ("partial", 1, 0)
+    assert (run.status, run.stats.updated, run.stats.deleted) == ("partial", 1, 0)
     assert "status 500" in (run.error or "")
-    assert (healed.status, healed.complete, healed.tally.failed) == ("completed", True, 0)
+    assert (healed.status, healed.complete, healed.stats.failed) == ("completed", True, 0)

@@ -9,7 +9,7 @@ from rowen.content.page_statements import statements_in
 from rowen.content.read import read
 from rowen.errors import RowenError
 from rowen.model.item import Raw
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.council import TYPES, Paper
 from tests.portals.site import Page, Site
 
@@ -96,11 +96,13 @@ def test_properties_of_similar_names_are_not_followed(name: str) -> None:
     assert statements_in(f'<a property="{name}" href="/a">x</a>', URL, "documents") == {}
 
 
-async def test_a_site_keeps_what_its_pages_state_and_an_unchanged_page_is_not_read_again(house: House) -> None:
+async def test_a_site_keeps_what_its_pages_state_and_an_unchanged_page_is_not_read_again(
+    database: ScratchDatabase,
+) -> None:
     site = Site()
     site.pages["/"] = Page(Paper("Cameras", links=("/b",)).html("/"))
     site.pages["/b"] = Page(Paper("Library").html("/b"), validator="none")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/", name="council", kind="web", options={"rdfa": "documents"})
         first = await r.sync("council")
         with patch.object(page_statements, "statements_of", side_effect=AssertionError):
@@ -111,28 +113,28 @@ async def test_a_site_keeps_what_its_pages_state_and_an_unchanged_page_is_not_re
         without = await r.sync("council")
     site.close()
 
-    assert first.tally.statements_added == 11
-    assert (again.tally.rows_written, again.tally.unchanged) == (0, 2)
-    assert (third.tally.statements_added, third.tally.statements_removed) == (1, 1)
-    assert (without.tally.statements_removed, without.tally.amended) == (11, 2)
-    kept = house.query("select kept, cardinality(added), cardinality(removed) from statement_change order by number")
+    assert first.stats.statements_added == 11
+    assert (again.stats.rows_written, again.stats.unchanged) == (0, 2)
+    assert (third.stats.statements_added, third.stats.statements_removed) == (1, 1)
+    assert (without.stats.statements_removed, without.stats.amended) == (11, 2)
+    kept = database.query("select kept, cardinality(added), cardinality(removed) from statement_change order by number")
     assert kept == [(0, 6, 0), (0, 5, 0), (5, 1, 1), (0, 0, 6), (0, 0, 5)]
 
 
-async def test_overviews_of_a_site_lead_on_and_are_no_items_where_that_is_wanted(house: House) -> None:
+async def test_overviews_of_a_site_lead_on_and_are_no_items_where_that_is_wanted(database: ScratchDatabase) -> None:
     site = Site()
     site.pages["/"] = Page(Paper("All meetings", "", links=("/a", "/more")).html("/"))
     site.pages["/more"] = Page(Paper("Older meetings", "", links=("/b",)).html("/more"))
     site.pages["/a"] = Page(Paper("Cameras").html("/a"))
     site.pages["/b"] = Page(Paper("Hedges").html("/b"))
     try:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(f"{site.url}/", name="council", options={"rdfa": "documents", "overviews": "follow"})
             first = await r.sync("council")
             site.log.clear()
             again = await r.sync("council")
             statuses = sorted({asked.status for asked in site.log if not asked.path.endswith(".txt")})
-            titles = [title for (title,) in house.query("select title from item order by 1")]
+            titles = [title for (title,) in database.query("select title from item order by 1")]
             await r.edit("council", options={"overviews": None})
             kept = await r.sync("council")
             await r.edit("council", options={"overviews": "follow"})
@@ -140,13 +142,13 @@ async def test_overviews_of_a_site_lead_on_and_are_no_items_where_that_is_wanted
     finally:
         site.close()
 
-    assert (first.status, first.complete, first.tally.created, titles) == ("completed", True, 2, ["Cameras", "Hedges"])
-    assert (again.tally.rows_written, again.complete) == (0, True)
+    assert (first.status, first.complete, first.stats.created, titles) == ("completed", True, 2, ["Cameras", "Hedges"])
+    assert (again.stats.rows_written, again.complete) == (0, True)
     assert statuses == [304, 404]
-    assert (kept.tally.created, dropped.tally.deleted) == (2, 2)
+    assert (kept.stats.created, dropped.stats.deleted) == (2, 2)
 
 
-async def test_overviews_cannot_be_left_out_without_rdfa(house: House) -> None:
-    async with house.open() as r:
+async def test_overviews_cannot_be_left_out_without_rdfa(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         with pytest.raises(RowenError, match="overviews=follow needs rdfa"):
             await r.add("http://127.0.0.1:1/", kind="web", options={"overviews": "follow"})

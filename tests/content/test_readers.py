@@ -10,7 +10,7 @@ import pytest
 
 from rowen.content import readers
 from rowen.errors import ConfigurationError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.git import Repository
 from tests.portals.site import Page, Site, keep
 
@@ -66,61 +66,63 @@ def cook_book(folder: Path) -> Path:
 
 
 async def test_a_reader_of_another_package_is_found_and_runs_in_a_worker_process(
-    house: House, tmp_path: Path, install: Install
+    database: ScratchDatabase, tmp_path: Path, install: Install
 ) -> None:
     install("cooking", RECIPES, "READER")
     folder = cook_book(tmp_path / "book")
 
-    async with house.open(workers=1) as r:
+    async with database.open(workers=1) as r:
         run = await r.sync(str(folder))
         item = await r.get((folder / "soup.recipe").as_uri())
         again = await r.sync(str(folder))
 
-    assert (run.status, run.tally.created) == ("completed", 2)
+    assert (run.status, run.stats.created) == ("completed", 2)
     assert (item.title, item.text, item.media_type) == ("Nettle soup", "Boil the nettles.", "text/x-recipe")
     assert item.record["worker"] != os.getpid()
-    assert (again.tally.stopped_at_validator, again.tally.rows_written) == (2, 0)
+    assert (again.stats.stopped_at_validator, again.stats.rows_written) == (2, 0)
 
 
-async def test_what_such_a_reader_stumbles_over_costs_that_item(house: House, tmp_path: Path, install: Install) -> None:
+async def test_what_such_a_reader_stumbles_over_costs_that_item(
+    database: ScratchDatabase, tmp_path: Path, install: Install
+) -> None:
     install("cooking", RECIPES, "READER")
     folder = cook_book(tmp_path / "book")
     (folder / "burnt.recipe").write_text("broken\n")
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(str(folder))
         [case] = await r.quarantine()
 
-    assert (run.tally.created, run.tally.failed) == (2, 1)
+    assert (run.stats.created, run.stats.failed) == (2, 1)
     assert "burnt.recipe cannot be read as recipes: KeyError('no name')." in case.error
 
 
 async def test_installing_a_reader_has_those_files_read_again_that_it_claims_and_no_others(
-    house: House, tmp_path: Path, install: Install
+    database: ScratchDatabase, tmp_path: Path, install: Install
 ) -> None:
     folder = cook_book(tmp_path / "book")
     (folder / "map.geojson").write_text('{"type": "Point"}')
     claim = 'GEO = FormatReader("geo", 1, lambda body: Part("A map."), ("application/geo+json",), endings=("geojson",))'
-    async with house.open() as r:
+    async with database.open() as r:
         before = await r.sync(str(folder))
         install("geo", f"from rowen.content.base import FormatReader, Part\n{claim}\n", "GEO")
         after = await r.sync(str(folder))
         item = await r.get((folder / "map.geojson").as_uri())
 
-    assert before.tally.created == 2
-    assert (after.tally.stopped_at_validator, after.tally.created, item.text) == (1, 0, "A map.")
-    assert after.tally.bytes == len('{"type": "Point"}')
+    assert before.stats.created == 2
+    assert (after.stats.stopped_at_validator, after.stats.created, item.text) == (1, 0, "A map.")
+    assert after.stats.bytes == len('{"type": "Point"}')
 
 
 async def test_a_commit_is_listed_again_when_a_reader_for_some_of_its_files_is_installed(
-    house: House, tmp_path: Path, install: Install
+    database: ScratchDatabase, tmp_path: Path, install: Install
 ) -> None:
     world = Repository(tmp_path / "book.git")
     world.put("notes.md", "# Notes\n\nNettles sting.")
     world.put("soup.recipe", "Name: Nettle soup\nBoil the nettles.\n")
     world.commit()
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(world.address, name="book", kind="git")
         before = await r.sync("book")
         install("cooking", RECIPES, "READER")
@@ -128,20 +130,20 @@ async def test_a_commit_is_listed_again_when_a_reader_for_some_of_its_files_is_i
         again = await r.sync("book")
     world.close()
 
-    assert after.tally.created == 1
-    assert after.tally.stopped_at_validator == before.tally.created
-    assert (again.tally.created, again.tally.rows_written) == (0, 0)
+    assert after.stats.created == 1
+    assert after.stats.stopped_at_validator == before.stats.created
+    assert (again.stats.created, again.stats.rows_written) == (0, 0)
 
 
 async def test_a_page_that_nobody_could_read_is_asked_for_again_when_a_reader_for_it_is_installed(
-    house: House, tmp_path: Path, install: Install
+    database: ScratchDatabase, tmp_path: Path, install: Install
 ) -> None:
     site = Site()
     site.put("/", "Start", "All about nettles.", links=("/soup",))
     site.pages["/soup"] = Page(b"Name: Nettle soup\nBoil them.", headers={"Content-Type": "application/x-recipe"})
     code = RECIPES.replace("text/x-recipe", "application/x-recipe")
 
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, site)
         await r.sync("site")
         install("cooking", code, "READER")
@@ -149,15 +151,15 @@ async def test_a_page_that_nobody_could_read_is_asked_for_again_when_a_reader_fo
         again = await r.sync("site")
     site.close()
 
-    assert (first.tally.created, after.tally.created, again.tally.unchanged) == (1, 1, 2)
+    assert (first.stats.created, after.stats.created, again.stats.unchanged) == (1, 1, 2)
 
 
 async def test_a_reader_that_cannot_be_loaded_fails_the_run_and_deletes_nothing(
-    house: House, tmp_path: Path, install: Install
+    database: ScratchDatabase, tmp_path: Path, install: Install
 ) -> None:
     install("cooking", RECIPES, "READER")
     folder = cook_book(tmp_path / "book")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(folder))
         install("cooking", "raise ImportError('gone')", "READER")
         with pytest.raises(ConfigurationError, match="cooking:READER cannot be loaded"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen.connectors.csw import Csw
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.corpus import CORPUS, needs
 from tests.portals.csw import CSW, GMD, MDB, CswService, Wish
 
@@ -58,14 +58,14 @@ def test_no_file_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("service", [(CSW["2.0.2"], 230, CHAIN)], indirect=True)
-async def test_a_recorded_catalogue_is_digested_whole(house: House, service: Recorded) -> None:
-    async with house.open() as r:
+async def test_a_recorded_catalogue_is_digested_whole(database: ScratchDatabase, service: Recorded) -> None:
+    async with database.open() as r:
         run = await r.sync(service.address)
         again = await r.sync(service.address, full=True)
 
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 230, 0)
-    assert (again.tally.unchanged, again.tally.rows_written) == (230, 0)
-    [(dated, titled, linked)] = house.query(
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("completed", True, 230, 0)
+    assert (again.stats.unchanged, again.stats.rows_written) == (230, 0)
+    [(dated, titled, linked)] = database.query(
         "select count(*) filter (where record ? 'modified'), count(*) filter (where title <> record->>'identifier'),"
         " count(*) filter (where record->'resources' <> '[]') from item"
     )
@@ -76,16 +76,16 @@ async def test_a_recorded_catalogue_is_digested_whole(house: House, service: Rec
 @pytest.mark.parametrize(
     "service", [(schema, count, [name]) for name, (schema, _, count) in PAGES.items()], indirect=True, ids=PAGES
 )
-async def test_a_recorded_page_is_digested_and_known_to_be_a_part(house: House, service: Recorded) -> None:
+async def test_a_recorded_page_is_digested_and_known_to_be_a_part(database: ScratchDatabase, service: Recorded) -> None:
     """The same page comes again for each position: all of it is kept, and the run knows that there should be more."""
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(service.address)
         again = await r.sync(service.address, full=True)
 
     records = next(records for _, records, count in PAGES.values() if count == service.count)
-    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("partial", False, records, 0)
-    assert (again.tally.unchanged, again.tally.rows_written) == (records, 0)
-    untold = house.query(
+    assert (run.status, run.complete, run.stats.created, run.stats.failed) == ("partial", False, records, 0)
+    assert (again.stats.unchanged, again.stats.rows_written) == (records, 0)
+    untold = database.query(
         "select url from item where title = record->>'identifier' or text = '' or not record ? 'publisher'"
         " or not record ? 'modified' or record->'source' = '{}'"
     )

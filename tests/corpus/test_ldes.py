@@ -15,7 +15,7 @@ import pytest
 from rowen.connectors.ldes.page import StreamBody, contexts_of, read_entry, read_page
 from rowen.errors import SourceError
 from rowen.settings import Settings
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.corpus import CORPUS, needs
 from tests.portals.follower import Follower
 from tests.portals.site import Page, Site
@@ -76,20 +76,22 @@ def site() -> Iterator[Site]:
 
 @pytest.mark.parametrize("order", ["fast", "ascending"])
 @pytest.mark.parametrize("name", CASES)
-async def test_a_recorded_stream_gives_its_members(house: House, site: Site, name: str, order: str) -> None:
+async def test_a_recorded_stream_gives_its_members(
+    database: ScratchDatabase, site: Site, name: str, order: str
+) -> None:
     case = CASES[name]
     window = {"after": case.after, "before": case.before}
     options = {"delay_s": 0, "order": order, **{name: at for name, at in window.items() if at}}
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"ldes:{site.url}/{case.stream}.ttl", name="all", options={**options, "versions": "all"})
         await r.add(f"ldes:{site.url}/{case.stream}", name="latest", options=options)
         members, objects = await r.sync("all"), await r.sync("latest")
         again = await r.sync("all")
 
     assert members.status == "completed", members.error
-    assert members.tally.created == case.members
-    assert case.objects is None or objects.tally.created == case.objects
-    assert (again.status, again.tally.created, again.tally.rows_written) == ("completed", 0, 0)
+    assert members.stats.created == case.members
+    assert case.objects is None or objects.stats.created == case.objects
+    assert (again.status, again.stats.created, again.stats.rows_written) == ("completed", 0, 0)
 
 
 SHAPES = {

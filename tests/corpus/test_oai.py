@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rowen.connectors.oai import Oai
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.corpus import CORPUS, needs
 from tests.portals.oai import OaiRepository
 
@@ -49,20 +49,22 @@ def test_no_file_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_recorded_lists_are_digested(house: House, portal: OaiRepository, name: str) -> None:
+async def test_recorded_lists_are_digested(database: ScratchDatabase, portal: OaiRepository, name: str) -> None:
     status, count = LISTS[name]
     portal.bodies_of = {"ListRecords": (FOLDER / name).read_bytes()}
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(portal.address)
         again = await r.sync(portal.address, full=True)
 
-    assert (run.status, run.tally.created, run.tally.failed) == (status, count, 0)
-    assert (again.tally.unchanged, again.tally.rows_written) == (count, 0)
-    assert house.query("select count(*) from item where title = '' or record->'source' is null") == [(0,)]
+    assert (run.status, run.stats.created, run.stats.failed) == (status, count, 0)
+    assert (again.stats.unchanged, again.stats.rows_written) == (count, 0)
+    assert database.query("select count(*) from item where title = '' or record->'source' is null") == [(0,)]
 
 
 @pytest.mark.parametrize("name", CHAINS)
-async def test_recorded_chains_of_identifiers_are_digested(house: House, portal: OaiRepository, name: str) -> None:
+async def test_recorded_chains_of_identifiers_are_digested(
+    database: ScratchDatabase, portal: OaiRepository, name: str
+) -> None:
     """Their headers make up a repository, which is walked; the recording then tells that nothing has vanished."""
     pages, count = CHAINS[name]
     portal.policy, portal.page_max = "no", 200
@@ -72,9 +74,9 @@ async def test_recorded_chains_of_identifiers_are_digested(house: House, portal:
         portal.make(identifier, tick_h=0.01)
         portal.records[identifier] = replace(portal.records[identifier], identifier=identifier)
     portal.bodies_of = {"ListIdentifiers": bodies[0]}
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(portal.address)
         again = await r.sync(portal.address)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, count)
-    assert (again.status, again.complete, again.tally.rows_written) == ("completed", False, 0)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, count)
+    assert (again.status, again.complete, again.stats.rows_written) == ("completed", False, 0)

@@ -9,7 +9,7 @@ import pytest
 
 from rowen.connectors.sparql import Sparql
 from rowen.connectors.sparql.endpoint import read_rows
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.corpus import CORPUS, needs
 from tests.portals.sparql import SparqlEndpoint
 
@@ -45,22 +45,24 @@ def test_every_row_of_a_recorded_answer_is_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((CORPUS / "sparql").glob("*.json")), ids=lambda path: path.name)
-async def test_an_answer_to_another_question_is_refused(house: House, portal: SparqlEndpoint, path: Path) -> None:
+async def test_an_answer_to_another_question_is_refused(
+    database: ScratchDatabase, portal: SparqlEndpoint, path: Path
+) -> None:
     portal.body = path.read_bytes()
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(portal.address)
 
-    assert (run.status, run.tally.created, run.tally.deleted) == ("failed", 0, 0)
+    assert (run.status, run.stats.created, run.stats.deleted) == ("failed", 0, 0)
     assert "something else than was asked for" in (run.error or "")
 
 
-async def test_recorded_cubes_come_through_as_datasets(house: House, portal: SparqlEndpoint) -> None:
+async def test_recorded_cubes_come_through_as_datasets(database: ScratchDatabase, portal: SparqlEndpoint) -> None:
     answer = json.loads((CORPUS / "sparql" / "lindas_search_cubes.json").read_bytes())
     cubes = {row["cube"]["value"]: row["name"]["value"] for row in answer["results"]["bindings"]}
     for iri, title in cubes.items():
         portal.make(iri, [(title, "de")])
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(portal.address)
 
-    assert (run.status, run.tally.created) == ("completed", 5)
-    assert {title for (title,) in house.query("select title from item")} == set(cubes.values())
+    assert (run.status, run.stats.created) == ("completed", 5)
+    assert {title for (title,) in database.query("select title from item")} == set(cubes.values())

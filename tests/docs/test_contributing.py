@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.docs.markdown import ROOT, blocks
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -18,30 +18,30 @@ def example() -> dict[str, Any]:
 
 
 async def test_the_worked_example_passes_its_own_test(
-    house: House, kinds: Callable[[Any], None], tmp_path: Path
+    database: ScratchDatabase, kinds: Callable[[Any], None], tmp_path: Path
 ) -> None:
-    await example()["test_a_list_of_bookmarks_is_kept"](house, kinds, tmp_path)
+    await example()["test_a_list_of_bookmarks_is_kept"](database, kinds, tmp_path)
 
 
 async def test_the_worked_example_keeps_what_it_holds_when_its_list_is_damaged(
-    house: House, kinds: Callable[[Any], None], tmp_path: Path
+    database: ScratchDatabase, kinds: Callable[[Any], None], tmp_path: Path
 ) -> None:
     kinds(example()["Bookmarks"])
     path = tmp_path / "my.bookmarks.json"
     path.write_text('{"bookmarks": [{"url": "https://example.org/hay", "title": "Hay"}]}')
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(path))
         path.write_text('{"bookmarks": [')
         run = await r.sync(str(path))
 
-        assert (run.status, run.tally.deleted) == ("failed", 0)
+        assert (run.status, run.stats.deleted) == ("failed", 0)
         assert "no list of bookmarks" in (run.error or "")
         assert (await r.get("https://example.org/hay")).title == "Hay"
 
 
 async def test_the_worked_example_has_an_option_that_only_chooses(
-    house: House, kinds: Callable[[Any], None], tmp_path: Path
+    database: ScratchDatabase, kinds: Callable[[Any], None], tmp_path: Path
 ) -> None:
     kinds(example()["Bookmarks"])
     path = tmp_path / "my.bookmarks.json"
@@ -50,11 +50,11 @@ async def test_the_worked_example_has_an_option_that_only_chooses(
         ' {"url": "https://example.org/b", "title": "B", "edited": "1"}]}'
     )
 
-    async with house.open() as r:
+    async with database.open() as r:
         source = await r.add(str(path), name="mine")
         await r.sync("mine")
         await r.edit("mine", options={"tag": "x"})
         run = await r.sync("mine")
 
     assert source.kind == "bookmarks"
-    assert (run.tally.unchanged, run.tally.stopped_at_validator, run.tally.deleted) == (1, 1, 1)
+    assert (run.stats.unchanged, run.stats.stopped_at_validator, run.stats.deleted) == (1, 1, 1)

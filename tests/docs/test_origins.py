@@ -113,7 +113,7 @@ def test_every_statement_names_a_test_that_is_there_and_is_not_skipped(system: s
 
 def test_a_skipped_test_is_seen() -> None:
     """Files with tests that are skipped where something is missing."""
-    assert all(named_tests(ROOT / "tests" / "fetch" / "test_tls.py").values())
+    assert all(named_tests(ROOT / "tests" / "net" / "test_tls.py").values())
     rendering = named_tests(ROOT / "tests" / "connectors" / "test_web_render.py")
     assert {True, False} == set(rendering.values())
 

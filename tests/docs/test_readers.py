@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.content.test_readers import Install, install
 from tests.docs.markdown import ROOT, blocks
 
@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "readers.md"
 
 
 async def test_the_worked_example_of_a_reader_passes_its_own_test(
-    house: House, tmp_path: Path, install: Install
+    database: ScratchDatabase, tmp_path: Path, install: Install
 ) -> None:
     module, test = blocks(PAGE, "python")
     install("subtitles", module, "READER")
@@ -22,4 +22,4 @@ async def test_the_worked_example_of_a_reader_passes_its_own_test(
     folder = tmp_path / "films"
     folder.mkdir()
 
-    await names["test_subtitles_are_found_by_what_is_said"](house, folder)
+    await names["test_subtitles_are_found_by_what_is_said"](database, folder)

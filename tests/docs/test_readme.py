@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.docs.markdown import ROOT, blocks, steps
 from tests.docs.shell import Shell
 from tests.docs.terminal_picture import COMMANDS, PICTURE
@@ -39,9 +39,9 @@ def sizes(text: str) -> dict[str, float]:
     return {unit: float(number) for number, unit in _SIZES.findall(text)}
 
 
-def test_the_quick_start_shows_what_the_readme_says(house: House, folder: Path) -> None:
+def test_the_quick_start_shows_what_the_readme_says(database: ScratchDatabase, folder: Path) -> None:
     # All of the docs would be embedded, which takes a while and is shown by the tutorial.
-    settings = {"ROWEN_DATABASE_URL": house.conninfo, "ROWEN_EMBEDDER": "none"}
+    settings = {"ROWEN_DATABASE_URL": database.conninfo, "ROWEN_EMBEDDER": "none"}
     shell = Shell(folder, {"ROWEN_HOME": str(folder / "home"), **settings})
     [block] = blocks(README, "console")
 
@@ -68,13 +68,13 @@ def test_the_picture_of_a_terminal_shows_its_commands_and_asks_nobody_for_a_font
 def test_samples_of_python_run(
     page: Path,
     number: int,
-    house: House,
+    database: ScratchDatabase,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("ROWEN_DATABASE_URL", house.conninfo)
+    monkeypatch.setenv("ROWEN_DATABASE_URL", database.conninfo)
     monkeypatch.setenv("ROWEN_HOME", str(folder / "home"))
 
     exec(compile(blocks(page, "python")[number], page.name, "exec"), {"__name__": "__main__"})

@@ -12,7 +12,7 @@ from rowen.connectors.registry import connector
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import RowenError
 from rowen.interfaces.cli.app import app
-from rowen.model.run import Outcome, Tally
+from rowen.model.run import Outcome, RunStats
 from rowen.settings import Settings, variables
 from tests.docs.markdown import PAGES, ROOT, links, rows
 
@@ -88,7 +88,7 @@ def test_every_documented_command_exists() -> None:
 def test_every_count_and_every_exit_code_is_documented() -> None:
     codes = {kind.exit_code for kind in (RowenError, *_below(RowenError))} | {0, 130}
 
-    assert [name for name in Tally().to_json() if f"`{name}`" not in CLI] == []
+    assert [name for name in RunStats().to_json() if f"`{name}`" not in CLI] == []
     assert {code for code in codes if not re.search(rf"^\| {code} \|", CLI, re.MULTILINE)} == set()
 
 
@@ -181,10 +181,10 @@ def as_written(default: object) -> str:
 
 
 def test_every_public_name_is_documented() -> None:
-    doors = {"open", "open_blocking"}
+    interfaces = {"open", "open_blocking"}
 
-    assert [name for name in rowen.__all__ if name not in doors and f"`{name}`" not in PYTHON] == []
-    assert [name for name in doors if f"`rowen.{name}()`" not in PYTHON] == []
+    assert [name for name in rowen.__all__ if name not in interfaces and f"`{name}`" not in PYTHON] == []
+    assert [name for name in interfaces if f"`rowen.{name}()`" not in PYTHON] == []
 
 
 def test_every_deed_and_question_of_the_service_is_documented() -> None:

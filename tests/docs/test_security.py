@@ -12,9 +12,9 @@ import pytest
 from rowen import Complete, Fetched
 from rowen.model.access import Scope
 from rowen.model.scopes import SCOPES, SIGNED
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
-from tests.server.doors import Door, door
+from tests.server.interfaces import Interface, interface
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
 SECTION = PAGE.partition("## What a token can reach")[2].partition("\n## ")[0]
@@ -49,7 +49,7 @@ def test_the_page_lists_each_operation_with_the_scope_that_it_takes() -> None:
 class Asker:
     """One caller of the server."""
 
-    def __init__(self, it: Door, headers: dict[str, str], folder: Path, port: int) -> None:
+    def __init__(self, it: Interface, headers: dict[str, str], folder: Path, port: int) -> None:
         self.it, self.headers, self.folder, self.port = it, headers, folder, port
 
     async def get(self, path: str) -> httpx.Response:
@@ -100,7 +100,7 @@ class Asker:
 
     async def sees_values(self) -> bool:
         await self.names_secrets()
-        paths = [path for path in self.it.doors.inner.openapi()["paths"] if "/events" not in path]
+        paths = [path for path in self.it.interfaces.inner.openapi()["paths"] if "/events" not in path]
         filled = [re.sub(r"\{\w+\}", "secretive", path) for path in paths if "exports/{" not in path]
         texts = [(await self.get(path)).text for path in [*filled, "/sources/secretive?tab=settings", "/webhooks"]]
         assert len(texts) > 90
@@ -139,7 +139,11 @@ def test_each_line_of_the_table_is_tried() -> None:
 
 @pytest.mark.parametrize("caller", CALLERS)
 async def test_a_token_reaches_what_the_page_says_and_nothing_else(
-    house: House, kinds: Callable[[Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caller: str
+    database: ScratchDatabase,
+    kinds: Callable[[Any], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caller: str,
 ) -> None:
     monkeypatch.setenv("TOLD_SECRET", SECRET)
     kinds(Scripted)
@@ -148,7 +152,7 @@ async def test_a_token_reaches_what_the_page_says_and_nothing_else(
     (folder / "barley.md").write_text("# Barley\n\nSown in March.\n")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    async with door(house, requests_per_minute=10_000, **FAR) as it:
+    async with interface(database, requests_per_minute=10_000, **FAR) as it:
         shows(Fetched(page("hay", "# Hay", title="Hay", record={"maintainer": "Ada Furrow"})), Complete())
         await it.rowen.add("scripted:field", name="field")
         await it.rowen.sync("field")

@@ -9,7 +9,7 @@ import pytest
 from rowen.harvest import prepare
 from rowen.harvest.worker import Task, Uncut
 from rowen.model.item import Raw
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.site import Site
 
 ROUNDS = 12
@@ -40,9 +40,9 @@ def expected(name: str, site: Site, edition: int) -> dict[str, tuple[str, str]]:
     }
 
 
-def contents(house: House, site: Site, edition: int) -> dict[str, tuple[str, str]]:
+def contents(database: ScratchDatabase, site: Site, edition: int) -> dict[str, tuple[str, str]]:
     """Title and first sentence of each page as it is kept; its text has nothing else in it."""
-    kept = house.query("select item.url, title, text from item where starts_with(item.url, %s)", f"{site.url}/")
+    kept = database.query("select item.url, title, text from item where starts_with(item.url, %s)", f"{site.url}/")
     return {url: (title, _only_sentence(text)) for url, title, text in kept}
 
 
@@ -53,7 +53,7 @@ def _only_sentence(text: str) -> str:
 
 
 async def test_twelve_cancelled_runs_of_one_site_leave_the_pages_of_three_others_right(
-    house: House, sites: dict[str, Site], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, sites: dict[str, Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = sites["victim"]
     asked = asyncio.Event()
@@ -67,7 +67,7 @@ async def test_twelve_cancelled_runs_of_one_site_leave_the_pages_of_three_others
         return await ask(worker, batch)
 
     monkeypatch.setattr(prepare._Worker, "ask", noted)
-    async with house.open(workers=2, side_by_side=4) as r:
+    async with database.open(workers=2, side_by_side=4) as r:
         for name, site in sites.items():
             await r.add(f"{site.url}/", name=name, options={"sitemap": False, "llms": False})
         for edition in range(ROUNDS):
@@ -83,10 +83,10 @@ async def test_twelve_cancelled_runs_of_one_site_leave_the_pages_of_three_others
                 runs = await asyncio.gather(*others)
 
             assert isinstance(result, asyncio.CancelledError)
-            assert [(run.status, run.tally.failed) for run in runs] == [("completed", 0)] * len(OTHERS)
+            assert [(run.status, run.stats.failed) for run in runs] == [("completed", 0)] * len(OTHERS)
             for name in OTHERS:
-                assert contents(house, sites[name], edition) == expected(name, sites[name], edition), edition
+                assert contents(database, sites[name], edition) == expected(name, sites[name], edition), edition
         run = await r.sync("victim")
 
         assert run.status == "completed"
-        assert contents(house, victim, edition) == expected("victim", victim, edition)
+        assert contents(database, victim, edition) == expected("victim", victim, edition)

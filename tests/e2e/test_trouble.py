@@ -13,7 +13,7 @@ import pytest
 import rowen
 from rowen.errors import StoreFullError, StoreUnavailableError
 from rowen.settings import Settings
-from tests.conftest import House, Server
+from tests.conftest import ScratchDatabase, Server
 from tests.logical import contents, replayed
 from tests.refresh.machine import at_statement
 
@@ -27,37 +27,39 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def killed_sync(house: House, folder: Path, statement: str) -> None:
-    where = [house.conninfo, str(folder), statement, "1"]
+def killed_sync(database: ScratchDatabase, folder: Path, statement: str) -> None:
+    where = [database.conninfo, str(folder), statement, "1"]
     killed = subprocess.run([sys.executable, "-m", "tests.refresh.killed", *where], timeout=60)
     assert killed.returncode == -signal.SIGKILL
 
 
-async def test_after_a_kill_the_next_sync_takes_over_at_once(house: House, docs: Path) -> None:
-    killed_sync(house, docs, statement="insert into chunk")
-    async with house.open() as r:
+async def test_after_a_kill_the_next_sync_takes_over_at_once(database: ScratchDatabase, docs: Path) -> None:
+    killed_sync(database, docs, statement="insert into chunk")
+    async with database.open() as r:
         assert (await r.runs())[0].status == "running"
         run = await r.sync(str(docs))
 
-        assert (run.status, len(contents(house))) == ("completed", 30)
+        assert (run.status, len(contents(database))) == ("completed", 30)
         dead = (await r.runs())[1]
         assert dead.status == "failed"
         assert "ended without closing it" in (dead.error or "")
-        assert replayed(house) == contents(house)
+        assert replayed(database) == contents(database)
 
 
-async def test_a_database_that_dies_in_the_middle_of_a_run_is_named(house: House, docs: Path, server: Server) -> None:
+async def test_a_database_that_dies_in_the_middle_of_a_run_is_named(
+    database: ScratchDatabase, docs: Path, server: Server
+) -> None:
     if server.embedded is None:
         pytest.skip("only the session's own server may be killed")
     with at_statement("insert into item ", before=server.kill), pytest.raises(StoreUnavailableError) as caught:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.sync(str(docs))
     server.revive()
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(str(docs))
 
         assert "the next sync goes on from there" in (caught.value.hint or "")
-        assert (run.status, len(contents(house))) == ("completed", 30)
+        assert (run.status, len(contents(database))) == ("completed", 30)
 
 
 @pytest.fixture
@@ -90,4 +92,4 @@ async def test_a_full_disk_is_named_and_what_was_committed_is_kept(small_disk: P
     async with rowen.open(settings) as r:
         run = await r.sync(str(docs), accept_deletions=True)
 
-        assert (run.status, run.tally.failed) == ("completed", 0)
+        assert (run.status, run.stats.failed) == ("completed", 0)

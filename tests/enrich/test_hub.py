@@ -19,7 +19,7 @@ from rowen.errors import AddressRefusedError, BadAnswerError, BodyTooLargeError,
 from rowen.net.client import Client
 from rowen.settings import Settings, load
 from tests.cli.conftest import Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.enrich.tiny_model import TOKENIZER, VECTORS, WORDS, onnx_model, write_model
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site
@@ -314,24 +314,26 @@ def test_a_name_that_was_not_fetched_is_an_error_that_names_the_command(home: Pa
 
 
 async def test_a_house_fetches_embeds_and_remembers_the_name(
-    hub: Hub, house: House, kinds: Callable[[Any], None]
+    hub: Hub, database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
     shows(Fetched(page(1, "Hay, hay.", title="A")), Fetched(page(2, "Goats.", title="B")), Complete())
-    async with house.open(model_hub=hub.url) as r:
+    async with database.open(model_hub=hub.url) as r:
         await r.fetch_model("hay/tiny")
-    async with house.open(embedder="local", embedder_model="hay/tiny") as r:
+    async with database.open(embedder="local", embedder_model="hay/tiny") as r:
         run = await r.sync("scripted:one")
-    async with house.open(embedder=None) as r:
+    async with database.open(embedder=None) as r:
         answer = await r.search("goat")
 
-    assert (run.tally.embedded, run.tally.embeddings_pending) == (4, 0)
+    assert (run.stats.embedded, run.stats.embeddings_pending) == (4, 0)
     assert answer[0].vector_rank is not None
-    assert house.query("select model from embedding_model") == [("hay/tiny",)]
+    assert database.query("select model from embedding_model") == [("hay/tiny",)]
 
 
-def test_the_command_says_what_it_fetched_and_how_to_use_it(hub: Hub, house: House, tmp_path: Path) -> None:
-    cli = Cli(tmp_path, {"ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(house.home)})
+def test_the_command_says_what_it_fetched_and_how_to_use_it(
+    hub: Hub, database: ScratchDatabase, tmp_path: Path
+) -> None:
+    cli = Cli(tmp_path, {"ROWEN_DATABASE_URL": database.conninfo, "ROWEN_HOME": str(database.home)})
     there = {"ROWEN_MODEL_HUB": hub.url, "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_HOST_DELAY_S": "0"}
     nowhere = cli("embed", "--fetch", "hay/tiny")
     done = cli("embed", "--fetch", "hay/tiny", **there)

@@ -14,7 +14,7 @@ from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.embedders.local import Local
 from rowen.errors import ConfigurationError, EmbeddingError
 from rowen.settings import Settings
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 
@@ -133,16 +133,16 @@ def test_the_number_of_threads_is_a_setting() -> None:
 
 
 async def test_a_fresh_house_finds_by_meaning_with_no_key_and_no_network(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
     shows(*(Fetched(page(n, text)) for n, text in enumerate(TEXTS)), Complete())
-    async with house.open(embedder=None) as r:
+    async with database.open(embedder=None) as r:
         run = await r.sync("scripted:one")
         [facts] = await r.embeddings()
         hits = await r.search("livestock climbing")
 
-    assert (run.tally.embedded, run.tally.embeddings_pending) == (6, 0)
+    assert (run.stats.embedded, run.stats.embeddings_pending) == (6, 0)
     assert (facts.name, facts.state, facts.dimensions) == ("minilm-l6-v2:dynamic-int8:256", "active", 384)
     assert {hit.url for hit in hits[:2]} == {"https://example.org/0", "https://example.org/2"}
 

@@ -16,7 +16,7 @@ from rowen.enrich.embedders.local import Local
 from rowen.enrich.tokenizer_file import spelling_of
 from rowen.errors import ConfigurationError, EmbeddingError
 from rowen.settings import Settings
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.enrich.tiny_model import TOKENIZER, VECTORS, WORDS, onnx_model, write_json, write_model
 from tests.portals.scripted import Scripted, page, shows
 
@@ -218,21 +218,21 @@ def test_marks_in_a_text_do_not_speak_to_the_model(kind: str) -> None:
 
 
 async def test_a_house_embeds_with_a_model_from_a_folder_and_remembers_where_it_is(
-    house: House, tmp_path: Path, kinds: Callable[[Any], None]
+    database: ScratchDatabase, tmp_path: Path, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
     folder = write_model(tmp_path / "tiny")
     shows(Fetched(page(1, "Hay, hay.", title="A")), Fetched(page(2, "Goats.", title="B")), Complete())
-    async with house.open(embedder="local", embedder_model=str(folder)) as r:
+    async with database.open(embedder="local", embedder_model=str(folder)) as r:
         run = await r.sync("scripted:one")
         [status] = await r.embeddings()
-    async with house.open(embedder=None) as r:
+    async with database.open(embedder=None) as r:
         answer = await r.search("goat")
         folder.rename(tmp_path / "moved")
-    async with house.open(embedder=None) as r:
+    async with database.open(embedder=None) as r:
         without = await r.search("straw hay")
 
-    assert (run.tally.embedded, run.tally.embeddings_pending, status.dimensions) == (4, 0, len(WORDS))
+    assert (run.stats.embedded, run.stats.embeddings_pending, status.dimensions) == (4, 0, len(WORDS))
     assert status.name.startswith("tiny:")
     assert (answer[0].title, answer[0].vector_rank) == ("B", 1)
     assert "is no folder" in " ".join(without.notes)

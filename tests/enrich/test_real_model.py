@@ -20,7 +20,7 @@ from rowen.enrich.llm.base import ModelQuestion
 from rowen.enrich.schemas.validation import violations
 from rowen.errors import AnswerInvalidError, AnswerMismatchError, AnswerTruncatedError, ContextOverflowError
 from rowen.model.schema import Schema
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.enrich.test_language_models import LAMP, PAGE, Desk, desk
 from tests.harvest.shop import Shop
 from tests.portals.language_model import Model
@@ -113,15 +113,17 @@ async def test_a_pattern_that_its_grammar_does_not_hold_is_held_here(real: RealM
     assert answer is None or answer.data["id"].isdigit()
 
 
-async def test_a_page_is_read_from_end_to_end_and_not_paid_for_again(real: RealModel, house: House) -> None:
+async def test_a_page_is_read_from_end_to_end_and_not_paid_for_again(
+    real: RealModel, database: ScratchDatabase
+) -> None:
     shop = Shop(1)
     title = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 40}}, "required": ["name"]}
     try:
-        async with house.open(**real.settings, fetch_tries=1, llm_answer_tokens=64) as r:
+        async with database.open(**real.settings, fetch_tries=1, llm_answer_tokens=64) as r:
             first = await r.extract(f"{shop.url}/1", title)
             again = await r.extract(f"{shop.url}/1", title)
     finally:
         shop.close()
     assert (first.calls >= 1, first.tokens > 0, first.reused) == (True, True, False)
     assert (again.calls, again.reused, again.data) == (0, True, first.data)
-    assert house.query("select count(*) from provider_call where latency_s > 0 and tokens_sent > 0")[0][0] >= 1
+    assert database.query("select count(*) from provider_call where latency_s > 0 and tokens_sent > 0")[0][0] >= 1

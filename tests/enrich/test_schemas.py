@@ -17,7 +17,7 @@ from rowen.enrich.schemas.derivation import lenient, strict, without_nulls
 from rowen.enrich.schemas.validation import check_definition, violations
 from rowen.errors import NotFoundError, RefusedError, UsageError
 from rowen.model.schema import Schema, SchemaRef
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.enrich.strictness import strict_problems
 
 PRICE = {
@@ -167,8 +167,8 @@ def test_a_change_is_called_by_what_it_means_for_old_data(newer: dict[str, Any],
     assert compare(schema(), schema(**newer)).compatibility == expected
 
 
-async def test_versions_never_change_and_the_highest_is_the_latest(house: House) -> None:
-    async with house.open() as r:
+async def test_versions_never_change_and_the_highest_is_the_latest(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add_schema("price@1.9.0", PRICE)
         await r.add_schema("price@1.10.0", {**PRICE, "required": []})
         await r.add_schema("price@1.9.0", PRICE)
@@ -189,22 +189,22 @@ class Lamp(BaseModel):
     watts: int | None = None
 
 
-async def test_a_pydantic_model_is_a_schema(house: House) -> None:
-    async with house.open() as r:
+async def test_a_pydantic_model_is_a_schema(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         kept = await r.add_schema("lamp@1.0.0", Lamp)
 
     assert list(kept.properties) == ["name", "watts"]
     assert kept.required == ("name",)
 
 
-async def test_files_go_out_and_come_in_again(house: House, tmp_path: Path) -> None:
-    async with house.open() as r:
+async def test_files_go_out_and_come_in_again(database: ScratchDatabase, tmp_path: Path) -> None:
+    async with database.open() as r:
         await r.add_schema("price@1.0.0", PRICE)
         await r.export_schemas(tmp_path / "out")
     assert json.loads((tmp_path / "out" / "price" / "1.0.0.json").read_text()) == PRICE
-    house.execute("delete from schema")
+    database.execute("delete from schema")
 
-    async with house.open() as r:
+    async with database.open() as r:
         added = await r.add_schema_files(tmp_path / "out")
 
         assert len(added) == len(bundled_schemas()) + 1

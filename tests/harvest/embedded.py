@@ -1,7 +1,7 @@
-"""A house whose passages a provider on loopback embeds, and a look at its vectors."""
+"""A database whose passages a provider on loopback embeds, and a look at its vectors."""
 
 from rowen import Complete, Document, Fetched, Observation, Rowen, Run
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.embedder import vector_of
 from tests.portals.scripted import page, shows
 
@@ -23,9 +23,9 @@ def pages(*numbers: int) -> list[Observation]:
     return [Fetched(untitled(number, f"All about number {number}.")) for number in numbers]
 
 
-def vectors_of(house: House) -> dict[str, list[float]]:
+def vectors_of(database: ScratchDatabase) -> dict[str, list[float]]:
     """Text → vector of every passage that has one, under the active model."""
-    rows = house.query(
+    rows = database.query(
         "select text, vector::text from chunk join embedding using (text_hash)"
         " join embedding_model model on model.id = model_id where state = 'active'"
     )

@@ -10,7 +10,7 @@ from rowen import Checkpoint, Fetched, Known, Observation, concurrency
 from rowen.errors import StoreUnavailableError
 from rowen.settings import Settings
 from rowen.store.database import Database
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page
 from tests.refresh.machine import failing_at
 
@@ -36,19 +36,19 @@ class Deaf(Scripted):
 # By their words: of a number nobody knows whose statement it is, and the background puts up with a failure.
 @pytest.mark.parametrize("statement", ["insert into item ", "insert into chunk", "insert into change", "cursor ="])
 async def test_a_source_that_is_deaf_to_a_cancellation_does_not_hang_a_failed_run(
-    house: House, kinds: Any, monkeypatch: pytest.MonkeyPatch, statement: str
+    database: ScratchDatabase, kinds: Any, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     kinds(Deaf)
     monkeypatch.setattr(concurrency, "PERSISTENCE_S", 0.1)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("scripted:one", name="one")
         with failing_at(statement), pytest.raises(StoreUnavailableError):
             async with asyncio.timeout(60):
                 await r.sync("one")
 
 
-async def test_a_cancellation_that_meets_a_connection_from_the_pool_is_not_lost(house: House) -> None:
-    held = Database(Settings(database_url=house.conninfo))
+async def test_a_cancellation_that_meets_a_connection_from_the_pool_is_not_lost(database: ScratchDatabase) -> None:
+    held = Database(Settings(database_url=database.conninfo))
     await held.open()
     assert held._pool is not None
     await held._pool.resize(min_size=1, max_size=1)
@@ -71,13 +71,15 @@ async def test_a_cancellation_that_meets_a_connection_from_the_pool_is_not_lost(
     await held.close()
 
 
-async def test_a_connection_whose_pipeline_was_cancelled_commits_what_the_next_borrower_writes(house: House) -> None:
+async def test_a_connection_whose_pipeline_was_cancelled_commits_what_the_next_borrower_writes(
+    database: ScratchDatabase,
+) -> None:
     """A search sends its statements in a pipeline; one left open would hold the locks of later writes."""
-    held = Database(Settings(database_url=house.conninfo))
+    held = Database(Settings(database_url=database.conninfo))
     await held.open()
     assert held._pool is not None
     await held._pool.resize(min_size=1, max_size=1)
-    house.execute("create table mark (number integer)")
+    database.execute("create table mark (number integer)")
 
     async def ask() -> None:
         async with held.connection() as c, c.pipeline(), c.transaction():
@@ -93,7 +95,7 @@ async def test_a_connection_whose_pipeline_was_cancelled_commits_what_the_next_b
         await asyncio.wait([task], timeout=30)
         async with held.connection() as c:
             await c.execute("insert into mark values (%s)", [steps])
-            [(written,)] = house.query("select count(*) from mark")
+            [(written,)] = database.query("select count(*) from mark")
 
         assert written == steps + 1, f"cancelled {steps} steps after it began"
     await held.close()

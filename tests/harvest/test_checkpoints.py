@@ -8,7 +8,7 @@ import pytest
 from rowen import Checkpoint, Complete, Fetched, Incomplete, Known, Observation, SourceError, Unchanged
 from rowen.harvest import commit, group, run
 from rowen.store import sources
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 ADDRESS = "scripted:one"
@@ -41,20 +41,20 @@ def walk(*, pages: int, last: Any = "end") -> list[Observation]:
     return [*seen, Checkpoint(last), Complete()]
 
 
-async def test_a_walk_without_changes_moves_its_cursor_once(house: House, moves: list[Any]) -> None:
-    async with house.open() as r:
+async def test_a_walk_without_changes_moves_its_cursor_once(database: ScratchDatabase, moves: list[Any]) -> None:
+    async with database.open() as r:
         shows(*walk(pages=20))
         await r.sync(ADDRESS)
         moves.clear()
         shows(*walk(pages=20, last="another end"))
         run = await r.sync(ADDRESS, full=True)
 
-    assert (run.status, run.tally.unchanged, run.tally.rows_written) == ("completed", 20, 0)
+    assert (run.status, run.stats.unchanged, run.stats.rows_written) == ("completed", 20, 0)
     assert moves == ["another end"]
 
 
-async def test_a_cursor_that_did_not_move_is_not_written(house: House, moves: list[Any]) -> None:
-    async with house.open() as r:
+async def test_a_cursor_that_did_not_move_is_not_written(database: ScratchDatabase, moves: list[Any]) -> None:
+    async with database.open() as r:
         shows(*walk(pages=3))
         await r.sync(ADDRESS)
         moves.clear()
@@ -64,9 +64,9 @@ async def test_a_cursor_that_did_not_move_is_not_written(house: House, moves: li
 
 
 async def test_a_long_walk_without_changes_keeps_its_place_now_and_then(
-    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, moves: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         shows(*walk(pages=5))
         await r.sync(ADDRESS)
         moves.clear()
@@ -77,7 +77,7 @@ async def test_a_long_walk_without_changes_keeps_its_place_now_and_then(
 
 
 async def test_a_place_is_kept_again_only_when_the_last_one_was_kept_long_enough_ago(
-    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, moves: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = iter(range(1000))
     commits = commit.Committer.__init__
@@ -87,7 +87,7 @@ async def test_a_place_is_kept_again_only_when_the_last_one_was_kept_long_enough
 
     monkeypatch.setattr(commit.Committer, "__init__", ticking)
     monkeypatch.setattr(run, "WRITERS", 1)
-    async with house.open() as r:
+    async with database.open() as r:
         shows(*walk(pages=1))
         await r.sync(ADDRESS)
         moves.clear()
@@ -98,8 +98,10 @@ async def test_a_place_is_kept_again_only_when_the_last_one_was_kept_long_enough
     assert moves == [4, 9, 14, 19]
 
 
-async def test_a_checkpoint_that_waits_goes_with_the_next_item_that_changed(house: House, moves: list[Any]) -> None:
-    async with house.open() as r:
+async def test_a_checkpoint_that_waits_goes_with_the_next_item_that_changed(
+    database: ScratchDatabase, moves: list[Any]
+) -> None:
+    async with database.open() as r:
         shows(*walk(pages=5))
         await r.sync(ADDRESS)
         moves.clear()
@@ -121,9 +123,9 @@ class Breaking(Scripted):
 
 
 async def test_the_place_of_a_walk_that_breaks_off_is_kept(
-    house: House, moves: list[Any], kinds: Callable[[Any], None]
+    database: ScratchDatabase, moves: list[Any], kinds: Callable[[Any], None]
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         shows(*walk(pages=5))
         await r.sync(ADDRESS)
         moves.clear()
@@ -134,10 +136,10 @@ async def test_the_place_of_a_walk_that_breaks_off_is_kept(
 
 
 async def test_a_checkpoint_that_waits_is_kept_by_items_that_have_none_of_their_own(
-    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, moves: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group, "MAX_ITEMS", 1)
-    async with house.open() as r:
+    async with database.open() as r:
         shows(*walk(pages=2))
         await r.sync(ADDRESS)
         moves.clear()
@@ -145,47 +147,49 @@ async def test_a_checkpoint_that_waits_is_kept_by_items_that_have_none_of_their_
         shows(Unchanged(page(0).url), place, Fetched(page(1, "Other words.")), Incomplete("It went away."))
         run = await r.sync(ADDRESS, full=True)
 
-    assert (run.status, run.tally.updated, moves) == ("partial", 1, ["half way"])
-    assert version_and_notes(house) == (None, ["a"])
+    assert (run.status, run.stats.updated, moves) == ("partial", 1, ["half way"])
+    assert version_and_notes(database) == (None, ["a"])
 
 
-def version_and_notes(house: House) -> tuple[str | None, list[str]]:
-    [(version,)] = house.query("select version from source")
-    return version, [name for (name,) in house.query("select name from source_note order by name")]
+def version_and_notes(database: ScratchDatabase) -> tuple[str | None, list[str]]:
+    [(version,)] = database.query("select version from source")
+    return version, [name for (name,) in database.query("select name from source_note order by name")]
 
 
-async def test_checkpoints_that_wait_together_keep_the_last_version_and_the_notes_of_all(house: House) -> None:
-    async with house.open() as r:
+async def test_checkpoints_that_wait_together_keep_the_last_version_and_the_notes_of_all(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         shows(*walk(pages=1))
         await r.sync(ADDRESS)
         first = Checkpoint(1, version="v2", notes={("room", "a"): 1, ("room", "b"): 1})
         shows(Fetched(page(0)), first, Checkpoint(2, notes={("room", "b"): None, ("room", "c"): 1}), Complete())
         run = await r.sync(ADDRESS, full=True)
 
-    assert (run.tally.unchanged, version_and_notes(house)) == (1, ("v2", ["a", "c"]))
+    assert (run.stats.unchanged, version_and_notes(database)) == (1, ("v2", ["a", "c"]))
 
 
-async def test_a_new_version_or_note_is_written_although_the_cursor_did_not_move(house: House) -> None:
-    async with house.open() as r:
+async def test_a_new_version_or_note_is_written_although_the_cursor_did_not_move(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         shows(*walk(pages=1))
         await r.sync(ADDRESS)
         shows(Fetched(page(0)), Checkpoint("end", version="v2"), Complete())
         await r.sync(ADDRESS)
-        after_version = version_and_notes(house)
+        after_version = version_and_notes(database)
         shows(Fetched(page(0)), Checkpoint("end", notes={("room", "a"): 1}), Complete())
         await r.sync(ADDRESS)
 
-    assert (after_version, version_and_notes(house)) == (("v2", []), ("v2", ["a"]))
+    assert (after_version, version_and_notes(database)) == (("v2", []), ("v2", ["a"]))
 
 
 async def test_only_the_first_checkpoint_of_a_full_run_forgets_the_notes_of_earlier_runs(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit, "CHECKPOINT_S", 0.0)
-    async with house.open() as r:
+    async with database.open() as r:
         shows(Fetched(page(0)), Checkpoint(0, notes={("room", "old"): 1}), Complete())
         await r.sync(ADDRESS)
         shows(Checkpoint(1, notes={("room", "a"): 1}), Fetched(page(0)), Checkpoint(2), Complete())
         await r.sync(ADDRESS, full=True)
 
-    assert version_and_notes(house) == (None, ["a"])
+    assert version_and_notes(database) == (None, ["a"])

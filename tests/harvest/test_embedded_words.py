@@ -9,7 +9,7 @@ from rowen import Fetched, Gone
 from rowen.enrich import registry
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.model.database import Tidied
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, sync, untitled
 from tests.harvest.senses import _vector
 from tests.portals.embedder import Provider
@@ -49,43 +49,43 @@ def _kinds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> Non
     registry.register(PartlyReading)
 
 
-async def test_words_are_sent_without_addresses_and_markup(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_words_are_sent_without_addresses_and_markup(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, Fetched(untitled(1, LINKED)))
 
     assert provider.received == ["Cats\n\nSee the guide and\nrun()."]
 
 
 async def test_a_link_that_leads_elsewhere_costs_no_input_and_its_passage_is_stored_as_it_is(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
     moved = LINKED.replace("1.0", "1.1")
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, Fetched(untitled(1, LINKED)))
         run = await sync(r, Fetched(untitled(1, moved)))
 
-    assert (run.tally.amended, run.tally.embedded, run.tally.embeddings_reused) == (1, 0, 1)
-    assert (run.tally.chunks_written, run.tally.embeddings_pending, len(provider.received)) == (1, 0, 1)
-    assert house.query("select text from chunk") == [(moved,)]
+    assert (run.stats.amended, run.stats.embedded, run.stats.embeddings_reused) == (1, 0, 1)
+    assert (run.stats.chunks_written, run.stats.embeddings_pending, len(provider.received)) == (1, 0, 1)
+    assert database.query("select text from chunk") == [(moved,)]
 
 
-async def test_a_passage_without_words_is_not_sent(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_a_passage_without_words_is_not_sent(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, Fetched(untitled(1, "![](https://example.org/a.png)")))
 
-    assert (run.tally.chunks_written, run.tally.embedded, run.tally.embeddings_pending) == (1, 0, 0)
+    assert (run.stats.chunks_written, run.stats.embedded, run.stats.embeddings_pending) == (1, 0, 0)
     assert provider.received == []
 
 
-async def test_no_word_of_a_long_passage_is_outside_every_vector(house: House) -> None:
+async def test_no_word_of_a_long_passage_is_outside_every_vector(database: ScratchDatabase) -> None:
     text = "one two three four five six seven eight nine ten eleven kitten"
-    async with house.open(embedder="partly") as r:
+    async with database.open(embedder="partly") as r:
         run = await sync(r, Fetched(untitled(1, text)), Fetched(untitled(2, "some other four words")))
         answer = await r.search("feline")
         [status] = await r.embeddings()
 
-    assert (run.tally.embedded, run.tally.embeddings_pending, status.vectors, status.pending) == (2, 0, 2, 0)
-    assert house.query("select part from embedding order by text_hash, part") in (
+    assert (run.stats.embedded, run.stats.embeddings_pending, status.vectors, status.pending) == (2, 0, 2, 0)
+    assert database.query("select part from embedding order by text_hash, part") in (
         [(0,), (1,), (2,), (0,)],
         [(0,), (0,), (1,), (2,)],
     )
@@ -96,9 +96,9 @@ async def test_no_word_of_a_long_passage_is_outside_every_vector(house: House) -
 
 
 @pytest.mark.parametrize("asked", ["feline", '"ten eleven" feline', "feline -coins"])
-async def test_a_passage_of_many_parts_is_found_once_by_its_nearest_part(house: House, asked: str) -> None:
+async def test_a_passage_of_many_parts_is_found_once_by_its_nearest_part(database: ScratchDatabase, asked: str) -> None:
     text = "cat cat cat cat cat dog cat cat kitten ten eleven twelve"
-    async with house.open(embedder="partly") as r:
+    async with database.open(embedder="partly") as r:
         await sync(r, Fetched(untitled(1, text)))
         answer = await r.search(asked)
         filtered = await r.search(asked, sources=["one"])
@@ -109,8 +109,8 @@ async def test_a_passage_of_many_parts_is_found_once_by_its_nearest_part(house: 
         assert found[0].similarity > 0.99
 
 
-async def test_all_parts_of_a_text_that_is_gone_are_dropped(house: House) -> None:
-    async with house.open(embedder="partly", embeddings_kept_days=0) as r:
+async def test_all_parts_of_a_text_that_is_gone_are_dropped(database: ScratchDatabase) -> None:
+    async with database.open(embedder="partly", embeddings_kept_days=0) as r:
         await sync(
             r, Fetched(untitled(1, "a b c d e f g h i")), Fetched(untitled(2, "cats")), Fetched(untitled(3, "dogs"))
         )
@@ -122,14 +122,16 @@ async def test_all_parts_of_a_text_that_is_gone_are_dropped(house: House) -> Non
         )
 
     assert tidied == Tidied(dropped=3, kept=0)
-    assert (back.tally.embedded, house.query("select count(*) from embedding")) == (1, [(5,)])
+    assert (back.stats.embedded, database.query("select count(*) from embedding")) == (1, [(5,)])
 
 
-async def test_parts_that_do_not_fit_the_vectors_are_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parts_that_do_not_fit_the_vectors_are_refused(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(PartlyReading, "lies", 1)
-    async with house.open(embedder="partly") as r:
+    async with database.open(embedder="partly") as r:
         await sync(r, Fetched(untitled(1, "cats")))
         remarks = r.embedding_remarks()
 
     assert "gave 1 vectors for 1 texts" in " ".join(remarks)
-    assert house.query("select count(*) from embedding") == [(0,)]
+    assert database.query("select count(*) from embedding") == [(0,)]

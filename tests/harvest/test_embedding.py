@@ -15,7 +15,7 @@ from rowen.harvest import embed as flow
 from rowen.model.database import Tidied
 from rowen.operations.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider
 from tests.portals.scripted import Scripted, shows
@@ -27,83 +27,83 @@ def _scripted(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(flow, "LONGEST_PAUSE_S", 0.01)
 
 
-async def test_new_passages_are_embedded_behind_the_harvest(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_new_passages_are_embedded_behind_the_harvest(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(1, 2, 3))
 
-    tally = run.tally
-    assert (run.status, tally.embedded, tally.embeddings_pending, tally.embeddings_reused) == ("completed", 3, 0, 0)
-    assert tally.embedding_tokens > 0
-    found = vectors_of(house)
+    stats = run.stats
+    assert (run.status, stats.embedded, stats.embeddings_pending, stats.embeddings_reused) == ("completed", 3, 0, 0)
+    assert stats.embedding_tokens > 0
+    found = vectors_of(database)
     assert len(found) == 3
     assert all(is_direction_of(vector, text) for text, vector in found.items())
 
 
-async def test_the_tally_is_kept_with_the_run(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_the_tally_is_kept_with_the_run(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(1, 2))
 
-        assert (await r.run(run.id)).tally == run.tally
+        assert (await r.run(run.id)).stats == run.stats
 
 
-async def test_a_second_run_sends_nothing_and_writes_nothing(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_a_second_run_sends_nothing_and_writes_nothing(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
-        before = house.query("select xmin, * from embedding_model")
+        before = database.query("select xmin, * from embedding_model")
         run = await sync(r, *pages(1, 2, 3))
 
-        assert (run.tally.embedded, run.tally.rows_written, len(provider.asked_for)) == (0, 0, 1)
-        assert house.query("select xmin, * from embedding_model") == before
+        assert (run.stats.embedded, run.stats.rows_written, len(provider.asked_for)) == (0, 0, 1)
+        assert database.query("select xmin, * from embedding_model") == before
 
 
-async def test_one_edited_passage_costs_one_input(house: House, provider: Provider) -> None:
+async def test_one_edited_passage_costs_one_input(database: ScratchDatabase, provider: Provider) -> None:
     paragraphs = [f"Paragraph {n}. " + "Word after word. " * 60 for n in range(6)]
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, Fetched(untitled(1, "\n\n".join(paragraphs))))
         provider.received.clear()
         paragraphs[2] = paragraphs[2].replace("Word after word. ", "Other words. ", 1)
         run = await sync(r, Fetched(untitled(1, "\n\n".join(paragraphs))))
 
-        assert (run.tally.updated, run.tally.embedded, len(provider.received)) == (1, 1, 1)
+        assert (run.stats.updated, run.stats.embedded, len(provider.received)) == (1, 1, 1)
 
 
 async def test_the_same_text_in_another_source_item_or_version_is_not_sent_again(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2))
         shows(*pages(1, 2), Complete())
         second = await r.sync("scripted:two")
         third = await sync(r, Fetched(untitled(7, "All about number 1.")), *pages(1, 2))
 
-        assert (second.tally.embedded, second.tally.embeddings_reused) == (0, 2)
-        assert (third.tally.embedded, third.tally.embeddings_reused) == (0, 1)
+        assert (second.stats.embedded, second.stats.embeddings_reused) == (0, 2)
+        assert (third.stats.embedded, third.stats.embeddings_reused) == (0, 1)
         assert len(provider.received) == 2
 
 
-async def test_a_text_that_comes_back_is_not_sent_again(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_a_text_that_comes_back_is_not_sent_again(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2))
         shows(Gone("https://example.org/2"))
         await r.sync(ADDRESS)
         run = await sync(r, *pages(1, 2))
 
-        assert (run.tally.created, run.tally.embedded, run.tally.embeddings_reused) == (1, 0, 1)
+        assert (run.stats.created, run.stats.embedded, run.stats.embeddings_reused) == (1, 0, 1)
         assert provider.repeated() == {}
 
 
-async def test_equal_passages_of_one_run_are_sent_once(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_equal_passages_of_one_run_are_sent_once(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, *(Fetched(untitled(n, "The very same words.")) for n in range(5)))
 
-        assert run.tally.embedded == 1
+        assert run.stats.embedded == 1
         assert provider.received == ["The very same words."]
 
 
 async def test_a_switch_is_made_beside_what_is_used_and_only_when_it_is_complete(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
         partly = await r.embed(model="other", limit=2)
         assert partly is not None
@@ -125,33 +125,37 @@ async def test_a_switch_is_made_beside_what_is_used_and_only_when_it_is_complete
         assert [m.name for m in await r.embeddings()] == ["openai:other"]
 
 
-async def test_settings_that_name_another_model_do_not_mix_vectors(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_settings_that_name_another_model_do_not_mix_vectors(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
-    async with house.open(**{**provider.settings, "embedder_model": "other"}) as r:
+    async with database.open(**{**provider.settings, "embedder_model": "other"}) as r:
         run = await sync(r, *pages(1, 2))
         remarks = r.embedding_remarks()
         models = await r.embeddings()
 
-    assert run.tally.embedded == 1
+    assert run.stats.embedded == 1
     assert [(m.name, m.vectors) for m in models] == [("openai:double", 2)]
     assert "openai:other" in remarks[0]
     assert "rowen embed" in remarks[0]
 
 
-async def test_without_a_setting_the_database_knows_its_embedder(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_without_a_setting_the_database_knows_its_embedder(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
-    async with house.open(embedder=None) as r:
+    async with database.open(embedder=None) as r:
         run = await sync(r, *pages(1, 2))
 
-    assert (run.tally.embedded, len(provider.received)) == (1, 2)
+    assert (run.stats.embedded, len(provider.received)) == (1, 2)
 
 
-async def test_what_it_would_cost_is_told_first_and_may_be_declined(house: House, provider: Provider) -> None:
-    async with house.open(embedder="none") as r:
+async def test_what_it_would_cost_is_told_first_and_may_be_declined(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(embedder="none") as r:
         await sync(r, *pages(1, 2))
-    async with house.open(**provider.settings, embedder_price=2.0) as r:
+    async with database.open(**provider.settings, embedder_price=2.0) as r:
         told: list[Any] = []
         declined = await r.embed(agreed=lambda estimate: bool(told.append(estimate)))
 
@@ -160,37 +164,39 @@ async def test_what_it_would_cost_is_told_first_and_may_be_declined(house: House
         assert (provider.asked_for, await r.embeddings()) == ([], [])
 
 
-async def test_the_embedder_none_embeds_nothing_and_says_nothing(house: House) -> None:
-    async with house.open(embedder="none") as r:
+async def test_the_embedder_none_embeds_nothing_and_says_nothing(database: ScratchDatabase) -> None:
+    async with database.open(embedder="none") as r:
         run = await sync(r, *pages(1))
         with pytest.raises(UsageError):
             await r.embed()
 
-        assert (run.tally.embedded, run.tally.embeddings_pending) == (0, 0)
+        assert (run.stats.embedded, run.stats.embeddings_pending) == (0, 0)
         assert await r.embeddings() == []
 
 
-async def test_two_at_once_pay_once(house: House, provider: Provider) -> None:
-    async with house.open(embedder="none") as r:
+async def test_two_at_once_pay_once(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(embedder="none") as r:
         await sync(r, *pages(*range(40)))
-    async with house.open(**provider.settings) as one, house.open(**provider.settings) as two:
+    async with database.open(**provider.settings) as one, database.open(**provider.settings) as two:
         reports = await asyncio.gather(one.embed(), two.embed(), one.embed(), two.embed())
 
     assert sum(report.embedded for report in reports if report) == 40
     assert (len(provider.received), provider.repeated()) == (40, {})
 
 
-async def test_the_newest_passages_come_first(house: House, provider: Provider) -> None:
-    async with house.open(embedder="none") as r:
+async def test_the_newest_passages_come_first(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(embedder="none") as r:
         await sync(r, *pages(*range(5)))
         await sync(r, *pages(*range(9)))
-    async with house.open(**provider.settings, embedder_batch=4, embedder_concurrency=1) as r:
+    async with database.open(**provider.settings, embedder_batch=4, embedder_concurrency=1) as r:
         await r.embed(limit=4)
 
     assert sorted(provider.received) == [f"All about number {n}." for n in range(5, 9)]
 
 
-async def test_a_third_party_kind_joins_by_being_registered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_third_party_kind_joins_by_being_registered(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Letters:
         """Counts letters."""
 
@@ -212,16 +218,16 @@ async def test_a_third_party_kind_joins_by_being_registered(house: House, monkey
 
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     registry.register(Letters)
-    async with house.open(embedder="letters") as r:
+    async with database.open(embedder="letters") as r:
         run = await sync(r, *pages(1, 2))
         [facts] = await r.embeddings()
 
     # Both pages have the same letters, and yet they are two texts.
-    assert (run.tally.embedded, facts.name, facts.vectors) == (2, "letters:26", 2)
+    assert (run.stats.embedded, facts.name, facts.vectors) == (2, "letters:26", 2)
 
 
-async def test_a_question_is_asked_once(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_a_question_is_asked_once(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
         first = await QuestionVectors(r._engine).vector_of("what about one?")
         again = await QuestionVectors(r._engine).vector_of("what about one?")
@@ -233,48 +239,50 @@ async def test_a_question_is_asked_once(house: House, provider: Provider) -> Non
     assert provider.received.count("what about one?") == 1
 
 
-async def test_vectors_of_texts_that_are_gone_are_kept_for_a_while(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_vectors_of_texts_that_are_gone_are_kept_for_a_while(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
         shows(Gone("https://example.org/2"))
         await r.sync(ADDRESS)
 
         assert await r.tidy() == Tidied(dropped=0, kept=1)
-    async with house.open(**provider.settings, embeddings_kept_days=0) as r:
+    async with database.open(**provider.settings, embeddings_kept_days=0) as r:
         assert await r.tidy() == Tidied(dropped=1, kept=0)
         run = await sync(r, *pages(1, 2, 3))
 
-        assert (run.tally.embedded, run.tally.embeddings_reused) == (1, 0)
+        assert (run.stats.embedded, run.stats.embeddings_reused) == (1, 0)
 
 
 async def test_an_index_is_made_when_it_is_due_and_made_anew_when_a_build_was_killed(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings, vector_index_from=5) as r:
+    async with database.open(**provider.settings, vector_index_from=5) as r:
         await sync(r, *pages(1, 2, 3))
         assert [m.indexed for m in await r.embeddings()] == [False]
         await sync(r, *pages(*range(1, 9)))
         assert [m.indexed for m in await r.embeddings()] == [True]
-        house.execute("update pg_index set indisvalid = false where indexrelid = 'embedding_hnsw_1'::regclass")
+        database.execute("update pg_index set indisvalid = false where indexrelid = 'embedding_hnsw_1'::regclass")
         assert [m.indexed for m in await r.embeddings()] == [False]
 
         await r.embed()
 
         assert [m.indexed for m in await r.embeddings()] == [True]
-        assert house.query("select count(*) from embedding") == [(8,)]
+        assert database.query("select count(*) from embedding") == [(8,)]
 
 
-async def test_dimensions_are_asked_for_and_make_another_model(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embedder_dimensions=4) as r:
+async def test_dimensions_are_asked_for_and_make_another_model(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings, embedder_dimensions=4) as r:
         await sync(r, *pages(1))
         [facts] = await r.embeddings()
 
     assert (facts.name, facts.dimensions, provider.asked_for[0]["dimensions"]) == ("openai:double:4", 4, 4)
 
 
-async def test_gemini_is_asked_in_its_own_way(house: House, provider: Provider) -> None:
+async def test_gemini_is_asked_in_its_own_way(database: ScratchDatabase, provider: Provider) -> None:
     settings = {"embedder": "gemini", "embedder_url": f"{provider.url}/v1beta", "embedder_key": "k"}
-    async with house.open(**settings) as r:
+    async with database.open(**settings) as r:
         await sync(r, *pages(1, 2))
         question = await QuestionVectors(r._engine).vector_of("why?")
 
@@ -282,14 +290,14 @@ async def test_gemini_is_asked_in_its_own_way(house: House, provider: Provider) 
     assert provider.keys[0] == "k"
     tasks = [one["taskType"] for asked in provider.asked_for for one in asked["requests"]]
     assert tasks == ["RETRIEVAL_DOCUMENT", "RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"]
-    assert all(is_direction_of(vector, text) for text, vector in vectors_of(house).items())
+    assert all(is_direction_of(vector, text) for text, vector in vectors_of(database).items())
 
 
 async def test_a_large_load_takes_the_index_away_and_makes_it_anew(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="rowen.harvest.embed")
-    async with house.open(**provider.settings, vector_index_from=5) as r:
+    async with database.open(**provider.settings, vector_index_from=5) as r:
         await sync(r, *pages(*range(6)))
     store = Claim.store
 
@@ -300,9 +308,9 @@ async def test_a_large_load_takes_the_index_away_and_makes_it_anew(
     monkeypatch.setattr(Claim, "store", slowly)
     monkeypatch.setattr(flow, "LEAST_MEASURED", 2)
     monkeypatch.setattr(flow, "INDEX_INSERTS_PER_S", 0)
-    async with house.open(embedder="none") as r:
+    async with database.open(embedder="none") as r:
         await sync(r, *pages(*range(40)))
-    async with house.open(**provider.settings, vector_index_from=5, embedder_batch=4, embedder_concurrency=1) as r:
+    async with database.open(**provider.settings, vector_index_from=5, embedder_batch=4, embedder_concurrency=1) as r:
         await r.embed()
         [facts] = await r.embeddings()
 
@@ -311,19 +319,19 @@ async def test_a_large_load_takes_the_index_away_and_makes_it_anew(
 
 
 async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_with_others(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
-    house.execute("update embedding_model set name = 'openai:before'")
-    async with house.open(embedder=None) as r:
+    database.execute("update embedding_model set name = 'openai:before'")
+    async with database.open(embedder=None) as r:
         run = await sync(r, *pages(1, 2))
         question = await QuestionVectors(r._engine).vector_of("what now?")
         remarks = r.embedding_remarks()
         report = await r.embed()
         after = await QuestionVectors(r._engine).vector_of("what now?")
 
-    assert (run.tally.embedded, run.tally.embeddings_pending) == (0, 1)
+    assert (run.stats.embedded, run.stats.embeddings_pending) == (0, 1)
     assert question.vector is None
     assert "cannot make any more" in remarks[0]
     assert report is not None
@@ -332,29 +340,31 @@ async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_w
 
 
 async def test_a_database_with_vectors_of_an_embedder_that_was_removed_is_searched_by_words_and_says_how_to_switch(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
-    house.execute("update embedding_model set name = 'wordllama-l2-supercat:f16:256', kind = 'local-fast', url = null")
-    async with house.open(embedder=None) as r:
+    database.execute(
+        "update embedding_model set name = 'wordllama-l2-supercat:f16:256', kind = 'local-fast', url = null"
+    )
+    async with database.open(embedder=None) as r:
         run = await sync(r, *pages(1, 2))
         remarks = r.embedding_remarks()
         answer = await r.search("text")
         with pytest.raises(ConfigurationError, match="local-fast is no longer part of Rowen"):
             await r.embed()
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         report = await r.embed()
 
-    assert (run.status, run.tally.created, run.tally.embeddings_pending) == ("completed", 1, 1)
+    assert (run.status, run.stats.created, run.stats.embeddings_pending) == ("completed", 1, 1)
     assert "`rowen embed --embedder local`" in remarks[0]
     assert "`rowen embed --embedder local`" in str(answer.notes)
     assert report is not None
     assert (report.switched, report.embedded, report.pending) == (True, 2, 0)
 
 
-async def test_the_setting_local_fast_says_what_to_use_instead(house: House) -> None:
-    async with house.open(embedder="local-fast") as r:
+async def test_the_setting_local_fast_says_what_to_use_instead(database: ScratchDatabase) -> None:
+    async with database.open(embedder="local-fast") as r:
         with pytest.raises(ConfigurationError, match="rowen embed --embedder local") as caught:
             await r.embed()
 

@@ -13,7 +13,7 @@ from rowen.errors import StoreError, StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
 from rowen.operations.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider, says, status, vectors
 from tests.portals.scripted import Scripted, shows
@@ -27,12 +27,14 @@ def _scripted(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(flow, "LONGEST_PAUSE_S", 0.01)
 
 
-async def test_a_provider_that_is_down_holds_nothing_up_and_loses_nothing(house: House, provider: Provider) -> None:
+async def test_a_provider_that_is_down_holds_nothing_up_and_loses_nothing(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     provider.down = True
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(1, 2, 3))
-        assert (run.status, run.tally.created) == ("completed", 3)
-        assert (run.tally.embedded, run.tally.embeddings_pending) == (0, 3)
+        assert (run.status, run.stats.created) == ("completed", 3)
+        assert (run.stats.embedded, run.stats.embeddings_pending) == (0, 3)
         [facts] = await r.embeddings()
         assert (facts.pending, facts.vectors) == (3, 0)
 
@@ -41,17 +43,17 @@ async def test_a_provider_that_is_down_holds_nothing_up_and_loses_nothing(house:
 
         assert report is not None
         assert (report.embedded, report.pending, report.error) == (3, 0, None)
-        assert len(vectors_of(house)) == 3
+        assert len(vectors_of(database)) == 3
 
 
-async def test_an_open_circuit_is_not_knocked_at(house: House, provider: Provider) -> None:
+async def test_an_open_circuit_is_not_knocked_at(database: ScratchDatabase, provider: Provider) -> None:
     provider.down = True
-    async with house.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=60) as r:
+    async with database.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=60) as r:
         run = await sync(r, *pages(1))
         again = await sync(r, *pages(1, 2))
         report = await r.embed()
 
-        assert (run.tally.embeddings_pending, again.tally.embeddings_pending) == (1, 2)
+        assert (run.stats.embeddings_pending, again.stats.embeddings_pending) == (1, 2)
         assert len(provider.asked_for) == 2
         assert report is not None
         assert report.error is not None
@@ -80,85 +82,91 @@ async def test_an_open_circuit_is_not_knocked_at(house: House, provider: Provide
     ],
 )
 async def test_a_useless_answer_is_refused_in_clear_words_and_nothing_of_it_is_stored(
-    house: House, provider: Provider, mood: Any, words: str
+    database: ScratchDatabase, provider: Provider, mood: Any, words: str
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
         provider.moods.append(mood)
         run = await sync(r, *pages(1, 2, 3))
-        stored = house.query("select count(*) from embedding")
+        stored = database.query("select count(*) from embedding")
         [facts] = await r.embeddings()
         healed = await r.embed()
 
-    assert (run.status, run.tally.created, run.tally.embedded, run.tally.embeddings_pending) == ("completed", 2, 0, 2)
+    assert (run.status, run.stats.created, run.stats.embedded, run.stats.embeddings_pending) == ("completed", 2, 0, 2)
     assert stored == [(1,)]
     assert words in facts.trouble["error"]
     assert healed is not None
     assert (healed.embedded, healed.pending, healed.error) == (2, 0, None)
 
 
-async def test_vectors_are_put_in_order_by_their_index(house: House, provider: Provider) -> None:
+async def test_vectors_are_put_in_order_by_their_index(database: ScratchDatabase, provider: Provider) -> None:
     provider.always = lambda data: data[::-1]
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
 
-    assert [is_direction_of(vector, text) for text, vector in vectors_of(house).items()] == [True] * 3
+    assert [is_direction_of(vector, text) for text, vector in vectors_of(database).items()] == [True] * 3
 
 
-async def test_vectors_may_come_as_base64(house: House, provider: Provider) -> None:
+async def test_vectors_may_come_as_base64(database: ScratchDatabase, provider: Provider) -> None:
     provider.encode = True
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
 
-    found = vectors_of(house)
+    found = vectors_of(database)
     assert len(found) == 3
     assert all(is_direction_of(vector, text) for text, vector in found.items())
 
 
 async def test_a_failure_in_the_middle_costs_only_its_own_request(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.moods.extend([lambda data: data, status(500)])
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         texts = [f"{n:03} " + "word " * 250 for n in range(200)]
         run = await sync(r, *(Fetched(untitled(n, text)) for n, text in enumerate(texts)))
 
-        assert (run.tally.embedded, run.tally.embeddings_pending) == (200, 0)
+        assert (run.stats.embedded, run.stats.embeddings_pending) == (200, 0)
         first, failed = (set(asked["input"]) for asked in provider.asked_for[:2])
         assert set(provider.repeated()) == failed
         assert not first & failed
 
 
 @pytest.mark.parametrize("headers", [{}, {"Retry-After": "0"}])
-async def test_a_rate_limit_is_waited_for(house: House, provider: Provider, headers: dict[str, str]) -> None:
+async def test_a_rate_limit_is_waited_for(
+    database: ScratchDatabase, provider: Provider, headers: dict[str, str]
+) -> None:
     provider.moods.extend([status(429, **headers), status(429, **headers)])
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2))
         report = await r.embed()
 
         assert report is not None
         assert (report.pending, report.error) == (0, None)
-        assert len(vectors_of(house)) == 2
+        assert len(vectors_of(database)) == 2
 
 
-async def test_a_rate_limit_longer_than_anybody_waits_is_left_to_a_later_run(house: House, provider: Provider) -> None:
+async def test_a_rate_limit_longer_than_anybody_waits_is_left_to_a_later_run(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     provider.always = status(429, **{"Retry-After": "86400"})
-    async with house.open(**provider.settings, retry_after_limit_s=0.1, cb_max_recovery_timeout_secs=1) as r:
+    async with database.open(**provider.settings, retry_after_limit_s=0.1, cb_max_recovery_timeout_secs=1) as r:
         run = await sync(r, *pages(1))
         report = await r.embed()
 
-        assert run.tally.embeddings_pending == 1
+        assert run.stats.embeddings_pending == 1
         assert report is not None
         assert report.error is not None
         assert "asks to wait" in report.error
 
 
-async def test_embedding_goes_on_at_once_when_its_circuit_is_reset(house: House, provider: Provider) -> None:
+async def test_embedding_goes_on_at_once_when_its_circuit_is_reset(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     provider.always = status(429)
     circuit = {"cb_failure_threshold": 1, "cb_recovery_timeout_secs": 250}
-    async with house.open(embedder="none") as r:
+    async with database.open(embedder="none") as r:
         await sync(r, *pages(1, 2, 3))
-    async with house.open(**provider.settings, **circuit) as r:
+    async with database.open(**provider.settings, **circuit) as r:
         embedding = asyncio.create_task(r.embed())
         async with asyncio.timeout(30):
             while [one.state for one in await r.circuits()] != ["open"]:
@@ -172,11 +180,13 @@ async def test_embedding_goes_on_at_once_when_its_circuit_is_reset(house: House,
     assert (report.embedded, report.pending, report.error) == (3, 0, None)
 
 
-async def test_a_dead_embedder_that_never_answered_is_an_error_at_once(house: House, provider: Provider) -> None:
+async def test_a_dead_embedder_that_never_answered_is_an_error_at_once(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     provider.down = True
-    async with house.open(embedder="none") as r:
+    async with database.open(embedder="none") as r:
         await sync(r, *pages(1))
-    async with house.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=250) as r:
+    async with database.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=250) as r:
         report = await asyncio.wait_for(r.embed(), 60)
 
     assert report is not None
@@ -184,58 +194,58 @@ async def test_a_dead_embedder_that_never_answered_is_an_error_at_once(house: Ho
     assert len(provider.asked_for) == 2
 
 
-async def test_one_text_that_is_refused_does_not_hold_the_others(house: House, provider: Provider) -> None:
+async def test_one_text_that_is_refused_does_not_hold_the_others(database: ScratchDatabase, provider: Provider) -> None:
     provider.poison = "number 3"
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(*range(8)))
         again = await sync(r, *pages(*range(8)))
         [facts] = await r.embeddings()
 
-        assert (run.tally.embedded, run.tally.embeddings_pending) == (7, 0)
-        assert (again.tally.embedded, facts.refused) == (0, 1)
+        assert (run.stats.embedded, run.stats.embeddings_pending) == (7, 0)
+        assert (again.stats.embedded, facts.refused) == (0, 1)
 
 
 async def test_a_provider_that_refuses_everything_is_a_wrong_setting_and_costs_two_requests(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
     provider.poison = ""
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(*range(30)))
         [facts] = await r.embeddings()
 
-        assert (run.tally.embeddings_pending, facts.refused, len(provider.asked_for)) == (30, 0, 2)
+        assert (run.stats.embeddings_pending, facts.refused, len(provider.asked_for)) == (30, 0, 2)
         assert "not welcome" in facts.trouble["error"]
 
 
 async def test_a_key_is_found_by_reference_and_never_told(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", "sk-very-secret")
     provider.moods.append(status(401))
-    async with house.open(**provider.settings, embedder_key="env:MY_KEY") as r:
+    async with database.open(**provider.settings, embedder_key="env:MY_KEY") as r:
         await sync(r, *pages(1))
         [facts] = await r.embeddings()
 
     assert provider.keys == ["Bearer sk-very-secret"]
     assert "does not accept the key in the environment variable MY_KEY" in facts.trouble["error"]
     assert "secret" not in str(facts)
-    assert "secret" not in str(house.query("select * from embedding_model"))
+    assert "secret" not in str(database.query("select * from embedding_model"))
 
 
-async def test_a_private_address_is_refused_unless_it_is_allowed(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, allow_addresses="") as r:
+async def test_a_private_address_is_refused_unless_it_is_allowed(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings, allow_addresses="") as r:
         run = await sync(r, *pages(1))
         [facts] = await r.embeddings()
 
-    assert run.tally.embeddings_pending == 1
+    assert run.stats.embeddings_pending == 1
     assert "not a public address" in facts.trouble["error"]
     assert provider.asked_for == []
 
 
 async def test_a_crash_between_the_answer_and_the_commit_loses_one_batch(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open(embedder="none") as r:
+    async with database.open(embedder="none") as r:
         await sync(r, *pages(*range(30)))
     store, stored = Claim.store, 0
 
@@ -247,7 +257,7 @@ async def test_a_crash_between_the_answer_and_the_commit_loses_one_batch(
         stored += len(vectors)
 
     monkeypatch.setattr(Claim, "store", crash)
-    async with house.open(**provider.settings, embedder_batch=4, embedder_concurrency=1) as r:
+    async with database.open(**provider.settings, embedder_batch=4, embedder_concurrency=1) as r:
         with pytest.raises(StoreUnavailableError):
             await r.embed()
         monkeypatch.setattr(Claim, "store", store)
@@ -272,28 +282,30 @@ select item.id, %s, '{}', told.text, sha256(told.text::bytea), ''
 """
 
 
-def _more(house: House, number: int) -> None:
+def _more(database: ScratchDatabase, number: int) -> None:
     """Store a new text in each of four sources: no request holds texts of two sources."""
-    with psycopg.connect(house.conninfo, options="-c search_path=rowen,public") as connection:
+    with psycopg.connect(database.conninfo, options="-c search_path=rowen,public") as connection:
         connection.execute(MORE_TEXTS, [number, number])
 
 
-async def _four_sources(house: House) -> None:
-    async with house.open(embedder="none") as r:
+async def _four_sources(database: ScratchDatabase) -> None:
+    async with database.open(embedder="none") as r:
         for source in range(4):
             shows(Fetched(untitled(f"{source}", f"Source {source}.")), Complete())
             await r.sync(f"scripted:{source}")
 
 
-async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(house: House, provider: Provider) -> None:
+async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     few = {"embedder_batch": 2, "embedder_concurrency": 2}
-    await _four_sources(house)
-    async with house.open(**provider.settings, **few) as r:
+    await _four_sources(database)
+    async with database.open(**provider.settings, **few) as r:
         await r.embed()
         steps, number, moment = numbers("moments of embedding"), 1, Moment(0, bool)
         while number <= moment.count or not moment.count:
-            _more(house, number)
-            moment = Moment(number, lambda: bool(house.query(CUT_OFF)))
+            _more(database, number)
+            moment = Moment(number, lambda: bool(database.query(CUT_OFF)))
             with suppress(StoreError):
                 await moment.during(r.embed())
             report = await _at_last(r.embed)
@@ -301,25 +313,25 @@ async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(ho
             number += 1 + next(steps) % 8
 
     assert number > 20
-    assert len(provider.received) == house.query("select count(*) from chunk")[0][0]
+    assert len(provider.received) == database.query("select count(*) from chunk")[0][0]
 
 
 async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_embed_was_lost(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
     few = {"embedder_batch": 2, "embedder_concurrency": 2}
-    await _four_sources(house)
-    async with house.open(**provider.settings, **few) as r:
+    await _four_sources(database)
+    async with database.open(**provider.settings, **few) as r:
         await r.embed()
-        with OtherProcess(house, lock_timeout_ms=200, **provider.settings, **few) as process:
+        with OtherProcess(database, lock_timeout_ms=200, **provider.settings, **few) as process:
 
             def lose() -> bool:
-                house.query(CUT_OFF)
+                database.query(CUT_OFF)
                 return process.call(lambda other: _at_last(other.embed))
 
             steps, number, moment = numbers("moments of two processes"), 1, Moment(0, bool)
             while number <= moment.count or not moment.count:
-                _more(house, number)
+                _more(database, number)
                 repeated = len(provider.repeated())
                 moment = Moment(number, lose)
                 with suppress(StoreError):
@@ -342,11 +354,11 @@ async def _at_last(work: Callable[[], Any]) -> Any:
     raise AssertionError("the database does not come back")
 
 
-async def test_a_long_text_is_cut_and_counted(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_a_long_text_is_cut_and_counted(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
-        house.execute("update chunk set text = repeat('word ', 2000000), text_hash = '\\x01', id = default")
-        house.execute("update item set chunker = chunker")
+        database.execute("update chunk set text = repeat('word ', 2000000), text_hash = '\\x01', id = default")
+        database.execute("update item set chunker = chunker")
         report = await r.embed()
 
         assert report is not None
@@ -354,10 +366,10 @@ async def test_a_long_text_is_cut_and_counted(house: House, provider: Provider) 
         assert len(provider.received[-1]) == 8_000
 
 
-async def test_blank_texts_are_never_sent(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings) as r:
+async def test_blank_texts_are_never_sent(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
-        house.execute("update chunk set text = E' \\n\\t\\u00a0\\u2003 ', text_hash = '\\x02', id = default")
+        database.execute("update chunk set text = E' \\n\\t\\u00a0\\u2003 ', text_hash = '\\x02', id = default")
         report = await r.embed()
 
         assert report is not None
@@ -365,9 +377,9 @@ async def test_blank_texts_are_never_sent(house: House, provider: Provider) -> N
 
 
 async def test_a_provider_that_does_not_answer_costs_a_question_little_time_and_it_says_so(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
         provider.down = True
         down = await QuestionVectors(r._engine).vector_of("anybody?")
@@ -378,21 +390,21 @@ async def test_a_provider_that_does_not_answer_costs_a_question_little_time_and_
         assert (await QuestionVectors(r._engine).vector_of("  \n ")).trouble is None
 
 
-async def test_vectors_that_no_index_can_hold_are_refused(house: House) -> None:
+async def test_vectors_that_no_index_can_hold_are_refused(database: ScratchDatabase) -> None:
     provider = Provider(dimensions=4001)
     try:
-        async with house.open(**provider.settings) as r:
+        async with database.open(**provider.settings) as r:
             run = await sync(r, *pages(1))
             [facts] = await r.embeddings()
     finally:
         provider.close()
 
-    assert run.tally.embeddings_pending == 1
+    assert run.stats.embeddings_pending == 1
     assert "4001 dimensions" in facts.trouble["error"]
 
 
-async def test_a_wrong_kind_is_named_with_those_that_exist(house: House) -> None:
-    async with house.open(embedder="lokal") as r:
+async def test_a_wrong_kind_is_named_with_those_that_exist(database: ScratchDatabase) -> None:
+    async with database.open(embedder="lokal") as r:
         run = await sync(r, *pages(1))
 
         assert run.status == "completed"
@@ -401,45 +413,47 @@ async def test_a_wrong_kind_is_named_with_those_that_exist(house: House) -> None
             await r.embed()
 
 
-async def test_a_sync_waits_only_so_long_and_says_what_is_left(house: House, provider: Provider) -> None:
+async def test_a_sync_waits_only_so_long_and_says_what_is_left(database: ScratchDatabase, provider: Provider) -> None:
     async def slowly(request: Any) -> Any:
         await asyncio.sleep(30)
 
-    async with house.open(**provider.settings, embed_wait_s=0.05, total_limit_s=0.2) as r:
+    async with database.open(**provider.settings, embed_wait_s=0.05, total_limit_s=0.2) as r:
         provider._answer_for = slowly  # type: ignore[method-assign]
         run = await sync(r, *pages(1, 2))
 
-        assert (run.status, run.tally.embeddings_pending) == ("completed", 2)
-        assert run.tally.seconds < 20
+        assert (run.status, run.stats.embeddings_pending) == ("completed", 2)
+        assert run.stats.seconds < 20
 
 
 async def test_an_embedder_with_a_bug_costs_no_sync(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug of somebody else's")
 
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         with monkeypatch.context() as patch:
             patch.setattr("rowen.enrich.embedders.openai.OpenAI.embed", broken)
             run = await sync(r, *pages(1))
         remarks = r.embedding_remarks()
         healed = await sync(r, *pages(1, 2))
 
-    assert (run.status, run.tally.embeddings_pending) == ("completed", 1)
+    assert (run.status, run.stats.embeddings_pending) == ("completed", 1)
     assert "ZeroDivisionError" in remarks[0]
-    assert (healed.tally.embedded, healed.tally.embeddings_pending) == (2, 0)
+    assert (healed.stats.embedded, healed.stats.embeddings_pending) == (2, 0)
 
 
-async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(house: House, provider: Provider) -> None:
+async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     settings: dict[str, Any] = {**provider.settings, "embedder_price": 1000, "embed_wait_s": 0}
-    async with house.open(**settings) as r:
+    async with database.open(**settings) as r:
         provider.down = True
         for name, count in (("small", 2), ("large", 40)):
             shows(*(Fetched(untitled(n, f"All about {name} number {n}. " * 4)) for n in range(count)), Complete())
             await r.sync(f"scripted:{name}")
         provider.down = False
-    async with house.open(**settings, budget_source_usd=0.3, embedder_batch=4, embedder_concurrency=1) as r:
+    async with database.open(**settings, budget_source_usd=0.3, embedder_batch=4, embedder_concurrency=1) as r:
         report = await r.embed()
 
     assert report is not None
@@ -447,21 +461,21 @@ async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(house
     assert sum("small" in text for text in provider.received) == 2
     assert 0 < sum("large" in text for text in provider.received) < 40
     assert report.pending == 42 - report.embedded
-    spent = dict(house.query("select source_id, sum(usd) from provider_call group by source_id"))
+    spent = dict(database.query("select source_id, sum(usd) from provider_call group by source_id"))
     assert None not in spent
     assert max(spent.values()) <= 0.3
 
 
-async def test_a_missing_key_is_named_and_holds_nothing_up(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embedder_key="env:NO_SUCH_KEY") as r:
+async def test_a_missing_key_is_named_and_holds_nothing_up(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings, embedder_key="env:NO_SUCH_KEY") as r:
         run = await sync(r, *pages(1))
         [facts] = await r.embeddings()
 
-    assert (run.status, run.tally.embeddings_pending) == ("completed", 1)
+    assert (run.status, run.stats.embeddings_pending) == ("completed", 1)
     assert "NO_SUCH_KEY" in facts.trouble["error"]
 
 
-async def test_who_does_not_want_to_wait_does_not(house: House, provider: Provider) -> None:
+async def test_who_does_not_want_to_wait_does_not(database: ScratchDatabase, provider: Provider) -> None:
     answer = provider._answer_for
 
     async def slowly(request: Any) -> Any:
@@ -470,9 +484,9 @@ async def test_who_does_not_want_to_wait_does_not(house: House, provider: Provid
 
     provider._answer_for = slowly  # type: ignore[method-assign]
     patience = {"embed_wait_s": 0, "embedder_batch": 1, "embedder_concurrency": 1}
-    async with house.open(**provider.settings, **patience) as r:
+    async with database.open(**provider.settings, **patience) as r:
         run = await sync(r, *pages(*range(60)))
 
-        assert run.tally.embeddings_pending > 30
-        assert run.tally.embedded + run.tally.embeddings_pending == 60
-        assert (await r.run(run.id)).tally == run.tally
+        assert run.stats.embeddings_pending > 30
+        assert run.stats.embedded + run.stats.embeddings_pending == 60
+        assert (await r.run(run.id)).stats == run.stats

@@ -15,7 +15,7 @@ from rowen import Checkpoint, Complete, Fetched, Known, Observation
 from rowen.harvest.engine import Engine
 from rowen.harvest.run import Order
 from rowen.store.database import Connections
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 ADDRESS = "scripted:one"
@@ -73,9 +73,9 @@ def _pool_size(engine: Engine) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_two_thousand_runs_leave_nothing_behind_in_their_process(house: House) -> None:
+async def test_two_thousand_runs_leave_nothing_behind_in_their_process(database: ScratchDatabase) -> None:
     shows(Fetched(page(1)), Complete())
-    async with house.open() as r:
+    async with database.open() as r:
         engine = r._engine
         source = await r.add(ADDRESS)
         for _ in range(100):
@@ -89,8 +89,8 @@ async def test_two_thousand_runs_leave_nothing_behind_in_their_process(house: Ho
         assert _resident_mb() - before_mb < 8
 
 
-async def test_what_is_asked_for_after_a_stop_is_done(house: House, waiting: type[Waiting]) -> None:
-    async with house.open() as r:
+async def test_what_is_asked_for_after_a_stop_is_done(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+    async with database.open() as r:
         live = asyncio.create_task(r.sync("waiting:one"))
         await waiting.begun.wait()
         r.stop()
@@ -101,8 +101,8 @@ async def test_what_is_asked_for_after_a_stop_is_done(house: House, waiting: typ
         assert [run.status for run in await r.sync_all([ADDRESS])] == ["completed"]  # type: ignore[union-attr]
 
 
-async def test_a_stop_leaves_out_what_has_not_begun(house: House, waiting: type[Waiting]) -> None:
-    async with house.open(side_by_side=1) as r:
+async def test_a_stop_leaves_out_what_has_not_begun(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+    async with database.open(side_by_side=1) as r:
         live = asyncio.create_task(r.sync_all(["waiting:one", "waiting:two", "waiting:three"]))
         await waiting.begun.wait()
         r.stop()
@@ -110,20 +110,20 @@ async def test_a_stop_leaves_out_what_has_not_begun(house: House, waiting: type[
         assert len(await live) == 1
 
 
-async def test_a_run_is_cancelled_by_another_process(house: House, waiting: type[Waiting]) -> None:
-    async with house.open(lease_s=6) as worker, house.open() as elsewhere:
+async def test_a_run_is_cancelled_by_another_process(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+    async with database.open(lease_s=6) as worker, database.open() as elsewhere:
         live = asyncio.create_task(worker.sync("waiting:one"))
         await waiting.begun.wait()
         asked = await elsewhere.cancel("one")
         run = await asyncio.wait_for(live, 60)
 
         assert asked.status == "running"
-        assert (run.status, run.tally.created) == ("cancelled", 1)
+        assert (run.status, run.stats.created) == ("cancelled", 1)
         assert (await elsewhere.source("one")).cursor == "here"
 
 
-async def test_only_the_run_that_was_meant_is_cancelled(house: House, waiting: type[Waiting]) -> None:
-    async with house.open(lease_s=6) as r:
+async def test_only_the_run_that_was_meant_is_cancelled(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+    async with database.open(lease_s=6) as r:
         one = asyncio.create_task(r.sync("waiting:one"))
         await waiting.begun.wait()
         waiting.begun = asyncio.Event()
@@ -138,18 +138,20 @@ async def test_only_the_run_that_was_meant_is_cancelled(house: House, waiting: t
         await two
 
 
-async def test_a_run_whose_process_is_dead_is_closed_when_it_is_cancelled(house: House) -> None:
-    async with house.open() as r:
+async def test_a_run_whose_process_is_dead_is_closed_when_it_is_cancelled(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         source = await r.add(ADDRESS)
-        house.query(f"insert into run (source_id, mode, lease_until) values ({source.id}, 'full', now()) returning id")
+        database.query(
+            f"insert into run (source_id, mode, lease_until) values ({source.id}, 'full', now()) returning id"
+        )
         run = await r.cancel("one")
 
         assert run.status == "failed"
         assert run.error is not None
 
 
-async def test_what_is_not_live_cannot_be_cancelled(house: House) -> None:
-    async with house.open() as r:
+async def test_what_is_not_live_cannot_be_cancelled(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         shows(Fetched(page(1)), Complete())
         run = await r.sync(ADDRESS)
 
@@ -158,8 +160,8 @@ async def test_what_is_not_live_cannot_be_cancelled(house: House) -> None:
                 await r.cancel(target)
 
 
-async def test_an_embedder_that_gave_up_is_tried_again_by_the_next_piece_of_work(house: House) -> None:
-    async with house.open() as r:
+async def test_an_embedder_that_gave_up_is_tried_again_by_the_next_piece_of_work(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         background = r._engine.embedding
         async with r._engine.work():
             background.stop()
@@ -179,7 +181,7 @@ class Counting(Scripted):
     """Counts the server's sessions of its database while it is read."""
 
     kind = "counting"
-    house: House
+    database: ScratchDatabase
     most = 0
 
     @classmethod
@@ -189,18 +191,18 @@ class Counting(Scripted):
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         yield Fetched(page(1))
         [(sessions,)] = await asyncio.to_thread(
-            Counting.house.query, "select count(*) - 1 from pg_stat_activity where datname = current_database()"
+            Counting.database.query, "select count(*) - 1 from pg_stat_activity where datname = current_database()"
         )
         Counting.most = max(Counting.most, sessions)
         yield Complete()
 
 
 async def test_more_runs_than_there_are_connections_for_wait_for_each_other(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Counting)
-    Counting.house, Counting.most = house, 0
-    async with house.open(side_by_side=64) as r:
+    Counting.database, Counting.most = database, 0
+    async with database.open(side_by_side=64) as r:
         facts = await r.database()
         runs = await r.sync_all([f"counting:{n}" for n in range(2 * facts.runs_at_once + 1)])
 
@@ -208,8 +210,8 @@ async def test_more_runs_than_there_are_connections_for_wait_for_each_other(
         assert facts.runs_at_once < Counting.most <= facts.connections_taken < facts.connections_allowed
 
 
-async def test_a_source_may_be_called_like_a_number(house: House, waiting: type[Waiting]) -> None:
-    async with house.open(lease_s=6) as r:
+async def test_a_source_may_be_called_like_a_number(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+    async with database.open(lease_s=6) as r:
         await r.add("waiting:one", name="1")
         await r.add("waiting:two", name="2")
         live = asyncio.create_task(r.sync("2"))
@@ -220,13 +222,13 @@ async def test_a_source_may_be_called_like_a_number(house: House, waiting: type[
         assert (await asyncio.wait_for(live, 60)).status == "cancelled"
 
 
-async def test_who_waits_for_another_task_of_the_process_waits_as_long_as_it_takes(house: House) -> None:
+async def test_who_waits_for_another_task_of_the_process_waits_as_long_as_it_takes(database: ScratchDatabase) -> None:
     shows(Fetched(page(1)), Complete())
-    async with house.open(database_patience_s=5) as r:
+    async with database.open(database_patience_s=5) as r:
         await r.sync(ADDRESS)
-        database = r._engine.database
-        database._places = asyncio.Semaphore(1)
-        async with database.connection():
+        pool = r._engine.database
+        pool._places = asyncio.Semaphore(1)
+        async with pool.connection():
             searching = asyncio.create_task(r.search("text"))
             await asyncio.sleep(5.5)
             assert not searching.done()
@@ -234,12 +236,12 @@ async def test_who_waits_for_another_task_of_the_process_waits_as_long_as_it_tak
         assert len(await searching) == 1
 
 
-async def test_a_server_without_a_free_connection_is_waited_for(house: House) -> None:
-    async with house.open(database_patience_s=20) as r:
+async def test_a_server_without_a_free_connection_is_waited_for(database: ScratchDatabase) -> None:
+    async with database.open(database_patience_s=20) as r:
         taken: list[psycopg.Connection[Any]] = []
         try:
             while len(taken) < 500:
-                taken.append(psycopg.connect(house.conninfo))
+                taken.append(psycopg.connect(database.conninfo))
         except psycopg.OperationalError:
             pass
         shows(Fetched(page(1)), Complete())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rowen.errors import NotFoundError, UsageError
 from rowen.model.evaluation import wrong_fields
 from rowen.operations.facts import fact
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP
 from tests.portals.language_model import AskedModel, Model, Said
 
@@ -54,10 +54,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_models_are_told_apart_by_what_is_valid_right_grounded_and_paid(
-    house: House, model: Model, folder: Path
+    database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     names = ["careful", "inventing", "babbling", "down"]
-    async with house.open(**model.settings, fetch_tries=1) as r:
+    async with database.open(**model.settings, fetch_tries=1) as r:
         scores = await r.evaluate(folder, LAMP, models=names)
         costs = await r.costs()
     careful, inventing, babbling, down = (score.to_json() for score in scores)
@@ -71,7 +71,7 @@ async def test_models_are_told_apart_by_what_is_valid_right_grounded_and_paid(
     assert {page.code for page in scores[2].pages} == {"answer_invalid"}
     assert (down["error"], down["median_s"] is not None) == (2, True)
     # What is not valid is not kept, to be given to nobody again.
-    assert house.query("select count(*) from answer") == [(4,)]
+    assert database.query("select count(*) from answer") == [(4,)]
     # A correction is asked for once, and its tokens count; the markup that says it all is left out for all alike.
     assert model.calls == 2 + 2 + 4 + 2
     assert babbling["tokens"] > careful["tokens"] > 0
@@ -80,8 +80,10 @@ async def test_models_are_told_apart_by_what_is_valid_right_grounded_and_paid(
     assert [page["page"] for page in fact(scores[0])["pages"]] == ["more/two.html", "one.html"]
 
 
-async def test_a_second_look_asks_only_the_model_that_is_new(house: House, model: Model, folder: Path) -> None:
-    async with house.open(**model.settings) as r:
+async def test_a_second_look_asks_only_the_model_that_is_new(
+    database: ScratchDatabase, model: Model, folder: Path
+) -> None:
+    async with database.open(**model.settings) as r:
         [first] = await r.evaluate(folder, LAMP)
         again, other = await r.evaluate(folder, LAMP, models=["double", "other"])
         calls = model.calls
@@ -94,9 +96,9 @@ async def test_a_second_look_asks_only_the_model_that_is_new(house: House, model
 
 
 async def test_a_budget_is_for_all_models_together_and_what_is_beyond_it_is_skipped(
-    house: House, model: Model, folder: Path
+    database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
-    async with house.open(**model.settings, llm_concurrency=1, llm_answer_tokens=100) as r:
+    async with database.open(**model.settings, llm_concurrency=1, llm_answer_tokens=100) as r:
         [alone] = await r.evaluate(folder, LAMP, models=["careful"])
         # Between two and three times of what a call takes is reserved for it: a third one is beyond four times.
         most = 2 * sum(page.tokens for page in alone.pages)
@@ -107,10 +109,10 @@ async def test_a_budget_is_for_all_models_together_and_what_is_beyond_it_is_skip
 
 
 async def test_what_cannot_be_read_costs_that_page_and_what_is_no_folder_is_told(
-    house: House, model: Model, folder: Path
+    database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
-    async with house.open(**model.settings) as r:
+    async with database.open(**model.settings) as r:
         [score] = await r.evaluate(folder, LAMP)
         (folder / "one.expected.json").write_text("[]")
         with pytest.raises(UsageError, match=r"one\.expected\.json is no JSON object"):
@@ -121,10 +123,10 @@ async def test_what_cannot_be_read_costs_that_page_and_what_is_no_folder_is_told
 
 
 async def test_a_model_of_another_kind_has_the_address_and_the_key_of_its_own_provider(
-    house: House, model: Model, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-theirs")
-    async with house.open(**{**model.settings, "llm_price": "1/4"}, llm_key="sk-ours") as r:
+    async with database.open(**{**model.settings, "llm_price": "1/4"}, llm_key="sk-ours") as r:
         models = r._engine.language_models
         other, ours = models.of("anthropic:claude-haiku-4-5"), models.of("openai:double")
         colon = models.of("qwen2.5:3b")

@@ -10,7 +10,7 @@ from rowen.errors import NotFoundError, StoreUnavailableError, UsageError
 from rowen.harvest import extraction
 from rowen.operations.facts import fact
 from rowen.store import extractions
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market, stock
 from tests.portals.language_model import cut_off, fenced, says, status
 from tests.portals.scripted import Scripted
@@ -25,9 +25,9 @@ async def facts(r: Any) -> dict[str, Any]:
     return {one.url.rpartition("/")[2]: one.data for one in await r.extractions("lamp")}
 
 
-async def test_items_are_extracted_with_the_sync_and_not_again_while_nothing_changes(house: House) -> None:
+async def test_items_are_extracted_with_the_sync_and_not_again_while_nothing_changes(database: ScratchDatabase) -> None:
     with market() as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             first = await r.sync("shop")
             second = await r.sync("shop")
@@ -36,16 +36,16 @@ async def test_items_are_extracted_with_the_sync_and_not_again_while_nothing_cha
             assert await facts(r) == {
                 str(n): {"name": f"Lamp {n}", "price": 10.0 * n, "colour": "red"} for n in range(1, 4)
             }
-    assert (first.tally.extracted, first.tally.extraction_calls, model.calls) == (3, 3, 3)
-    assert first.tally.extraction_tokens > 0
-    assert (second.tally.extracted, second.tally.extraction_calls) == (0, 0)
+    assert (first.stats.extracted, first.stats.extraction_calls, model.calls) == (3, 3, 3)
+    assert first.stats.extraction_tokens > 0
+    assert (second.stats.extracted, second.stats.extraction_calls) == (0, 0)
     assert (again[0].same, again[0].calls, again[0].avoided_reused) == (3, 0, 3)
-    assert house.query("select count(*) from extraction") == [(3,)]
+    assert database.query("select count(*) from extraction") == [(3,)]
 
 
-async def test_one_changed_page_costs_one_call_and_boilerplate_none(house: House) -> None:
+async def test_one_changed_page_costs_one_call_and_boilerplate_none(database: ScratchDatabase) -> None:
     with market() as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
             shop.sell(2, price=15)
@@ -66,9 +66,9 @@ async def test_one_changed_page_costs_one_call_and_boilerplate_none(house: House
     assert (lines[-1].schema, lines[-1].diff) == ("lamp@1.0.0", [history[1].diff[0].to_json()])
 
 
-async def test_other_words_with_the_same_facts_are_a_check_and_no_version(house: House) -> None:
+async def test_other_words_with_the_same_facts_are_a_check_and_no_version(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
             shop.pages["/1"] = shop.pages["/1"].__class__(
@@ -76,13 +76,13 @@ async def test_other_words_with_the_same_facts_are_a_check_and_no_version(house:
             )
             run = await r.sync("shop")
             [version] = await r.extraction_history(f"{shop.url}/1", "lamp")
-    assert (model.calls, run.tally.extractions_same, run.tally.extracted) == (2, 1, 0)
+    assert (model.calls, run.stats.extractions_same, run.stats.extracted) == (2, 1, 0)
     assert (version.number, version.checks) == (1, 1)
 
 
-async def test_a_page_that_says_again_what_it_said_before_is_not_paid_for_again(house: House) -> None:
+async def test_a_page_that_says_again_what_it_said_before_is_not_paid_for_again(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             for price in (10, 12, 10):
                 shop.sell(1, price=price)
@@ -91,15 +91,15 @@ async def test_a_page_that_says_again_what_it_said_before_is_not_paid_for_again(
             costs = await r.costs()
     assert model.calls == 2
     assert [one.data["price"] for one in history] == [10, 12, 10]
-    assert run.tally.extraction_calls_avoided == 1
+    assert run.stats.extraction_calls_avoided == 1
     [line] = costs.lines
     assert (line.source, line.subject, line.calls, line.avoided) == ("shop", "lamp", 2, 1)
     assert costs.avoided_usd > 0
 
 
-async def test_a_page_that_is_gone_takes_its_facts_with_it(house: House) -> None:
+async def test_a_page_that_is_gone_takes_its_facts_with_it(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
             del shop.pages["/3"]
@@ -113,9 +113,11 @@ async def test_a_page_that_is_gone_takes_its_facts_with_it(house: House) -> None
     assert model.calls == 3
 
 
-async def test_a_schema_that_comes_later_is_for_all_items_and_a_new_version_keeps_the_history(house: House) -> None:
+async def test_a_schema_that_comes_later_is_for_all_items_and_a_new_version_keeps_the_history(
+    database: ScratchDatabase,
+) -> None:
     with market(2) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
             await r.add_schema("lamp@1.0.0", LAMP)
@@ -127,22 +129,22 @@ async def test_a_schema_that_comes_later_is_for_all_items_and_a_new_version_keep
             await r.extract_source("shop", "lamp@1.1.0")
             history = await r.extraction_history(f"{shop.url}/1", "lamp")
 
-            [carried] = await r.carried_schemas("shop")
+            [carried] = await r.source_schemas("shop")
     assert [one.schema for one in history] == ["lamp@1.0.0", "lamp@1.1.0"]
     assert [change.path for change in history[1].diff] == ["/watts"]
     assert (carried.schema, carried.state, carried.current) == ("lamp@1.1.0", "current", 2)
 
 
-async def test_one_bad_page_costs_that_page_and_is_tried_again_when_it_changes(house: House) -> None:
+async def test_one_bad_page_costs_that_page_and_is_tried_again_when_it_changes(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
         model.moods.extend([cut_off(), fenced()])
-        async with house.open(**model.settings, llm_concurrency=1) as r:
+        async with database.open(**model.settings, llm_concurrency=1) as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            [carried] = await r.carried_schemas("shop")
+            [carried] = await r.source_schemas("shop")
             calls = model.calls
             await r.sync("shop")
-            assert (run.tally.extracted, run.tally.extractions_failed, carried.failed) == (2, 1, 1)
+            assert (run.stats.extracted, run.stats.extractions_failed, carried.failed) == (2, 1, 1)
             assert (carried.state, model.calls) == ("current", calls)
 
             for number in range(1, 4):
@@ -151,25 +153,27 @@ async def test_one_bad_page_costs_that_page_and_is_tried_again_when_it_changes(h
             assert len(await facts(r)) == 3
 
 
-async def test_a_provider_that_is_down_lets_the_rest_wait_and_nothing_is_paid_twice(house: House) -> None:
+async def test_a_provider_that_is_down_lets_the_rest_wait_and_nothing_is_paid_twice(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
         model.moods.extend([lambda asked, said: said, status(503)])
-        async with house.open(**model.settings, llm_concurrency=1) as r:
+        async with database.open(**model.settings, llm_concurrency=1) as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            [waiting] = await r.carried_schemas("shop")
-            assert (run.tally.extracted, run.tally.extractions_pending, waiting.state) == (1, 2, "waiting")
+            [waiting] = await r.source_schemas("shop")
+            assert (run.stats.extracted, run.stats.extractions_pending, waiting.state) == (1, 2, "waiting")
 
             [report] = await r.extract_source("shop")
-            [after] = await r.carried_schemas("shop")
+            [after] = await r.source_schemas("shop")
     assert (report.created, report.pending, after.state) == (2, 0, "current")
     assert model.calls == 4
 
 
 @pytest.mark.parametrize("budget", [{"budget_usd": 0.06}, {"budget_tokens": 16_000}])
-async def test_a_budget_lets_the_rest_wait_with_a_clear_state(house: House, budget: dict[str, Any]) -> None:
+async def test_a_budget_lets_the_rest_wait_with_a_clear_state(
+    database: ScratchDatabase, budget: dict[str, Any]
+) -> None:
     with market(3) as (shop, model):
-        async with house.open(**model.settings, llm_concurrency=1) as r:
+        async with database.open(**model.settings, llm_concurrency=1) as r:
             await r.add_schema("lamp@1.0.0", LAMP)
             await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
@@ -185,46 +189,46 @@ async def test_a_budget_lets_the_rest_wait_with_a_clear_state(house: House, budg
     assert model.calls == 3
 
 
-async def test_a_daily_budget_holds_also_across_passes(house: House) -> None:
+async def test_a_daily_budget_holds_also_across_passes(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
-        async with house.open(**model.settings, llm_concurrency=1, budget_day_usd=0.0335) as r:
+        async with database.open(**model.settings, llm_concurrency=1, budget_day_usd=0.0335) as r:
             await stock(r, shop)
             await r.sync("shop")
             [report] = await r.extract_source("shop")
-            [carried] = await r.carried_schemas("shop")
+            [carried] = await r.source_schemas("shop")
     assert model.calls == 1
     assert (report.created, report.pending, carried.state) == (0, 2, "waiting")
 
 
-async def test_a_dry_run_tells_the_price_and_asks_nobody(house: House) -> None:
+async def test_a_dry_run_tells_the_price_and_asks_nobody(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await r.add_schema("lamp@1.0.0", LAMP)
             await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
             [report] = await r.extract_source("shop", "lamp@1", dry_run=True)
 
-            assert await r.carried_schemas() == []
+            assert await r.source_schemas() == []
     assert (report.calls, model.calls) == (3, 0)
     assert report.usd is not None
     assert report.usd > 0
-    assert house.query("select count(*) from extraction_check") == [(0,)]
+    assert database.query("select count(*) from extraction_check") == [(0,)]
 
 
-async def test_without_a_model_the_rest_waits_and_says_what_is_missing(house: House) -> None:
+async def test_without_a_model_the_rest_waits_and_says_what_is_missing(database: ScratchDatabase) -> None:
     with market(2) as (shop, _):
-        async with house.open() as r:
+        async with database.open() as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            [carried] = await r.carried_schemas("shop")
-    assert (run.status, run.tally.extractions_pending) == ("completed", 2)
+            [carried] = await r.source_schemas("shop")
+    assert (run.status, run.stats.extractions_pending) == ("completed", 2)
     assert carried.waits_for is not None
     assert "ROWEN_LLM" in carried.waits_for
 
 
-async def test_conditions_are_told_when_they_come_true_and_not_at_first(house: House) -> None:
+async def test_conditions_are_told_when_they_come_true_and_not_at_first(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop, conditions=["price < 9", "colour = blue"])
             for price, colour in ((8, "red"), (10, "red"), (7, "red"), (6, "blue")):
                 shop.sell(1, price=price, colour=colour)
@@ -235,9 +239,9 @@ async def test_conditions_are_told_when_they_come_true_and_not_at_first(house: H
     assert told == [("Lamp 1: price < 9", "lamp@1.0.0"), ("Lamp 1: colour = blue", "lamp@1.0.0")]
 
 
-async def test_facts_are_searched_and_listed_by_conditions(house: House) -> None:
+async def test_facts_are_searched_and_listed_by_conditions(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
 
@@ -255,11 +259,11 @@ async def test_facts_are_searched_and_listed_by_conditions(house: House) -> None
                 await r.search("lamp", where=["price <"])
 
 
-async def test_an_answer_that_is_not_in_the_text_is_told_left_out_or_refused(house: House) -> None:
+async def test_an_answer_that_is_not_in_the_text_is_told_left_out_or_refused(database: ScratchDatabase) -> None:
     invented = says('{"name": "Lamp 1", "price": 4711, "colour": "red"}')
     with market(1) as (shop, model):
         model.always = invented
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             url = f"{shop.url}/1"
             warned = await r.extract(url, "lamp@1")
@@ -274,29 +278,29 @@ async def test_an_answer_that_is_not_in_the_text_is_told_left_out_or_refused(hou
     assert model.calls == 1
 
 
-async def test_an_answer_with_letters_that_cannot_be_stored_costs_no_other_item(house: House) -> None:
+async def test_an_answer_with_letters_that_cannot_be_stored_costs_no_other_item(database: ScratchDatabase) -> None:
     with market(2) as (shop, model):
         model.moods.append(says(r'{"name": "Lamp\u0000 \ud800one", "price": 10, "colour": null}'))
         model.moods.append(says('{"name": "Lamp", "price": 1e999, "colour": null}'))
-        async with house.open(**model.settings, llm_concurrency=1) as r:
+        async with database.open(**model.settings, llm_concurrency=1) as r:
             await stock(r, shop)
             run = await r.sync("shop")
             found = {one["name"] for one in (await facts(r)).values()}
     # The number that is none was told to the model, which then said the right one.
-    assert (run.tally.extracted, run.tally.extractions_failed, model.calls) == (2, 0, 3)
+    assert (run.stats.extracted, run.stats.extractions_failed, model.calls) == (2, 0, 3)
     assert "Lamp one" in found
 
 
-async def test_a_source_that_carries_nothing_says_how_it_may(house: House) -> None:
+async def test_a_source_that_carries_nothing_says_how_it_may(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await r.add(f"{shop.url}/", name="shop")
             with pytest.raises(NotFoundError, match="carries no schema"):
                 await r.extract_source("shop")
 
 
-async def test_more_sources_than_the_pool_has_connections_are_extracted_side_by_side(house: House) -> None:
-    async with house.open(side_by_side=1) as r:
+async def test_more_sources_than_the_pool_has_connections_are_extracted_side_by_side(database: ScratchDatabase) -> None:
+    async with database.open(side_by_side=1) as r:
         await r.add_schema("lamp@1.0.0", LAMP)
         names = [f"source{number}" for number in range(r._engine.database.connections.pooled + 2)]
         for name in names:
@@ -310,50 +314,51 @@ async def test_more_sources_than_the_pool_has_connections_are_extracted_side_by_
 
 
 async def test_a_pass_that_stops_in_its_second_batch_goes_on_there(
-    house: House, statements: list[str], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extraction, "BATCH", 2)
     with market(7) as (shop, model):
         model.moods.extend([*(lambda asked, said: said for _ in range(3)), status(503)])
-        async with house.open(**model.settings, llm_concurrency=1) as r:
+        async with database.open(**model.settings, llm_concurrency=1) as r:
             await stock(r, shop)
             first = await r.sync("shop")
-            [(begun,)] = house.query("select extracted_to from source_schema")
+            [(begun,)] = database.query("select extracted_to from source_schema")
             statements.clear()
             [rest] = await r.extract_source("shop")
 
             assert len(await facts(r)) == 7
-    [(last, upto)] = house.query(
+    [(last, upto)] = database.query(
         "select max(number) filter (where kind = 'created'), (select extracted_to from source_schema) from change"
     )
-    assert (first.tally.extracted, first.tally.extractions_pending) == (3, 4)
+    assert (first.stats.extracted, first.stats.extractions_pending) == (3, 4)
     assert (rest.created, rest.pending, model.calls) == (4, 0, 8)
     assert 0 < begun < last <= upto
     assert sum("int8send" in statement for statement in statements) == 1
 
 
 async def test_facts_carry_the_content_hash_of_the_text_that_was_read_also_if_it_changes_meanwhile(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save = extractions.save
 
     async def save_late(*what: Any, **more: Any) -> Any:
-        house.execute("update item set content_hash = 'another'::bytea")
+        database.execute("update item set content_hash = 'another'::bytea")
         return await save(*what, **more)
 
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
-            [(first,)] = house.query("select encode(content_hash, 'hex') from item")
+            [(first,)] = database.query("select encode(content_hash, 'hex') from item")
             shop.sell(1, price=99)
             monkeypatch.setattr(extractions, "save", save_late)
             await r.sync("shop")
             history = await r.extraction_history(f"{shop.url}/1", "lamp")
             updated = [
-                one for (one,) in house.query("select encode(content_hash, 'hex') from change where kind = 'updated'")
+                one
+                for (one,) in database.query("select encode(content_hash, 'hex') from change where kind = 'updated'")
             ]
-            house.execute("update extraction set content_hash = null where number = 1")
+            database.execute("update extraction set content_hash = null where number = 1")
             [in_force] = await r.extractions("lamp")
             [early, _] = await r.extraction_history(f"{shop.url}/1", "lamp")
 
@@ -363,7 +368,7 @@ async def test_facts_carry_the_content_hash_of_the_text_that_was_read_also_if_it
 
 
 async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save = extractions.save
 
@@ -371,7 +376,7 @@ async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(
         raise StoreUnavailableError("The database went away.")
 
     with market(12) as (shop, model):
-        async with house.open(**model.settings, llm_concurrency=4) as r:
+        async with database.open(**model.settings, llm_concurrency=4) as r:
             await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
             await r.add_schema("lamp@1.0.0", LAMP)

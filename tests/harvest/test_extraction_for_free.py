@@ -7,16 +7,16 @@ import pytest
 from pydantic import BaseModel
 
 from rowen.errors import BudgetExceededError, NotFoundError, RefusedError, UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market, stock
 from tests.portals.site import Page
 
 
-async def test_markup_that_satisfies_the_schema_costs_no_token(house: House) -> None:
+async def test_markup_that_satisfies_the_schema_costs_no_token(database: ScratchDatabase) -> None:
     with market(2) as (shop, model):
         for number in (1, 2):
             shop.sell_with_markup(number, price=10 * number)
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop, "product@1")
             run = await r.sync("shop")
             shop.sell_with_markup(2, price=18)
@@ -24,30 +24,30 @@ async def test_markup_that_satisfies_the_schema_costs_no_token(house: House) -> 
 
             [_, version] = await r.extraction_history(f"{shop.url}/2", "product")
     assert model.calls == 0
-    assert (run.tally.extracted, run.tally.extraction_calls_avoided) == (2, 2)
-    assert (second.tally.extracted, version.origin) == (1, "structured")
+    assert (run.stats.extracted, run.stats.extraction_calls_avoided) == (2, 2)
+    assert (second.stats.extracted, version.origin) == (1, "structured")
     assert [(change.path, change.after) for change in version.diff] == [("/price", 18)]
     assert version.data["currency"] == "EUR"
 
 
-async def test_markup_that_changes_beside_the_fields_changes_nothing(house: House) -> None:
+async def test_markup_that_changes_beside_the_fields_changes_nothing(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         shop.sell_with_markup(1, price=10)
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop, "product@1")
             await r.sync("shop")
             body = shop.pages["/1"].body
             shop.pages["/1"] = Page(body.replace(b'"interactionCount": 70', b'"interactionCount": 71'))
             assert shop.pages["/1"].body != body
             run = await r.sync("shop")
-    assert (run.tally.unchanged, run.tally.amended, run.tally.extracted) == (1, 0, 0)
+    assert (run.stats.unchanged, run.stats.amended, run.stats.extracted) == (1, 0, 0)
 
 
-async def test_markup_that_is_not_enough_is_a_hint(house: House) -> None:
+async def test_markup_that_is_not_enough_is_a_hint(database: ScratchDatabase) -> None:
     markup = '<script type="application/ld+json">{"@type": "Product", "name": "Lamp 1", "sku": "L-1"}</script>'
     with market(1) as (shop, model):
         shop.sell(1, price=12, head=markup)
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             found = await r.extract(f"{shop.url}/1", LAMP)
             both = await r.extract(f"{shop.url}/1", {**LAMP, "required": ["name", "price"]})
     assert found.origin == "structured"
@@ -55,41 +55,41 @@ async def test_markup_that_is_not_enough_is_a_hint(house: House) -> None:
     assert '"name": "Lamp 1"' in model.questions[0].page
 
 
-async def test_rules_read_fields_without_a_model_and_a_broken_one_is_no_answer(house: House) -> None:
+async def test_rules_read_fields_without_a_model_and_a_broken_one_is_no_answer(database: ScratchDatabase) -> None:
     rules = {"name": "h1", "price": ".offer .amount | number", "colour": "//main/p[last()]"}
     with market(2) as (shop, model):
-        async with house.open() as r:
+        async with database.open() as r:
             await stock(r, shop, rules=rules)
             run = await r.sync("shop")
             found = {one.url[-1]: one for one in await r.extractions("lamp")}
             shop.sell(2, price=21)
             await r.sync("shop")
             [_, later] = await r.extraction_history(f"{shop.url}/2", "lamp")
-    assert run.tally.extracted == 2
+    assert run.stats.extracted == 2
     assert (found["1"].data["name"], found["1"].data["price"], found["1"].origin) == ("Lamp 1", 10, "rules")
     assert later.data["price"] == 21
     assert model.calls == 0
 
 
 @pytest.mark.parametrize("rule", ["..[", "//[[", "", " | number"])
-async def test_a_rule_that_is_none_is_refused(house: House, rule: str) -> None:
+async def test_a_rule_that_is_none_is_refused(database: ScratchDatabase, rule: str) -> None:
     with market(1) as (shop, _):
-        async with house.open() as r:
+        async with database.open() as r:
             await stock(r, shop)
             with pytest.raises(UsageError):
                 await r.carry_schema("shop", "lamp", rules={"price": rule})
 
 
-async def test_a_watched_price_costs_one_call_and_then_none(house: House) -> None:
+async def test_a_watched_price_costs_one_call_and_then_none(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await r.add_schema("lamp@1.0.0", {**LAMP, "required": ["name", "price"]})
             await r.add(f"{shop.url}/1", name="watch", options={"sitemap": False, "llms": False, "max_pages": 1})
             await r.carry_schema("watch", "lamp@1", learn=True, conditions=["price<9"])
             for price in (10, 11, 8, 12):
                 shop.sell(1, price=price)
                 await r.sync("watch")
-            [carried] = await r.carried_schemas("watch")
+            [carried] = await r.source_schemas("watch")
             history = await r.extraction_history(f"{shop.url}/1", "lamp")
             told = [line.title for line in await r.changes() if line.kind == "matched"]
     assert model.calls == 1
@@ -99,9 +99,9 @@ async def test_a_watched_price_costs_one_call_and_then_none(house: House) -> Non
     assert told == ["Lamp 1: price < 9"]
 
 
-async def test_a_rule_that_stops_matching_is_learned_again(house: House) -> None:
+async def test_a_rule_that_stops_matching_is_learned_again(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await r.add_schema("lamp@1.0.0", {**LAMP, "required": ["name", "price"]})
             await r.add(f"{shop.url}/1", name="watch", options={"sitemap": False, "llms": False, "max_pages": 1})
             await r.carry_schema("watch", "lamp@1", learn=True)
@@ -114,7 +114,7 @@ async def test_a_rule_that_stops_matching_is_learned_again(house: House) -> None
             for price in (b"13", b"14"):
                 shop.pages["/1"] = Page(redesigned.replace(b">11<", b">" + price + b"<"))
                 await r.sync("watch")
-            [carried] = await r.carried_schemas("watch")
+            [carried] = await r.source_schemas("watch")
             history = await r.extraction_history(f"{shop.url}/1", "lamp")
     assert [one.data["price"] for one in history] == [10, 11, 13, 14]
     assert [one.origin for one in history] == ["model", "rules", "model", "rules"]
@@ -127,10 +127,10 @@ class Lamp(BaseModel):
     price: float | None = None
 
 
-async def test_one_page_becomes_a_model_of_pydantic_and_the_answer_is_kept(house: House) -> None:
+async def test_one_page_becomes_a_model_of_pydantic_and_the_answer_is_kept(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         url = f"{shop.url}/1"
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             tokens, usd = await r.estimate_extraction(url, Lamp)
             assert model.calls == 0
             first = await r.extract(url, Lamp)
@@ -143,14 +143,16 @@ async def test_one_page_becomes_a_model_of_pydantic_and_the_answer_is_kept(house
     assert model.calls == 2
     assert tokens > 100
     assert usd
-    assert house.query("select count(*) from extraction") == [(0,)]
+    assert database.query("select count(*) from extraction") == [(0,)]
 
 
-async def test_a_file_is_read_as_a_page_is_and_what_is_not_there_is_told(house: House, tmp_path: Path) -> None:
+async def test_a_file_is_read_as_a_page_is_and_what_is_not_there_is_told(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
     (tmp_path / "lamp.md").write_text("# A lamp\n\nName: Aurora\n\nPrice: 3\n")
     with market(1) as (shop, model):
         shop.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /secret", headers={"Content-Type": "text/plain"})
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             found = await r.extract(str(tmp_path / "lamp.md"), LAMP)
             for address, error in (
                 (f"{shop.url}/none", NotFoundError),
@@ -162,7 +164,7 @@ async def test_a_file_is_read_as_a_page_is_and_what_is_not_there_is_told(house: 
     assert found.data["name"] == "Aurora"
 
 
-async def test_the_record_of_a_dataset_is_its_markup(house: House, kinds: Any) -> None:
+async def test_the_record_of_a_dataset_is_its_markup(database: ScratchDatabase, kinds: Any) -> None:
     from rowen import Complete, Document, Fetched
     from rowen.model.twins import DATASET
     from tests.portals.scripted import Scripted, shows
@@ -171,7 +173,7 @@ async def test_the_record_of_a_dataset_is_its_markup(house: House, kinds: Any) -
     document = Document("https://data.example/trees", "Trees", "All trees.", record=record, media_type=DATASET)
     kinds(Scripted)
     shows(Fetched(document), Complete())
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("scripted:one", name="portal")
         await r.carry_schema("portal", "dataset@1")
         await r.sync("portal")

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from rowen.errors import AddressRefusedError, FetchTimeoutError, ProviderDownError, RowenError, UsageError
 from rowen.net import rendering
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market
 from tests.portals.app import App, needs_chromium
 from tests.portals.site import Page, Site
@@ -41,9 +41,9 @@ def proxy() -> Iterator[Proxy]:
     made.close()
 
 
-async def test_instructions_are_added_to_the_prompt_and_are_a_part_of_the_question(house: House) -> None:
+async def test_instructions_are_added_to_the_prompt_and_are_a_part_of_the_question(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             for instructions in (None, "Prices are in {groats}.", "Prices are in {groats}.", "Prices are in guineas."):
                 await r.extract(f"{shop.url}/1", LAMP, instructions=instructions)
             tokens, _ = await r.estimate_extraction(f"{shop.url}/1", LAMP, instructions="Prices are in {groats}.")
@@ -55,10 +55,10 @@ async def test_instructions_are_added_to_the_prompt_and_are_a_part_of_the_questi
     assert (tokens, other > 0) == (0, True)
 
 
-async def test_only_the_beginning_of_a_page_is_read_if_so_asked_and_that_is_told(house: House) -> None:
+async def test_only_the_beginning_of_a_page_is_read_if_so_asked_and_that_is_told(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         shop.pages["/long"] = Page(STORY.format(filler="words " * 200).encode())
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             short = await r.extract(f"{shop.url}/long", LAMP, max_chars=100)
             whole = await r.extract(f"{shop.url}/long", LAMP)
             with pytest.raises(UsageError, match="one character"):
@@ -68,9 +68,9 @@ async def test_only_the_beginning_of_a_page_is_read_if_so_asked_and_that_is_told
     assert len(model.questions[0].page) < 250
 
 
-async def test_a_slow_page_and_a_slow_model_are_given_up_in_the_time_that_was_said(house: House) -> None:
+async def test_a_slow_page_and_a_slow_model_are_given_up_in_the_time_that_was_said(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings, fetch_tries=1) as r:
+        async with database.open(**model.settings, fetch_tries=1) as r:
             model.latency_s = 5
             with pytest.raises(ProviderDownError, match="in time"):
                 await r.extract(f"{shop.url}/1", LAMP, model_limit_s=0.1)
@@ -81,14 +81,14 @@ async def test_a_slow_page_and_a_slow_model_are_given_up_in_the_time_that_was_sa
 
 
 async def test_a_proxy_of_one_call_is_asked_and_guarded_as_everything_that_a_caller_names(
-    house: House, proxy: Proxy
+    database: ScratchDatabase, proxy: Proxy
 ) -> None:
     with market(1) as (_, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             found = await r.extract("http://shop.example/1", LAMP, proxy=proxy.url)
             with pytest.raises(UsageError, match="no proxy") as wrong:
                 await r.extract("http://shop.example/1", LAMP, proxy="socks5://me:s3cret@127.0.0.1:1")
-        async with house.open(**model.settings, allow_addresses=()) as r:
+        async with database.open(**model.settings, allow_addresses=()) as r:
             with pytest.raises(AddressRefusedError, match=r"proxy leads to 127\.0\.0\.1"):
                 await r.extract("http://shop.example/2", LAMP, proxy=proxy.url)
             with pytest.raises(AddressRefusedError):
@@ -98,7 +98,7 @@ async def test_a_proxy_of_one_call_is_asked_and_guarded_as_everything_that_a_cal
     assert "s3cret" not in str(wrong.value)
 
 
-async def test_what_a_page_conceals_is_not_read_and_what_it_is_about_always_is(house: House) -> None:
+async def test_what_a_page_conceals_is_not_read_and_what_it_is_about_always_is(database: ScratchDatabase) -> None:
     concealed = [
         "<p hidden>Colour: a</p>",
         "<p style='color: red; display : NONE'>Colour: b</p>",
@@ -110,18 +110,18 @@ async def test_what_a_page_conceals_is_not_read_and_what_it_is_about_always_is(h
     with market(1) as (shop, model):
         body = shop.pages["/1"].body.decode().replace("<p>Colour: red</p>", "".join(concealed))
         shop.pages["/1"] = Page(body.replace("<body>", "<body style='opacity:0'><div style='display:none'>").encode())
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             found = await r.extract(f"{shop.url}/1", LAMP)
     assert found.data == {"name": "Lamp 1", "price": 10, "colour": None}
     assert "Colour" not in model.questions[0].page
 
 
 async def test_a_web_site_that_is_down_does_not_open_the_circuit_of_a_model_at_the_same_host(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
     (tmp_path / "lamp.md").write_text("Name: Lamp")
     with market(1) as (_, model):
-        async with house.open(**model.settings, cb_failure_threshold=1, fetch_tries=1) as r:
+        async with database.open(**model.settings, cb_failure_threshold=1, fetch_tries=1) as r:
             for _ in range(2):
                 # The double answers pages with an error, since they are no questions.
                 with pytest.raises(RowenError):
@@ -131,13 +131,15 @@ async def test_a_web_site_that_is_down_does_not_open_the_circuit_of_a_model_at_t
 
 
 @needs_chromium
-async def test_what_scripts_write_is_read_in_a_browser(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_scripts_write_is_read_in_a_browser(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rendering, "QUIET_S", 0.2)
     app = App()
     app.show("/hay", "Hay", "Price: 12")
     try:
         with market(1) as (_, model):
-            async with house.open(**model.settings) as r:
+            async with database.open(**model.settings) as r:
                 bare = await r.extract(f"{app.url}/hay", PRICE)
                 drawn = await r.extract(f"{app.url}/hay", PRICE, render=True)
     finally:

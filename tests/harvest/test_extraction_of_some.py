@@ -8,7 +8,7 @@ import pytest
 
 from rowen import Complete, Fetched, Rowen
 from rowen.errors import UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market, stock
 from tests.portals.language_model import Model
 from tests.portals.scripted import Scripted, page, shows
@@ -19,15 +19,17 @@ async def lamps(r: Rowen) -> list[str]:
     return [one.url.rpartition("/")[2] for one in await r.extractions("lamp")]
 
 
-async def test_only_pages_at_the_named_addresses_are_extracted_estimated_and_waited_for(house: House) -> None:
+async def test_only_pages_at_the_named_addresses_are_extracted_estimated_and_waited_for(
+    database: ScratchDatabase,
+) -> None:
     with market(4) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop, only_urls=["*/1", "*/4*"])
             run = await r.sync("shop")
             shop.sell(2, price=99)
             shop.sell(4, price=99)
-            assert (await lamps(r), run.tally.extraction_calls, model.calls) == (["1", "4"], 2, 2)
-            [held] = await r.carried_schemas("shop")
+            assert (await lamps(r), run.stats.extraction_calls, model.calls) == (["1", "4"], 2, 2)
+            [held] = await r.source_schemas("shop")
             assert (held.only_urls, held.pending, held.state) == (("*/1", "*/4*"), 0, "current")
 
             await r.sync("shop")
@@ -35,9 +37,11 @@ async def test_only_pages_at_the_named_addresses_are_extracted_estimated_and_wai
             assert (model.calls, estimate.looked_at, estimate.calls) == (3, 2, 2)
 
 
-async def test_another_pattern_costs_only_what_was_not_read_before_and_ends_what_is_not_meant(house: House) -> None:
+async def test_another_pattern_costs_only_what_was_not_read_before_and_ends_what_is_not_meant(
+    database: ScratchDatabase,
+) -> None:
     with market(3) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop, only_urls=["*/1", "*/2"])
             await r.sync("shop")
             await r.carry_schema("shop", "lamp@1", only_urls=["*/2", "*/3"])
@@ -54,9 +58,9 @@ async def test_another_pattern_costs_only_what_was_not_read_before_and_ends_what
             assert (await r.extract_source("shop"))[0].looked_at == 0
 
 
-async def test_a_pattern_is_taken_by_the_letter_but_for_its_stars(house: House) -> None:
+async def test_a_pattern_is_taken_by_the_letter_but_for_its_stars(database: ScratchDatabase) -> None:
     with market(2) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop, only_urls=["%/1", "_", "\\", "*/lamps/*"])
             await r.sync("shop")
             assert model.calls == 0
@@ -69,7 +73,7 @@ async def test_a_pattern_is_taken_by_the_letter_but_for_its_stars(house: House) 
 
 
 async def test_items_that_are_chosen_at_any_moment_of_a_pass_are_extracted(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
     shows(*(Fetched(page(f"{n}", f"Name: Lamp {n}")) for n in range(3)), Complete())
@@ -78,19 +82,19 @@ async def test_items_that_are_chosen_at_any_moment_of_a_pass_are_extracted(
         await other.carry_schema("one", "lamp@1", only_urls=[])
 
     with closing(Model("openai")) as model:
-        async with house.open(**model.settings, trust_database=True) as r:
+        async with database.open(**model.settings, trust_database=True) as r:
             await r.add("scripted:one", name="one")
             await r.add_schema("lamp@1.0.0", LAMP)
             await r.sync("one")
-            with OtherProcess(house, lock_timeout_ms=200) as process:
+            with OtherProcess(database, lock_timeout_ms=200) as process:
                 number, moment = 1, Moment(0, bool)
                 while number <= moment.count or not moment.count:
                     await r.carry_schema("one", "lamp@1", only_urls=["*/0"])
                     moment = Moment(number, lambda: process.call(choose_all))
                     await moment.during(r.extract_source("one"))
                     await r.extract_source("one")
-                    current = house.query("select count(*) from extraction_check where state = 'current'")
-                    [carried] = await r.carried_schemas("one")
+                    current = database.query("select count(*) from extraction_check where state = 'current'")
+                    [carried] = await r.source_schemas("one")
                     assert not moment.acted or (current, carried.pending) == ([(3,)], 0), f"moment {number}"
                     number += 1
     assert number > 20

@@ -29,7 +29,7 @@ from rowen.harvest.plan import Plan
 from rowen.harvest.prepare import Workers
 from rowen.harvest.worker import Answer, Refused, Task, Text
 from rowen.store.items import Check
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents, replayed
 from tests.portals.scripted import Scripted, page, shows
 
@@ -65,34 +65,36 @@ def fetched(*numbers: int, **more: Any) -> list[Observation]:
     return [Fetched(page(number, **more)) for number in numbers]
 
 
-async def test_new_items_are_created_and_announced(house: House) -> None:
-    async with house.open() as r:
+async def test_new_items_are_created_and_announced(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         run = await sync(r, *fetched(1, 2), Complete())
 
-        assert (run.status, run.mode, run.complete, run.tally.created) == ("completed", "full", True, 2)
+        assert (run.status, run.mode, run.complete, run.stats.created) == ("completed", "full", True, 2)
         assert [(c.number, c.kind, c.title) for c in await r.changes()] == [
             (1, "created", "Page 1"),
             (2, "created", "Page 2"),
         ]
 
 
-async def test_the_same_again_writes_nothing(house: House) -> None:
-    async with house.open() as r:
+async def test_the_same_again_writes_nothing(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         run = await sync(r, *fetched(1, 2), Complete())
 
-        assert (run.mode, run.tally.unchanged, run.tally.rows_written) == ("incremental", 2, 0)
-        assert run.tally.stopped_at_content == 2
+        assert (run.mode, run.stats.unchanged, run.stats.rows_written) == ("incremental", 2, 0)
+        assert run.stats.stopped_at_content == 2
         assert await r.last_change() == 2
 
 
-async def test_inline_code_that_is_wrapped_elsewhere_is_amended_and_a_block_of_code_is_updated(house: House) -> None:
+async def test_inline_code_that_is_wrapped_elsewhere_is_amended_and_a_block_of_code_is_updated(
+    database: ScratchDatabase,
+) -> None:
     texts = ["See `mow(Hay,    Time)`.", "```\nmow(Hay,    Time)\n```"]
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)), Complete())
         run = await sync(r, *(Fetched(page(n, text.replace("    ", " "))) for n, text in enumerate(texts)), Complete())
 
-    assert (run.tally.amended, run.tally.updated) == (1, 1)
+    assert (run.stats.amended, run.stats.updated) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -108,41 +110,43 @@ async def test_inline_code_that_is_wrapped_elsewhere_is_amended_and_a_block_of_c
     ],
 )
 async def test_a_link_that_leads_elsewhere_is_amended_and_other_words_or_code_are_updated(
-    house: House, before: str, after: str, outcome: str
+    database: ScratchDatabase, before: str, after: str, outcome: str
 ) -> None:
     changed = LINKED.replace(before, after)
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, Fetched(page(1, LINKED)), Complete())
         run = await sync(r, Fetched(page(1, changed)), Complete())
 
-        assert (run.tally.amended, run.tally.updated) == ((1, 0) if outcome == "amended" else (0, 1))
+        assert (run.stats.amended, run.stats.updated) == ((1, 0) if outcome == "amended" else (0, 1))
         assert [c.kind for c in await r.changes(since=1)] == [outcome]
         assert (await r.get("https://example.org/1")).text == changed
         assert len(await r.history("https://example.org/1")) == 2
-        assert house.query("select text from chunk") == [(changed,)]
+        assert database.query("select text from chunk") == [(changed,)]
 
 
-async def test_a_link_that_leads_elsewhere_under_another_title_or_other_tags_is_updated(house: House) -> None:
+async def test_a_link_that_leads_elsewhere_under_another_title_or_other_tags_is_updated(
+    database: ScratchDatabase,
+) -> None:
     moved = LINKED.replace("1.0", "1.1")
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, Fetched(page(1, LINKED)), Fetched(page(2, LINKED)), Complete())
         run = await sync(r, Fetched(page(1, moved, title="Other")), Fetched(page(2, moved, tags=("a",))), Complete())
 
-    assert (run.tally.amended, run.tally.updated) == (0, 2)
+    assert (run.stats.amended, run.stats.updated) == (0, 2)
 
 
-async def test_other_text_is_updated_and_other_metadata_is_amended(house: House) -> None:
-    async with house.open() as r:
+async def test_other_text_is_updated_and_other_metadata_is_amended(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page(1)), Fetched(page(2, record={"licence": "CC0"})), Complete())
         run = await sync(r, Fetched(page(1, "Other.")), Fetched(page(2, record={"licence": "MIT"})), Complete())
 
-        assert (run.tally.updated, run.tally.amended, run.tally.chunks_written) == (1, 1, 1)
+        assert (run.stats.updated, run.stats.amended, run.stats.chunks_written) == (1, 1, 1)
         assert (await r.get("https://example.org/2")).record == {"licence": "MIT"}
         assert [c.kind for c in await r.changes(since=2)] == ["updated", "amended"]
 
 
-async def test_an_amended_item_has_no_version_of_its_own_before_its_text_changes(house: House) -> None:
-    async with house.open() as r:
+async def test_an_amended_item_has_no_version_of_its_own_before_its_text_changes(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1), Complete())
         await sync(r, *fetched(1, record={"licence": "CC0"}), Complete())
         amended = await r.history(page(1).url)
@@ -150,115 +154,115 @@ async def test_an_amended_item_has_no_version_of_its_own_before_its_text_changes
         updated = await r.history(page(1).url)
 
     assert [(one.number, one.text) for one in amended] == [(1, "Some text.")]
-    assert (run.tally.updated, run.tally.failed) == (1, 0)
+    assert (run.stats.updated, run.stats.failed) == (1, 0)
     assert [(one.number, one.text) for one in updated] == [(1, "Some text."), (2, "Other words.")]
 
 
-async def test_case_alone_is_a_change(house: House) -> None:
-    async with house.open() as r:
+async def test_case_alone_is_a_change(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page(1, "polish notation")), Complete())
         run = await sync(r, Fetched(page(1, "Polish notation")), Complete())
 
-        assert run.tally.updated == 1
+        assert run.stats.updated == 1
         assert (await r.get("https://example.org/1")).text == "Polish notation"
 
 
-async def test_a_new_title_rewrites_no_passage_text_but_is_found(house: House) -> None:
-    async with house.open() as r:
+async def test_a_new_title_rewrites_no_passage_text_but_is_found(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page(1, title="Old name")), Complete())
         run = await sync(r, Fetched(page(1, title="Quinces")), Complete())
 
-        assert (run.tally.updated, run.tally.chunks_written) == (1, 0)
+        assert (run.stats.updated, run.stats.chunks_written) == (1, 0)
         assert [hit.title for hit in await r.search("quinces")] == ["Quinces"]
 
 
-async def test_what_a_complete_run_did_not_see_is_deleted(house: House) -> None:
-    async with house.open() as r:
+async def test_what_a_complete_run_did_not_see_is_deleted(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2, 3), Complete())
         run = await sync(r, *fetched(1, 3), Complete())
 
-        assert run.tally.deleted == 1
+        assert run.stats.deleted == 1
         assert [c.kind for c in await r.changes(since=3)] == ["deleted"]
         assert {hit.url for hit in await r.search("page")} == {"https://example.org/1", "https://example.org/3"}
         assert (await r.get("https://example.org/2")).withdrawn_at is not None
 
 
-async def test_a_run_that_is_not_complete_deletes_nothing(house: House) -> None:
-    async with house.open() as r:
+async def test_a_run_that_is_not_complete_deletes_nothing(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2, 3), Complete())
         run = await sync(r, *fetched(1))
 
-        assert (run.status, run.complete, run.tally.deleted) == ("partial", False, 0)
-        assert len(contents(house)) == 3
+        assert (run.status, run.complete, run.stats.deleted) == ("partial", False, 0)
+        assert len(contents(database)) == 3
 
 
-async def test_an_empty_listing_never_deletes(house: House) -> None:
-    async with house.open() as r:
+async def test_an_empty_listing_never_deletes(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         run = await sync(r, Complete(), accept_deletions=True)
 
-        assert (run.tally.deleted, run.tally.deletions_held) == (0, 2)
-        assert len(contents(house)) == 2
+        assert (run.stats.deleted, run.stats.deletions_held) == (0, 2)
+        assert len(contents(database)) == 2
 
 
-async def test_a_mass_deletion_is_held_back_until_it_is_accepted(house: House) -> None:
-    async with house.open() as r:
+async def test_a_mass_deletion_is_held_back_until_it_is_accepted(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(20)), Complete())
         held = await sync(r, *fetched(*range(10)), Complete())
-        assert (held.tally.deleted, held.tally.deletions_held) == (0, 10)
+        assert (held.stats.deleted, held.stats.deletions_held) == (0, 10)
         assert (await r.source("one")).deletions_held == 10
 
         accepted = await sync(r, *fetched(*range(10)), Complete(), accept_deletions=True)
 
-        assert (accepted.tally.deleted, accepted.tally.deletions_held) == (10, 0)
+        assert (accepted.stats.deleted, accepted.stats.deletions_held) == (10, 0)
         assert (await r.source("one")).deletions_held == 0
 
 
-async def test_the_guard_is_a_setting(house: House) -> None:
-    async with house.open(deletion_floor=1, deletion_share=0.0) as r:
+async def test_the_guard_is_a_setting(database: ScratchDatabase) -> None:
+    async with database.open(deletion_floor=1, deletion_share=0.0) as r:
         await sync(r, *fetched(1, 2, 3), Complete())
         run = await sync(r, *fetched(1, 2), Complete())
 
-        assert (run.tally.deleted, run.tally.deletions_held) == (0, 1)
+        assert (run.stats.deleted, run.stats.deletions_held) == (0, 1)
 
 
-async def test_gone_deletes_at_once_even_without_completeness(house: House) -> None:
-    async with house.open() as r:
+async def test_gone_deletes_at_once_even_without_completeness(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         run = await sync(r, Gone("https://example.org/2", "410"))
 
-        assert run.tally.deleted == 1
+        assert run.stats.deleted == 1
         assert {hit.url for hit in await r.search("page")} == {"https://example.org/1"}
-        assert replayed(house) == contents(house)
+        assert replayed(database) == contents(database)
 
 
-async def test_an_item_that_comes_back_is_created_again(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_that_comes_back_is_created_again(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         await sync(r, Fetched(page(1)), Gone("https://example.org/2"), Complete())
         run = await sync(r, *fetched(1, 2), Complete())
 
-        assert run.tally.created == 1
+        assert run.stats.created == 1
         assert [c.kind for c in await r.changes()] == ["created", "created", "deleted", "created"]
 
 
-async def test_gone_and_fetched_again_in_one_run_leaves_the_item(house: House) -> None:
-    async with house.open() as r:
+async def test_gone_and_fetched_again_in_one_run_leaves_the_item(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         run = await sync(
             r, Fetched(page(1)), Gone("https://example.org/2"), Checkpoint(1), Fetched(page(2, "New.")), Complete()
         )
 
-        assert (run.tally.deleted, run.tally.created, run.tally.updated) == (0, 0, 1)
+        assert (run.stats.deleted, run.stats.created, run.stats.updated) == (0, 0, 1)
         assert (await r.get("https://example.org/2")).text == "New."
 
 
-async def test_a_failed_item_keeps_its_last_copy_and_is_released_when_read_again(house: House) -> None:
-    async with house.open() as r:
+async def test_a_failed_item_keeps_its_last_copy_and_is_released_when_read_again(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         failed = Failed("https://example.org/2", "The licence is not\x00 JSON.", "Ask the portal.", b"{")
         run = await sync(r, Fetched(page(1)), failed, Complete())
-        assert (run.status, run.tally.failed, run.tally.deleted) == ("completed", 1, 0)
+        assert (run.status, run.stats.failed, run.stats.deleted) == ("completed", 1, 0)
         [case] = await r.quarantine()
         assert (case.url, case.error, case.tries) == ("https://example.org/2", "The licence is not JSON.", 1)
 
@@ -267,45 +271,45 @@ async def test_a_failed_item_keeps_its_last_copy_and_is_released_when_read_again
         await sync(r, *fetched(1, 2), Complete())
 
         assert await r.quarantine() == []
-        assert len(contents(house)) == 2
+        assert len(contents(database)) == 2
 
 
-async def test_quarantine_forgets_what_the_source_no_longer_lists(house: House) -> None:
-    async with house.open() as r:
+async def test_quarantine_forgets_what_the_source_no_longer_lists(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page(1)), Failed("https://example.org/2", "Bad."), Complete())
         await sync(r, Fetched(page(1)), Complete())
 
         assert await r.quarantine() == []
 
 
-async def test_a_skipped_item_is_neither_lost_nor_swept(house: House) -> None:
-    async with house.open() as r:
+async def test_a_skipped_item_is_neither_lost_nor_swept(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         run = await sync(r, Fetched(page(1)), Skipped("https://example.org/2", "circuit open"), Complete())
 
-        assert (run.tally.skipped, run.tally.deleted) == (1, 0)
-        assert len(contents(house)) == 2
+        assert (run.stats.skipped, run.stats.deleted) == (1, 0)
+        assert len(contents(database)) == 2
 
 
-async def test_the_same_item_twice_in_a_run_is_one_item(house: House) -> None:
-    async with house.open() as r:
+async def test_the_same_item_twice_in_a_run_is_one_item(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         twice = [Fetched(page(1)), Fetched(page(1, "Otherwise.")), Checkpoint(0), Fetched(page(1, "Late."))]
         first = await sync(r, *twice, Complete())
         second = await sync(r, *twice, Complete())
 
-        assert (first.tally.created, first.tally.duplicates) == (1, 2)
-        assert (second.tally.unchanged, second.tally.duplicates, second.tally.rows_written) == (1, 2, 0)
+        assert (first.stats.created, first.stats.duplicates) == (1, 2)
+        assert (second.stats.unchanged, second.stats.duplicates, second.stats.rows_written) == (1, 2, 0)
 
 
-async def test_unchanged_of_something_never_held_is_a_failure_not_a_crash(house: House) -> None:
-    async with house.open() as r:
+async def test_unchanged_of_something_never_held_is_a_failure_not_a_crash(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         run = await sync(r, Unchanged("https://example.org/9"), Complete())
 
-        assert run.tally.failed == 1
+        assert run.stats.failed == 1
 
 
-async def test_unchanged_with_new_validators_keeps_them_and_the_links(house: House) -> None:
-    async with house.open() as r:
+async def test_unchanged_with_new_validators_keeps_them_and_the_links(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         document = page(1, links=("https://example.org/2",), validators=Validators("a"))
         await sync(r, Fetched(document), Complete())
         await sync(r, Unchanged(document.url, Validators("b")), Complete())
@@ -314,8 +318,8 @@ async def test_unchanged_with_new_validators_keeps_them_and_the_links(house: Hou
         assert (held.etag, held.links) == ("b", ("https://example.org/2",))
 
 
-async def test_the_cursor_moves_with_its_group_and_comes_back(house: House) -> None:
-    async with house.open() as r:
+async def test_the_cursor_moves_with_its_group_and_comes_back(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1), Checkpoint({"page": 1}), Complete())
         run = await sync(r, *fetched(2), Checkpoint({"page": 2}))
 
@@ -324,8 +328,8 @@ async def test_the_cursor_moves_with_its_group_and_comes_back(house: House) -> N
         assert (await r.source("one")).cursor == {"page": 2}
 
 
-async def test_a_full_sync_shows_no_cursor_and_no_validators(house: House) -> None:
-    async with house.open() as r:
+async def test_a_full_sync_shows_no_cursor_and_no_validators(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page(1, validators=Validators("a"))), Checkpoint(1), Complete())
         await sync(r, Fetched(page(1, validators=Validators("a"))), Complete(), full=True)
 
@@ -334,24 +338,24 @@ async def test_a_full_sync_shows_no_cursor_and_no_validators(house: House) -> No
         assert held["https://example.org/1"].etag is None
 
 
-async def test_a_source_that_breaks_midway_keeps_what_it_gave(house: House) -> None:
+async def test_a_source_that_breaks_midway_keeps_what_it_gave(database: ScratchDatabase) -> None:
     def breaks(known: Known) -> Iterator[Observation]:
         yield from fetched(1, 2)
         raise SourceError("The portal fell over.")
 
-    async with house.open() as r:
+    async with database.open() as r:
         Scripted.script = breaks
         run = await r.sync(ADDRESS)
 
-        assert (run.status, run.error, run.tally.created) == ("partial", "The portal fell over.", 2)
+        assert (run.status, run.error, run.stats.created) == ("partial", "The portal fell over.", 2)
 
 
-async def test_a_connector_with_a_bug_fails_its_run_alone(house: House) -> None:
+async def test_a_connector_with_a_bug_fails_its_run_alone(database: ScratchDatabase) -> None:
     def breaks(known: Known) -> Iterator[Observation]:
         raise ZeroDivisionError("oops")
         yield
 
-    async with house.open() as r:
+    async with database.open() as r:
         Scripted.script = breaks
         run = await r.sync(ADDRESS)
 
@@ -359,19 +363,19 @@ async def test_a_connector_with_a_bug_fails_its_run_alone(house: House) -> None:
         assert "'scripted' failed: ZeroDivisionError: oops" in (run.error or "")
 
 
-async def test_what_the_database_refuses_costs_one_item(house: House) -> None:
-    async with house.open() as r:
+async def test_what_the_database_refuses_costs_one_item(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add(ADDRESS)
-        house.execute("alter table item add constraint no_three check (title <> 'Page 3')")
+        database.execute("alter table item add constraint no_three check (title <> 'Page 3')")
         run = await sync(r, *fetched(1, 2, 3, 4, 5), Complete())
 
-        assert (run.status, run.tally.created, run.tally.failed) == ("completed", 4, 1)
+        assert (run.status, run.stats.created, run.stats.failed) == ("completed", 4, 1)
         [case] = await r.quarantine()
         assert case.url == "https://example.org/3"
 
 
-async def test_a_second_live_run_is_refused_and_the_first_goes_on(house: House) -> None:
-    async with house.open() as r, house.open() as other:
+async def test_a_second_live_run_is_refused_and_the_first_goes_on(database: ScratchDatabase) -> None:
+    async with database.open() as r, database.open() as other:
         await r.add(ADDRESS)
         refused: list[str] = []
 
@@ -390,13 +394,13 @@ async def test_a_second_live_run_is_refused_and_the_first_goes_on(house: House) 
         assert "is being synced by run" in refused[0]
 
 
-async def test_a_run_whose_lease_ran_out_is_taken_over_and_cannot_write_any_more(house: House) -> None:
-    async with house.open(lease_s=1000) as r, house.open() as other:
+async def test_a_run_whose_lease_ran_out_is_taken_over_and_cannot_write_any_more(database: ScratchDatabase) -> None:
+    async with database.open(lease_s=1000) as r, database.open() as other:
         await r.add(ADDRESS)
 
         class Frozen(Scripted):
             async def pull(self, known: Known) -> Any:
-                house.execute("update run set lease_until = now() - interval '1 second'")
+                database.execute("update run set lease_until = now() - interval '1 second'")
                 shows(Fetched(page(2)), Complete())
                 registry.register(Scripted)
                 await other.sync("one")
@@ -407,19 +411,19 @@ async def test_a_run_whose_lease_ran_out_is_taken_over_and_cannot_write_any_more
         with pytest.raises(BusyError, match="taken over"):
             await r.sync("one")
 
-        assert list(contents(house)) == ["https://example.org/2"]
+        assert list(contents(database)) == ["https://example.org/2"]
         assert [run.status for run in await other.runs()] == ["completed", "failed"]
 
 
-async def test_a_run_that_was_taken_over_before_its_sweep_deletes_nothing(house: House) -> None:
-    async with house.open(lease_s=1000) as r, house.open() as other:
+async def test_a_run_that_was_taken_over_before_its_sweep_deletes_nothing(database: ScratchDatabase) -> None:
+    async with database.open(lease_s=1000) as r, database.open() as other:
         await sync(r, *fetched(1, 2, 3), Complete())
 
         class Frozen(Scripted):
             async def pull(self, known: Known) -> Any:
                 yield Fetched(page(1))
                 yield Fetched(page(2))
-                house.execute("update run set lease_until = now() - interval '1 second'")
+                database.execute("update run set lease_until = now() - interval '1 second'")
                 shows(*fetched(1, 2, 3), Complete())
                 registry.register(Scripted)
                 await other.sync("one")
@@ -429,12 +433,12 @@ async def test_a_run_that_was_taken_over_before_its_sweep_deletes_nothing(house:
         with pytest.raises(BusyError, match="taken over"):
             await r.sync("one")
 
-        assert len(contents(house)) == 3
+        assert len(contents(database)) == 3
         assert {change.kind for change in await r.changes()} == {"created"}
 
 
-async def test_stop_ends_the_run_as_cancelled_and_keeps_what_was_pulled(house: House) -> None:
-    async with house.open() as r:
+async def test_stop_ends_the_run_as_cancelled_and_keeps_what_was_pulled(database: ScratchDatabase) -> None:
+    async with database.open() as r:
 
         def stops(known: Known) -> Iterator[Observation]:
             yield from fetched(1, 2)
@@ -446,11 +450,11 @@ async def test_stop_ends_the_run_as_cancelled_and_keeps_what_was_pulled(house: H
         run = await r.sync(ADDRESS)
 
         assert (run.status, run.complete) == ("cancelled", False)
-        assert "https://example.org/1" in contents(house)
+        assert "https://example.org/1" in contents(database)
 
 
-async def test_a_paused_source_is_refused_and_left_out(house: House) -> None:
-    async with house.open() as r:
+async def test_a_paused_source_is_refused_and_left_out(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add(ADDRESS)
         await r.pause("one")
         with pytest.raises(RefusedError, match="paused"):
@@ -462,47 +466,47 @@ async def test_a_paused_source_is_refused_and_left_out(house: House) -> None:
         assert [type(run) for run in await r.sync_all()] == [Run]
 
 
-async def test_removing_a_source_announces_each_deletion(house: House) -> None:
-    async with house.open() as r:
+async def test_removing_a_source_announces_each_deletion(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         assert await r.remove("one") == 2
 
-        assert replayed(house) == {} == contents(house)
-        assert house.query("select count(*) from chunk") == [(0,)]
+        assert replayed(database) == {} == contents(database)
+        assert database.query("select count(*) from chunk") == [(0,)]
 
 
-async def test_a_dry_run_tells_and_leaves_everything(house: House) -> None:
-    async with house.open() as r:
+async def test_a_dry_run_tells_and_leaves_everything(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2, 3, 4), Complete())
-        before = house.query("select count(*), max(number) from change")
+        before = database.query("select count(*), max(number) from change")
         run = await sync(r, Fetched(page(1, "New.")), *fetched(2, 5), Complete(), dry_run=True)
 
-        assert (run.tally.created, run.tally.updated, run.tally.deleted) == (1, 1, 2)
-        assert house.query("select count(*), max(number) from change") == before
+        assert (run.stats.created, run.stats.updated, run.stats.deleted) == (1, 1, 2)
+        assert database.query("select count(*), max(number) from change") == before
         assert len(await r.runs()) == 1
 
 
-async def test_a_body_is_read_only_when_it_differs(house: House) -> None:
-    async with house.open() as r:
+async def test_a_body_is_read_only_when_it_differs(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         raw = Raw("https://example.org/r", b"# Title\n\nText.", name="r.md", etag="1")
         await sync(r, Fetched(raw), Complete())
         again = await sync(r, Fetched(Raw(raw.url, raw.body, name="r.md", etag="2")), Complete())
 
-        assert (again.tally.unchanged, again.tally.stopped_at_body) == (1, 1)
+        assert (again.stats.unchanged, again.stats.stopped_at_body) == (1, 1)
         held = await Scripted.known.look_up([raw.url])
         assert held[raw.url].etag == "2"
 
 
-async def test_a_body_that_cannot_be_read_costs_that_item(house: House, tmp_path: Path) -> None:
-    async with house.open() as r:
+async def test_a_body_that_cannot_be_read_costs_that_item(database: ScratchDatabase, tmp_path: Path) -> None:
+    async with database.open() as r:
         bad = Raw("https://example.org/b", b"\x00\x01\x02\x03" * 100, name="b.txt")
         run = await sync(r, Fetched(bad), *fetched(1), Complete())
 
-        assert (run.tally.failed, run.tally.created) == (1, 1)
+        assert (run.stats.failed, run.stats.created) == (1, 1)
 
 
-async def test_other_options_have_every_item_read_anew(house: House) -> None:
-    async with house.open() as r:
+async def test_other_options_have_every_item_read_anew(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         raw = Raw("https://example.org/r", b"Ein Text.", name="r.txt", etag="1")
         await sync(r, Fetched(raw), Complete())
         await r.edit("one", options={"language": "de"})
@@ -512,48 +516,54 @@ async def test_other_options_have_every_item_read_anew(house: House) -> None:
         assert (held[raw.url].etag, held[raw.url].body_hash) == (None, None)
 
 
-async def test_a_new_way_of_cutting_recuts_without_announcing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with house.open() as r:
+async def test_a_new_way_of_cutting_recuts_without_announcing(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1), Complete())
         monkeypatch.setattr("rowen.content.readers.CHUNKER_VERSION", 99)
         run = await sync(r, *fetched(1), Complete())
 
-        assert (run.tally.unchanged, await r.last_change()) == (1, 1)
-        assert house.query("select chunker from item") == [(99,)]
+        assert (run.stats.unchanged, await r.last_change()) == (1, 1)
+        assert database.query("select chunker from item") == [(99,)]
 
 
-async def test_a_failed_item_that_keeps_no_copy_is_deleted_and_in_quarantine(house: House) -> None:
-    async with house.open() as r:
+async def test_a_failed_item_that_keeps_no_copy_is_deleted_and_in_quarantine(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2, 3), Complete())
         run = await sync(r, *fetched(1, 2), Failed(page(3).url, "Too large.", keeps_copy=False), Complete())
 
-        assert (run.tally.failed, run.tally.deleted) == (1, 1)
+        assert (run.stats.failed, run.stats.deleted) == (1, 1)
         assert [case.url for case in await r.quarantine()] == [page(3).url]
-        assert page(3).url not in contents(house)
+        assert page(3).url not in contents(database)
 
 
-async def test_an_item_that_fails_twice_in_a_run_is_one_failure(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_that_fails_twice_in_a_run_is_one_failure(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         failed = Failed(page(2).url, "Not JSON.")
         run = await sync(r, *fetched(1), failed, failed, Checkpoint(1), failed, Complete())
 
-        assert (run.tally.failed, run.tally.duplicates) == (1, 2)
+        assert (run.stats.failed, run.stats.duplicates) == (1, 2)
         assert [case.tries for case in await r.quarantine()] == [1]
 
 
 @pytest.mark.parametrize("between", [[], [Checkpoint(1)]])
-async def test_an_item_that_fails_and_is_then_gone_has_not_failed(house: House, between: list[Observation]) -> None:
-    async with house.open() as r:
+async def test_an_item_that_fails_and_is_then_gone_has_not_failed(
+    database: ScratchDatabase, between: list[Observation]
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2, 3), Complete())
         run = await sync(r, *fetched(1, 2), Failed(page(3).url, "Not JSON."), *between, Gone(page(3).url))
 
-        assert (run.tally.failed, run.tally.deleted) == (0, 1)
+        assert (run.stats.failed, run.stats.deleted) == (0, 1)
         assert await r.quarantine() == []
 
 
 @pytest.mark.parametrize("validators", [None, Validators("etag")])
-async def test_an_unchanged_item_leaves_the_quarantine(house: House, validators: Validators | None) -> None:
-    async with house.open() as r:
+async def test_an_unchanged_item_leaves_the_quarantine(
+    database: ScratchDatabase, validators: Validators | None
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
         await sync(r, Unchanged(page(2).url, validators))
@@ -574,17 +584,17 @@ class LooksUp(Scripted):
 
 @pytest.mark.parametrize("validators", [None, Validators("etag")])
 async def test_an_unchanged_item_that_was_called_gone_before_is_gone_no_longer(
-    house: House, kinds: Callable[[Any], None], validators: Validators | None
+    database: ScratchDatabase, kinds: Callable[[Any], None], validators: Validators | None
 ) -> None:
     LooksUp.validators = validators
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *fetched(*range(1, 31)), Complete())
         held = await sync(r, *[Gone(page(number).url) for number in range(1, 26)])
         kinds(LooksUp)
         run = await r.sync(ADDRESS, accept_deletions=True)
 
-    assert (held.tally.deletions_held, run.tally.unchanged, run.tally.deleted) == (25, 30, 0)
-    assert house.query("select (select count(*) from item_gone), (select count(*) from item_held)") == [(0, 0)]
+    assert (held.stats.deletions_held, run.stats.unchanged, run.stats.deleted) == (25, 30, 0)
+    assert database.query("select (select count(*) from item_gone), (select count(*) from item_held)") == [(0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -598,49 +608,51 @@ async def test_an_unchanged_item_that_was_called_gone_before_is_gone_no_longer(
     ids=["fetched", "changed", "failed", "skipped"],
 )
 async def test_an_item_that_is_shown_again_after_it_was_called_gone_is_gone_no_longer(
-    house: House, again: Callable[[int], Observation]
+    database: ScratchDatabase, again: Callable[[int], Observation]
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *fetched(*range(1, 31)), Complete())
         held = await sync(r, *[Gone(page(number).url) for number in range(1, 26)])
         run = await sync(r, *map(again, range(1, 31)), Complete(), accept_deletions=True)
 
-    assert (held.tally.deletions_held, run.tally.deleted, len(contents(house))) == (25, 0, 30)
-    assert house.query("select (select count(*) from item_gone), (select count(*) from item_held)") == [(0, 0)]
+    assert (held.stats.deletions_held, run.stats.deleted, len(contents(database))) == (25, 0, 30)
+    assert database.query("select (select count(*) from item_gone), (select count(*) from item_held)") == [(0, 0)]
 
 
 async def test_an_unchanged_item_that_was_looked_up_leaves_the_quarantine(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
         LooksUp.validators = None
         kinds(LooksUp)
         run = await sync(r)
 
-        assert (run.tally.unchanged, await r.quarantine()) == (2, [])
+        assert (run.stats.unchanged, await r.quarantine()) == (2, [])
 
 
-async def test_a_body_that_comes_again_leaves_the_quarantine(house: House) -> None:
-    async with house.open() as r:
+async def test_a_body_that_comes_again_leaves_the_quarantine(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         raw = Raw("https://example.org/r", b"# Title\n\nText.", name="r.md")
         await sync(r, Fetched(raw), Complete())
         await sync(r, Failed(raw.url, "No answer."), Complete())
         run = await sync(r, Fetched(raw))
 
-        assert (run.tally.stopped_at_body, await r.quarantine()) == (1, [])
+        assert (run.stats.stopped_at_body, await r.quarantine()) == (1, [])
 
 
-async def test_a_document_keeps_its_depth_without_validators_or_links(house: House) -> None:
-    async with house.open() as r:
+async def test_a_document_keeps_its_depth_without_validators_or_links(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, depth=3), Complete())
 
-        assert house.query("select depth from item_check") == [(3,)]
+        assert database.query("select depth from item_check") == [(3,)]
 
 
-async def test_a_document_that_comes_without_its_former_validator_is_stored_without_it(house: House) -> None:
-    async with house.open() as r:
+async def test_a_document_that_comes_without_its_former_validator_is_stored_without_it(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         before = page(1, validators=Validators("a"))
         await sync(r, Fetched(before), Complete())
         await sync(r, Fetched(page(1, text="Other words.")), Complete())
@@ -661,31 +673,31 @@ def cut_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_nothing(monkeypatch)
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, *fetched(1), Complete())
 
-        assert (run.tally.created, run.tally.failed, contents(house)) == (0, 1, {})
+        assert (run.stats.created, run.stats.failed, contents(database)) == (0, 1, {})
         assert [case.error for case in await r.quarantine()] == ["Too long."]
 
 
-async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_once(house: House) -> None:
-    async with house.open() as r:
+async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_once(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
-        house.execute("alter table item add constraint no_four check (text <> 'Refused.')")
+        database.execute("alter table item add constraint no_four check (text <> 'Refused.')")
         changed = [Fetched(page(1, "New.")), Fetched(page(2, "Refused."))]
         run = await sync(r, *changed, Failed(page(9).url, "Not JSON."), Complete())
 
-        assert (run.tally.updated, run.tally.failed, run.tally.created) == (1, 2, 0)
+        assert (run.stats.updated, run.stats.failed, run.stats.created) == (1, 2, 0)
         assert {case.url for case in await r.quarantine()} == {page(2).url, page(9).url}
 
 
 async def test_a_text_that_cannot_be_cut_stays_in_quarantine_and_keeps_its_former_validator(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, Fetched(page(1, validators=Validators("before"))), *fetched(2), Complete())
         await sync(r, Failed(page(1).url, "Not JSON."))
         cut_nothing(monkeypatch)
@@ -697,20 +709,20 @@ async def test_a_text_that_cannot_be_cut_stays_in_quarantine_and_keeps_its_forme
 
 @pytest.mark.parametrize("refused", [1, 2, 3, 4])
 async def test_what_the_database_refuses_stays_in_quarantine_and_keeps_its_former_validator(
-    house: House, refused: int
+    database: ScratchDatabase, refused: int
 ) -> None:
     numbers = [1, 2, 3, 4]
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *(Fetched(page(number, validators=Validators("before"))) for number in numbers), Complete())
         await sync(r, *(Failed(page(number).url, "Not JSON.") for number in numbers))
-        house.execute("alter table item add constraint no_refused check (text <> 'Refused.')")
+        database.execute("alter table item add constraint no_refused check (text <> 'Refused.')")
         texts = {number: "Refused." if number == refused else "New." for number in numbers}
         run = await sync(r, *(Fetched(page(one, texts[one], validators=Validators("now"))) for one in numbers))
         urls = {number: page(number).url for number in numbers}
         await sync(r)
         known = await Scripted.known.look_up(list(urls.values()))
 
-        assert (run.tally.updated, run.tally.failed) == (3, 1)
+        assert (run.stats.updated, run.stats.failed) == (3, 1)
         assert [case.url for case in await r.quarantine()] == [urls[refused]]
         assert {one: known[urls[one]].etag for one in numbers} == {
             one: "before" if one == refused else "now" for one in numbers
@@ -718,44 +730,48 @@ async def test_what_the_database_refuses_stays_in_quarantine_and_keeps_its_forme
 
 
 async def test_another_language_alone_has_the_passages_found_in_it(
-    house: House, new_house: Callable[[], House]
+    database: ScratchDatabase, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     now = [Fetched(page(1, "Die Wiesen wurden gemäht.", language="de")), Complete()]
-    rebuilt = new_house()
-    async with house.open() as r, rebuilt.open() as other:
+    rebuilt = new_database()
+    async with database.open() as r, rebuilt.open() as other:
         await sync(r, Fetched(page(1, "Die Wiesen wurden gemäht.")), Complete())
         run = await sync(r, *now)
         await sync(other, *now)
 
     words = "select tsv::text from chunk"
-    assert (run.tally.amended, house.query(words)) == (1, rebuilt.query(words))
+    assert (run.stats.amended, database.query(words)) == (1, rebuilt.query(words))
 
 
-async def test_an_item_that_comes_and_goes_in_one_run_is_no_loss_that_the_guard_counts(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_that_comes_and_goes_in_one_run_is_no_loss_that_the_guard_counts(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1), Complete())
         new = fetched(*range(100, 130))
         gone = [Gone(page(number).url) for number in range(100, 130)]
         run = await sync(r, *fetched(1), *new, Checkpoint(1), *gone, Complete())
 
-        assert (run.tally.deleted, run.tally.deletions_held) == (30, 0)
-        assert list(contents(house)) == [page(1).url]
+        assert (run.stats.deleted, run.stats.deletions_held) == (30, 0)
+        assert list(contents(database)) == [page(1).url]
 
 
-async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connector_says(house: House) -> None:
-    async with house.open() as r:
+async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connector_says(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2, 3), Complete(expected=3))
         run = await sync(r, *fetched(1), Complete(expected=3))
 
-        assert (run.status, run.tally.deleted) == ("partial", 0)
+        assert (run.status, run.stats.deleted) == ("partial", 0)
         assert "declares 3 items, but showed 1" in (run.error or "")
 
 
 @pytest.mark.parametrize(("declared", "status"), [(2, "completed"), (3, "partial")])
 async def test_a_new_item_counts_once_against_what_the_source_declares(
-    house: House, declared: int, status: str
+    database: ScratchDatabase, declared: int, status: str
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         first = await sync(r, *fetched(1), Checkpoint(1), *fetched(2), Checkpoint(2), Complete(expected=declared))
         dry = await sync(r, *fetched(3), Checkpoint(1), *fetched(4), Complete(expected=declared), dry_run=True)
 
@@ -764,31 +780,31 @@ async def test_a_new_item_counts_once_against_what_the_source_declares(
 
 @pytest.mark.parametrize(("declared", "status"), [(2, "completed"), (3, "partial")])
 async def test_a_new_item_that_cannot_be_read_counts_once_against_what_the_source_declares(
-    house: House, declared: int, status: str
+    database: ScratchDatabase, declared: int, status: str
 ) -> None:
     unreadable = Raw("https://example.org/b", bytes(range(256)) * 10, name="b.txt")
-    async with house.open() as r:
+    async with database.open() as r:
         run = await sync(r, *fetched(1), Fetched(unreadable), Complete(expected=declared))
 
-    assert (run.status, run.tally.failed) == (status, 1)
+    assert (run.status, run.stats.failed) == (status, 1)
 
 
-async def test_a_run_that_is_not_complete_leaves_in_quarantine_what_it_did_not_see(house: House) -> None:
-    async with house.open() as r:
+async def test_a_run_that_is_not_complete_leaves_in_quarantine_what_it_did_not_see(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 3), Failed(page(2).url, "Not JSON."), Complete())
         run = await sync(r, *fetched(1), Gone(page(3).url))
 
-        assert run.tally.deleted == 1
+        assert run.stats.deleted == 1
         assert [case.url for case in await r.quarantine()] == [page(2).url]
 
 
-async def test_a_failed_item_that_is_gone_later_leaves_the_quarantine(house: House) -> None:
-    async with house.open() as r:
+async def test_a_failed_item_that_is_gone_later_leaves_the_quarantine(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
         run = await sync(r, Gone(page(2).url))
 
-        assert (run.tally.deleted, await r.quarantine()) == (1, [])
+        assert (run.stats.deleted, await r.quarantine()) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -809,8 +825,8 @@ def test_a_group_is_written_beside_earlier_ones_only_if_none_of_them_may_touch_t
     assert (plan.apart, plan.idle) == (is_apart, False)
 
 
-async def test_what_is_no_url_is_an_item_like_any_other(house: House) -> None:
-    async with house.open() as r:
+async def test_what_is_no_url_is_an_item_like_any_other(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         run = await sync(r, Failed("http://[bad", "Not a URL."), *fetched(1), Complete())
 
-        assert (run.status, run.tally.created, run.tally.failed) == ("completed", 1, 1)
+        assert (run.status, run.stats.created, run.stats.failed) == ("completed", 1, 1)

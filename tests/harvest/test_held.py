@@ -8,7 +8,7 @@ import pytest
 from rowen import Checkpoint, Complete, Fetched, Gone, Incomplete, Observation, Rowen, Run, Unchanged
 from rowen.errors import BusyError, NotFoundError
 from rowen.store.locks import Lock, hold_session, release_session
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents, replayed
 from tests.portals.scripted import Scripted, page, shows
 
@@ -34,8 +34,8 @@ def unchanged(*numbers: int) -> list[Observation]:
     return [Unchanged(page(number).url) for number in numbers]
 
 
-def age(house: House, days: float = 3) -> None:
-    house.execute(f"update item_held set at = at - interval '{days} days'")
+def age(database: ScratchDatabase, days: float = 3) -> None:
+    database.execute(f"update item_held set at = at - interval '{days} days'")
 
 
 async def hold(r: Rowen) -> Run:
@@ -44,8 +44,8 @@ async def hold(r: Rowen) -> Run:
     return await sync(r, *unchanged(*range(10)), Complete())
 
 
-async def test_what_is_held_back_can_be_looked_at_one_by_one(house: House) -> None:
-    async with house.open() as r:
+async def test_what_is_held_back_can_be_looked_at_one_by_one(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await hold(r)
         first = await r.held("one", limit=15)
         rest = await r.held("one", limit=15, after=first.next)
@@ -54,60 +54,60 @@ async def test_what_is_held_back_can_be_looked_at_one_by_one(house: House) -> No
     assert {(one.told, one.kept_at, one.title[:5]) for one in first} == {(False, None, "Page ")}
 
 
-async def test_an_accepted_deletion_goes_at_once_and_the_others_wait(house: House) -> None:
-    async with house.open() as r:
+async def test_an_accepted_deletion_goes_at_once_and_the_others_wait(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await hold(r)
         accepted = await r.accept_held("one", [page(11).url, page(12).url])
         waiting = (await r.source("one")).deletions_held
         again = await sync(r, *unchanged(*range(10)), Complete())
 
-    assert (accepted, waiting, again.tally.deletions_held, len(contents(house))) == (2, 18, 18, 28)
-    assert replayed(house) == contents(house)
+    assert (accepted, waiting, again.stats.deletions_held, len(contents(database))) == (2, 18, 18, 28)
+    assert replayed(database) == contents(database)
 
 
-async def test_a_kept_item_stays_and_no_longer_waits_for_a_decision(house: House) -> None:
-    async with house.open(**PATIENCE) as r:
+async def test_a_kept_item_stays_and_no_longer_waits_for_a_decision(database: ScratchDatabase) -> None:
+    async with database.open(**PATIENCE) as r:
         await hold(r)
         await r.keep_held("one", [page(11).url])
         waiting = (await r.source("one")).deletions_held
         accepted = await sync(r, *unchanged(*range(10)), Complete(), accept_deletions=True)
-        age(house)
+        age(database)
         later = [await sync(r, *unchanged(*range(10)), Complete()) for _ in range(4)][-1]
-        kept = len(contents(house))
+        kept = len(contents(database))
         let_go = await r.accept_held("one", [page(11).url])
 
-    assert (waiting, accepted.tally.deleted, accepted.tally.deletions_held, kept) == (19, 19, 0, 11)
-    assert (later.tally.deletions_held, later.tally.deleted, later.tally.rows_written) == (0, 0, 0)
-    assert (let_go, len(contents(house))) == (1, 10)
+    assert (waiting, accepted.stats.deleted, accepted.stats.deletions_held, kept) == (19, 19, 0, 11)
+    assert (later.stats.deletions_held, later.stats.deleted, later.stats.rows_written) == (0, 0, 0)
+    assert (let_go, len(contents(database))) == (1, 10)
 
 
-async def test_a_kept_item_that_is_shown_again_is_an_item_like_all_others(house: House) -> None:
-    async with house.open() as r:
+async def test_a_kept_item_that_is_shown_again_is_an_item_like_all_others(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await hold(r)
         await r.keep_held("one", [page(11).url])
         await sync(r, *unchanged(*range(30)), Complete())
         gone = await sync(r, *unchanged(*range(11), *range(12, 30)), Complete())
 
-    assert (gone.tally.deleted, gone.tally.deletions_held) == (1, 0)
-    assert house.query("select count(*) from item_held") == [(0,)]
+    assert (gone.stats.deleted, gone.stats.deletions_held) == (1, 0)
+    assert database.query("select count(*) from item_held") == [(0,)]
 
 
-async def test_what_is_not_held_back_cannot_be_decided_about_and_nothing_is(house: House) -> None:
-    async with house.open() as r:
+async def test_what_is_not_held_back_cannot_be_decided_about_and_nothing_is(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await hold(r)
         for decide in (r.accept_held, r.keep_held):
             with pytest.raises(NotFoundError, match="Nothing was changed"):
                 await decide("one", [page(11).url, page(1).url])
         waiting = (await r.source("one")).deletions_held
 
-    assert (waiting, len(contents(house))) == (20, 30)
+    assert (waiting, len(contents(database))) == (20, 30)
 
 
-async def test_nothing_is_accepted_while_a_run_is_live(house: House) -> None:
-    async with house.open() as r:
+async def test_nothing_is_accepted_while_a_run_is_live(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await hold(r)
-        house.execute("insert into run (source_id, mode, lease_until) values (1, 'full', now() + interval '1 hour')")
-        number = house.query("select max(id) from run")[0][0]
+        database.execute("insert into run (source_id, mode, lease_until) values (1, 'full', now() + interval '1 hour')")
+        number = database.query("select max(id) from run")[0][0]
         async with r._engine.database.connection() as c:
             await hold_session(c, Lock.RUN, number)
             with pytest.raises(BusyError):
@@ -115,86 +115,86 @@ async def test_nothing_is_accepted_while_a_run_is_live(house: House) -> None:
             await release_session(c, Lock.RUN, number)
 
 
-async def test_what_many_complete_runs_over_many_days_have_missed_is_let_go(house: House) -> None:
-    async with house.open(**PATIENCE) as r:
+async def test_what_many_complete_runs_over_many_days_have_missed_is_let_go(database: ScratchDatabase) -> None:
+    async with database.open(**PATIENCE) as r:
         await hold(r)
         young = [await sync(r, *unchanged(*range(10)), Complete()) for _ in range(3)]
-        age(house)
+        age(database)
         old = await sync(r, *unchanged(*range(10)), Complete())
 
-    assert {(run.tally.deleted, run.tally.deletions_held, run.tally.rows_written) for run in young} == {(0, 20, 0)}
-    assert (old.tally.deleted, old.tally.deletions_held, len(contents(house))) == (20, 0, 10)
-    assert replayed(house) == contents(house)
+    assert {(run.stats.deleted, run.stats.deletions_held, run.stats.rows_written) for run in young} == {(0, 20, 0)}
+    assert (old.stats.deleted, old.stats.deletions_held, len(contents(database))) == (20, 0, 10)
+    assert replayed(database) == contents(database)
 
 
-async def test_days_alone_and_partial_runs_let_nothing_go(house: House) -> None:
-    async with house.open(**PATIENCE) as r:
+async def test_days_alone_and_partial_runs_let_nothing_go(database: ScratchDatabase) -> None:
+    async with database.open(**PATIENCE) as r:
         await hold(r)
-        age(house, 300)
+        age(database, 300)
         for _ in range(5):
             await sync(r, *unchanged(*range(5)), Incomplete("Half of it is missing."))
         second = await sync(r, *unchanged(*range(10)), Complete())
         third = await sync(r, *unchanged(*range(10)), Complete())
 
-    assert [(run.tally.deleted, run.tally.deletions_held) for run in (second, third)] == [(0, 20), (20, 0)]
+    assert [(run.stats.deleted, run.stats.deletions_held) for run in (second, third)] == [(0, 20), (20, 0)]
 
 
-async def test_an_item_that_is_seen_in_between_waits_from_the_beginning(house: House) -> None:
-    async with house.open(**PATIENCE) as r:
+async def test_an_item_that_is_seen_in_between_waits_from_the_beginning(database: ScratchDatabase) -> None:
+    async with database.open(**PATIENCE) as r:
         await hold(r)
-        age(house)
+        age(database)
         await sync(r, *unchanged(*range(11, 23)), Incomplete("Half of it is missing."))
         for _ in range(2):
             run = await sync(r, *unchanged(*range(10)), Complete())
 
-    assert (run.tally.deleted, run.tally.deletions_held) == (8, 12)
-    assert page(11).url in contents(house)
+    assert (run.stats.deleted, run.stats.deletions_held) == (8, 12)
+    assert page(11).url in contents(database)
 
 
-async def test_tombstones_that_were_held_back_go_in_time_without_a_whole_walk(house: House) -> None:
-    async with house.open(**PATIENCE) as r:
+async def test_tombstones_that_were_held_back_go_in_time_without_a_whole_walk(database: ScratchDatabase) -> None:
+    async with database.open(**PATIENCE) as r:
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         await sync(r, *(Gone(page(number).url) for number in range(20)), Checkpoint(2))
-        age(house)
+        age(database)
         second = await sync(r, Checkpoint(3), *unchanged(25))
         third = await sync(r, Checkpoint(4), *unchanged(25))
 
-    assert [(run.tally.deleted, run.tally.deletions_held) for run in (second, third)] == [(0, 20), (20, 0)]
+    assert [(run.stats.deleted, run.stats.deletions_held) for run in (second, third)] == [(0, 20), (20, 0)]
 
 
-async def test_an_empty_listing_lets_nothing_go_however_often_it_comes(house: House) -> None:
-    async with house.open(**PATIENCE) as r:
+async def test_an_empty_listing_lets_nothing_go_however_often_it_comes(database: ScratchDatabase) -> None:
+    async with database.open(**PATIENCE) as r:
         await sync(r, *fetched(*range(30)), Complete())
         await sync(r, Complete())
-        age(house, 300)
+        age(database, 300)
         runs = [await sync(r, Complete()) for _ in range(5)]
 
-    assert {(run.tally.deleted, run.tally.deletions_held) for run in runs} == {(0, 30)}
+    assert {(run.stats.deleted, run.stats.deletions_held) for run in runs} == {(0, 30)}
 
 
-async def test_a_dry_run_tells_what_time_would_let_go_and_leaves_it(house: House) -> None:
-    async with house.open(**PATIENCE) as r:
+async def test_a_dry_run_tells_what_time_would_let_go_and_leaves_it(database: ScratchDatabase) -> None:
+    async with database.open(**PATIENCE) as r:
         await hold(r)
         await sync(r, *unchanged(*range(10)), Complete())
-        age(house)
+        age(database)
         dry = await sync(r, *unchanged(*range(10)), Complete(), dry_run=True)
 
-    assert (dry.tally.deleted, dry.tally.deletions_held, len(contents(house))) == (20, 0, 30)
+    assert (dry.stats.deleted, dry.stats.deletions_held, len(contents(database))) == (20, 0, 30)
 
 
-async def test_a_listing_of_changes_still_counts_what_waits_for_a_decision(house: House) -> None:
-    async with house.open() as r:
+async def test_a_listing_of_changes_still_counts_what_waits_for_a_decision(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         await sync(r, *unchanged(*range(10)), Checkpoint(2), Complete())
         run = await sync(r, *unchanged(1, 11), Checkpoint(3))
         kept = await r.keep_held("one", [page(12).url])
         last = await sync(r, Checkpoint(4))
 
-    assert (run.tally.deletions_held, kept, last.tally.deletions_held, last.tally.deleted) == (19, 1, 18, 0)
+    assert (run.stats.deletions_held, kept, last.stats.deletions_held, last.stats.deleted) == (19, 1, 18, 0)
 
 
-async def test_search_marks_what_is_held_back(house: House) -> None:
-    async with house.open() as r:
+async def test_search_marks_what_is_held_back(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await hold(r)
         found = {hit.url: hit.held for hit in await r.search("page", limit=30)}
 

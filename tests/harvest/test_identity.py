@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rowen import Checkpoint, Complete, Document, Fetched, Gone, Incomplete, Observation, Rowen, Run, Unchanged
 from rowen.errors import RowenError
 from rowen.model.twins import DATASET
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of, replayed
 from tests.portals.scripted import Scripted, shows
 from tests.refresh.statements import failing_at
@@ -45,9 +45,9 @@ async def sync(r: Rowen, *seen: Document | Observation, **how: bool) -> Run:
     return await r.sync(ADDRESS, **how)
 
 
-def moves(house: House) -> set[tuple[str, str]]:
+def moves(database: ScratchDatabase) -> set[tuple[str, str]]:
     """From where to where, by the last parts of the URLs."""
-    rows = house.query("select moved_from, url from change where kind = 'moved'")
+    rows = database.query("select moved_from, url from change where kind = 'moved'")
     return {(before.rpartition("/")[2], after.rpartition("/")[2]) for before, after in rows}
 
 
@@ -64,15 +64,15 @@ STAYS = [dataset(f"stays-{n}", f"Stays number {n}", TEXT.format(n)) for n in ran
     ],
     ids=["files", "title and date", "text", "title"],
 )
-async def test_one_piece_of_evidence_is_enough(house: House, before: Document, after: Document) -> None:
-    async with house.open() as r:
+async def test_one_piece_of_evidence_is_enough(database: ScratchDatabase, before: Document, after: Document) -> None:
+    async with database.open() as r:
         await sync(r, before, *STAYS, Complete())
         run = await sync(r, after, *STAYS, Complete())
         history = await r.history(url("b"))
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted, run.tally.unchanged) == (1, 0, 0, 30)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted, run.stats.unchanged) == (1, 0, 0, 30)
     assert [revision.text for revision in history] == list(dict.fromkeys([before.text, after.text]))
-    assert replayed(house) == contents(house)
+    assert replayed(database) == contents(database)
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ async def test_one_piece_of_evidence_is_enough(house: House, before: Document, a
     ],
     ids=["dates that differ", "a short title", "a short text", "nothing in common", "pages"],
 )
-async def test_too_little_evidence_moves_nothing(house: House, before: Document, after: Document) -> None:
-    async with house.open() as r:
+async def test_too_little_evidence_moves_nothing(database: ScratchDatabase, before: Document, after: Document) -> None:
+    async with database.open() as r:
         await sync(r, before, *STAYS, Complete())
         run = await sync(r, after, *STAYS, Complete())
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (0, 1, 1)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (0, 1, 1)
 
 
 @pytest.mark.parametrize("shared", ["files", "title", "text", "day"])
-async def test_what_an_item_that_stays_has_as_well_decides_nothing(house: House, shared: str) -> None:
+async def test_what_an_item_that_stays_has_as_well_decides_nothing(database: ScratchDatabase, shared: str) -> None:
     def one(name: str) -> Document:
         return dataset(
             name,
@@ -105,81 +105,81 @@ async def test_what_an_item_that_stays_has_as_well_decides_nothing(house: House,
             files=("one.csv",) if shared == "files" else (),
         )
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, one("a"), one("c"), *STAYS, Complete())
         run = await sync(r, one("b"), one("c"), *STAYS, Complete())
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (0, 1, 1)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (0, 1, 1)
 
 
-async def test_namesakes_are_not_swapped(house: House) -> None:
-    async with house.open() as r:
+async def test_namesakes_are_not_swapped(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *(dataset(f"a{n}", "Hay of the north", f"Number {n}.") for n in range(2)), *STAYS, Complete())
         run = await sync(
             r, *(dataset(f"b{n}", "Hay of the north", f"Other {n}.") for n in range(2)), *STAYS, Complete()
         )
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (0, 2, 2)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (0, 2, 2)
 
 
-async def test_what_strong_evidence_decided_is_out_of_the_way_of_weaker(house: House) -> None:
+async def test_what_strong_evidence_decided_is_out_of_the_way_of_weaker(database: ScratchDatabase) -> None:
     def one(name: str, *files: str) -> Document:
         return dataset(name, "Hay of the north", f"Text of {name}.", files=files)
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, one("a0", "0.csv"), one("a1", "1.csv"), *STAYS, Complete())
         await sync(r, one("b1", "other.csv"), one("b0", "0.csv"), *STAYS, Complete())
 
-    assert moves(house) == {("a0", "b0"), ("a1", "b1")}
+    assert moves(database) == {("a0", "b0"), ("a1", "b1")}
 
 
-async def test_the_guard_sees_what_is_left_after_moves(house: House) -> None:
+async def test_the_guard_sees_what_is_left_after_moves(database: ScratchDatabase) -> None:
     def named(prefix: str, count: int) -> list[Document]:
         return [dataset(f"{prefix}{n}", f"Meadow number {n}", TEXT.format(n)) for n in range(count)]
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *named("a", 40), Complete())
         run = await sync(r, *named("b", 37), Complete())
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted, run.tally.deletions_held) == (37, 0, 3, 0)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted, run.stats.deletions_held) == (37, 0, 3, 0)
 
 
-async def test_a_source_that_only_tells_changes_moves_what_it_calls_gone(house: House) -> None:
-    async with house.open() as r:
+async def test_a_source_that_only_tells_changes_moves_what_it_calls_gone(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, dataset("a", "Hay of the north", TEXT), *STAYS, Checkpoint(1), Complete())
         new = await sync(r, dataset("b", "Hay of the north", TEXT), Checkpoint(2))
         told = await sync(r, Gone(url("a")), Checkpoint(3))
         kept = len(await r.history(url("b")))
 
-    assert (new.tally.created, new.tally.moved) == (1, 0)
-    assert (told.tally.moved, told.tally.created, told.tally.deleted, kept) == (1, 0, 0, 1)
-    assert house.query("select count(*) from item_gone") == [(0,)]
-    assert replayed(house) == contents(house)
+    assert (new.stats.created, new.stats.moved) == (1, 0)
+    assert (told.stats.moved, told.stats.created, told.stats.deleted, kept) == (1, 0, 0, 1)
+    assert database.query("select count(*) from item_gone") == [(0,)]
+    assert replayed(database) == contents(database)
 
 
-async def test_a_walk_that_is_not_whole_moves_nothing_that_it_did_not_see(house: House) -> None:
-    async with house.open() as r:
+async def test_a_walk_that_is_not_whole_moves_nothing_that_it_did_not_see(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, dataset("a", "Hay of the north", TEXT), *STAYS, Complete())
         part = await sync(r, dataset("b", "Hay of the north", TEXT), Incomplete("Half of it is missing."))
         whole = await sync(r, dataset("b", "Hay of the north", TEXT), *STAYS, Complete())
 
-    assert (part.tally.created, part.tally.moved, part.tally.deleted) == (1, 0, 0)
-    assert (whole.tally.moved, whole.tally.created, whole.tally.unchanged, whole.tally.deleted) == (1, 0, 31, 0)
+    assert (part.stats.created, part.stats.moved, part.stats.deleted) == (1, 0, 0)
+    assert (whole.stats.moved, whole.stats.created, whole.stats.unchanged, whole.stats.deleted) == (1, 0, 31, 0)
 
 
-async def test_what_was_there_beside_it_in_a_whole_walk_is_not_what_vanishes_later(house: House) -> None:
-    async with house.open() as r:
+async def test_what_was_there_beside_it_in_a_whole_walk_is_not_what_vanishes_later(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, dataset("a", "Hay of the north", TEXT), *STAYS, Complete())
         await sync(
             r, dataset("a", "Hay of the north", TEXT), dataset("b", "Hay of the north", TEXT), *STAYS, Complete()
         )
         run = await sync(r, dataset("b", "Hay of the north", TEXT), *STAYS, Complete())
 
-    assert (run.tally.moved, run.tally.deleted) == (0, 1)
+    assert (run.stats.moved, run.stats.deleted) == (0, 1)
 
 
-async def test_texts_that_the_new_row_had_meanwhile_stay_in_the_history(house: House) -> None:
-    async with house.open() as r:
+async def test_texts_that_the_new_row_had_meanwhile_stay_in_the_history(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, dataset("a", "Hay of the north", "One."), *STAYS, Checkpoint(1), Complete())
         await sync(r, dataset("b", "Hay of the north", "Two."), Checkpoint(2))
         await sync(r, dataset("b", "Hay of the north", "Three."), Checkpoint(3))
@@ -192,15 +192,15 @@ async def test_texts_that_the_new_row_had_meanwhile_stay_in_the_history(house: H
     assert ([hit.url for hit in found][:1], url("a") in [hit.url for hit in old]) == ([url("b")], False)
 
 
-async def test_a_dry_run_that_meets_new_records_is_whole(house: House) -> None:
-    async with house.open() as r:
+async def test_a_dry_run_that_meets_new_records_is_whole(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *STAYS[:5], Complete(expected=5))
         run = await sync(r, *STAYS[:8], Complete(expected=8), dry_run=True)
 
-    assert (run.status, run.complete, run.tally.created) == ("completed", True, 3)
+    assert (run.status, run.complete, run.stats.created) == ("completed", True, 3)
 
 
-async def test_a_run_without_anything_missing_asks_nothing_about_moves(house: House) -> None:
+async def test_a_run_without_anything_missing_asks_nothing_about_moves(database: ScratchDatabase) -> None:
     sent: list[str] = []
     original = psycopg.AsyncCursor.execute
 
@@ -208,13 +208,13 @@ async def test_a_run_without_anything_missing_asks_nothing_about_moves(house: Ho
         sent.append(str(query))
         return await original(self, query, *args, **kwargs)
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *STAYS, Complete())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(psycopg.AsyncCursor, "execute", listening)
             run = await sync(r, *(Unchanged(one.url) for one in STAYS), Complete())
 
-    assert run.tally.rows_written == 0
+    assert run.stats.rows_written == 0
     assert not [query for query in sent if "missing" in query or "moving" in query]
 
 
@@ -240,9 +240,9 @@ def worlds(chance: Random) -> tuple[list[Document], list[Document]]:
     return before, after
 
 
-async def told(house: House, before: list[Document], after: list[Document], chance: Random | None) -> None:
+async def told(database: ScratchDatabase, before: list[Document], after: list[Document], chance: Random | None) -> None:
     """Show a catalog and then what became of it: in any order and any groups, with any crash on the way."""
-    async with house.open(deletion_floor=1000, deletion_small_share=1.0) as r:
+    async with database.open(deletion_floor=1000, deletion_small_share=1.0) as r:
         await sync(r, *before, Complete())
         seen: list[Document | Observation] = list(after)
         if chance is not None:
@@ -264,11 +264,11 @@ async def told(house: House, before: list[Document], after: list[Document], chan
 )
 @given(seed=st.integers(0, 2**32))
 def test_any_order_any_groups_and_any_crash_give_the_same_index_and_the_same_moves(
-    new_house: Callable[[], House], seed: int
+    new_database: Callable[[], ScratchDatabase], seed: int
 ) -> None:
     chance = Random(seed)
     before, after = worlds(chance)
-    plain, other = new_house(), new_house()
+    plain, other = new_database(), new_database()
 
     asyncio.run(told(plain, before, after, None))
     asyncio.run(told(other, before, after, chance))

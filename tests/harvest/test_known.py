@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rowen import Complete, Known, Observation, Unchanged
 from rowen.harvest import seen
 from rowen.harvest.seen import KnownIds
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted
 
 ITEMS = 20_000
@@ -50,7 +50,7 @@ class Whole(Scripted):
 
 @pytest.mark.parametrize("asks", [False, True], ids=["everything", "look_up"])
 async def test_an_unchanged_source_takes_some_bytes_an_item_and_no_question_twice(
-    house: House,
+    database: ScratchDatabase,
     kinds: Callable[[Any], None],
     statements: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -59,14 +59,14 @@ async def test_an_unchanged_source_takes_some_bytes_an_item_and_no_question_twic
     kinds(Whole)
     monkeypatch.setattr(seen, "_RECENT", 1_000)
     Whole.asks = asks
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("scripted:one")
-        house.execute(FILL)
+        database.execute(FILL)
         statements.clear()
         run = await r.sync("scripted:one")
 
     asked = [statement for statement in statements if "key = any" in statement]
-    assert (run.tally.unchanged, run.tally.failed, run.tally.rows_written) == (ITEMS, 0, 0)
+    assert (run.stats.unchanged, run.stats.failed, run.stats.rows_written) == (ITEMS, 0, 0)
     assert len(asked) == (ITEMS // 2_000 if asks else 0)
     # A URL of this length and its id take 170 bytes in a dict. Reading leaves some 100 kB whatever there is.
     assert Whole.remembered_bytes < 30 * ITEMS + 100_000

@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Complete, Fetched, Gone, Incomplete, Observation, Rowen, Run
 from rowen.model.twins import DATASET
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of, replayed
 from tests.portals.datajson import DataJsonSite
 from tests.portals.scripted import Scripted, page, shows
@@ -37,34 +37,34 @@ async def kinds_of_changes(r: Rowen, since: int) -> list[str]:
     return sorted({change.kind for change in await r.changes(since=since)})
 
 
-async def test_new_identifiers_for_everything_move_the_items(house: House, site: DataJsonSite) -> None:
-    async with house.open() as r:
+async def test_new_identifiers_for_everything_move_the_items(database: ScratchDatabase, site: DataJsonSite) -> None:
+    async with database.open() as r:
         assert (await r.situation()).items == 0
         await sync(r, site)
         site.records[3]["description"] = "Another text than before."
         await sync(r, site)
         last = await r.last_change()
-        ids = house.query("select id from item order by id")
+        ids = database.query("select id from item order by id")
         rename(site)
 
         run = await sync(r, site)
 
-        tally = run.tally
-        assert (tally.moved, tally.created, tally.deleted, tally.deletions_held) == (30, 0, 0, 0)
-        assert (tally.amended, tally.updated) == (30, 0)
-        assert house.query("select id from item order by id") == ids
+        stats = run.stats
+        assert (stats.moved, stats.created, stats.deleted, stats.deletions_held) == (30, 0, 0, 0)
+        assert (stats.amended, stats.updated) == (30, 0)
+        assert database.query("select id from item order by id") == ids
         assert await kinds_of_changes(r, last) == ["created", "moved"]
         change = (await r.changes(since=last))[30]
         assert (change.moved_from, change.url) == ("https://old.example/0", "https://new.example/items/0")
         assert len(await r.history("http://new.example/items/3")) == 2
         assert (await r.situation()).items == 30
-    assert replayed(house) == contents(house)
+    assert replayed(database) == contents(database)
 
 
 async def test_records_that_also_say_something_else_are_known_by_their_files_or_titles(
-    house: House, site: DataJsonSite
+    database: ScratchDatabase, site: DataJsonSite
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         for number, record in enumerate(site.records):
             record["distribution"] = [{"downloadURL": f"https://files.example/{number}.csv"}]
         await sync(r, site)
@@ -74,13 +74,15 @@ async def test_records_that_also_say_something_else_are_known_by_their_files_or_
 
         run = await sync(r, site)
 
-        assert (run.tally.moved, run.tally.updated, run.tally.created, run.tally.deleted) == (30, 2, 0, 0)
+        assert (run.stats.moved, run.stats.updated, run.stats.created, run.stats.deleted) == (30, 2, 0, 0)
         assert len(await r.history("http://new.example/items/0")) == 2
         assert len(await r.history("http://new.example/items/1")) == 2
 
 
-async def test_a_few_records_with_other_identifiers_move_among_many_that_stay(house: House, site: DataJsonSite) -> None:
-    async with house.open() as r:
+async def test_a_few_records_with_other_identifiers_move_among_many_that_stay(
+    database: ScratchDatabase, site: DataJsonSite
+) -> None:
+    async with database.open() as r:
         for number, record in enumerate(site.records):
             record["issued"] = f"2024-01-{number + 1:02}"
         await sync(r, site)
@@ -91,53 +93,55 @@ async def test_a_few_records_with_other_identifiers_move_among_many_that_stay(ho
         run = await sync(r, site)
         again = await sync(r, site)
 
-        assert (run.tally.moved, run.tally.created, run.tally.deleted, run.tally.updated) == (2, 0, 0, 2)
+        assert (run.stats.moved, run.stats.created, run.stats.deleted, run.stats.updated) == (2, 0, 0, 2)
         assert [revision.text[:13] for revision in await r.history("http://old.example/0-again")][1:] == [
             "Written anew."
         ]
-        assert (again.tally.moved, again.tally.rows_written) == (0, 0)
-    assert replayed(house) == contents(house)
+        assert (again.stats.moved, again.stats.rows_written) == (0, 0)
+    assert replayed(database) == contents(database)
 
 
-async def test_a_few_new_records_beside_the_old_ones_move_nothing(house: House, site: DataJsonSite) -> None:
-    async with house.open() as r:
+async def test_a_few_new_records_beside_the_old_ones_move_nothing(
+    database: ScratchDatabase, site: DataJsonSite
+) -> None:
+    async with database.open() as r:
         await sync(r, site)
         copies = [dict(record, identifier=f"http://copy.example/{n}") for n, record in enumerate(site.records[:5])]
         site.records = [*copies, *site.records]
 
         run = await sync(r, site)
 
-        assert (run.tally.moved, run.tally.created, run.tally.unchanged) == (0, 5, 30)
+        assert (run.stats.moved, run.stats.created, run.stats.unchanged) == (0, 5, 30)
 
 
 async def test_copies_that_come_before_their_originals_leave_the_same_index_as_a_rebuild(
-    house: House, new_house: Any, site: DataJsonSite
+    database: ScratchDatabase, new_database: Any, site: DataJsonSite
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, site)
         copies = [dict(record, identifier=f"http://copy.example/{n}") for n, record in enumerate(site.records)]
         site.records = [*copies, *site.records]
 
         run = await sync(r, site)
 
-        assert (run.status, run.tally.deleted) == ("completed", 0)
-    assert replayed(house) == contents(house)
-    rebuilt = new_house()
+        assert (run.status, run.stats.deleted) == ("completed", 0)
+    assert replayed(database) == contents(database)
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await sync(r, site)
-    assert index_of(house) == index_of(rebuilt)
+    assert index_of(database) == index_of(rebuilt)
 
 
-async def test_a_rehearsal_tells_of_moves_and_makes_none(house: House, site: DataJsonSite) -> None:
-    async with house.open() as r:
+async def test_a_rehearsal_tells_of_moves_and_makes_none(database: ScratchDatabase, site: DataJsonSite) -> None:
+    async with database.open() as r:
         await sync(r, site)
-        before = index_of(house)
+        before = index_of(database)
         rename(site)
 
         run = await r.sync(site.address, dry_run=True)
 
-        assert (run.tally.moved, run.tally.created, run.tally.deleted) == (30, 0, 0)
-    assert index_of(house) == before
+        assert (run.stats.moved, run.stats.created, run.stats.deleted) == (30, 0, 0)
+    assert index_of(database) == before
 
 
 LONG, OTHER = "Cut twice a year, dried in the sun, stored dry.", "Sown in autumn, harvested in July, sold by weight."
@@ -180,16 +184,16 @@ async def listed(r: Rowen, *observations: Observation) -> Run:
     ],
 )
 async def test_a_dataset_under_another_identifier_moves_only_with_evidence(
-    house: House, before: Fetched, now: Fetched, moved: int
+    database: ScratchDatabase, before: Fetched, now: Fetched, moved: int
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await listed(r, before, dataset(9, "Another"), Complete())
         shows(now, dataset(9, "Another"), Complete())
         rehearsed = await r.sync("scripted:one", dry_run=True)
         run = await r.sync("scripted:one")
 
-    for tally in (rehearsed.tally, run.tally):
-        assert (tally.moved, tally.created, tally.deleted) == (moved, 1 - moved, 1 - moved)
+    for stats in (rehearsed.stats, run.stats):
+        assert (stats.moved, stats.created, stats.deleted) == (moved, 1 - moved, 1 - moved)
 
 
 @pytest.mark.usefixtures("_scripted")
@@ -211,107 +215,117 @@ async def test_a_dataset_under_another_identifier_moves_only_with_evidence(
     ],
 )
 async def test_what_an_item_that_stays_has_as_well_is_no_evidence(
-    house: House, before: Fetched, now: Fetched, third: Fetched
+    database: ScratchDatabase, before: Fetched, now: Fetched, third: Fetched
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await listed(r, before, third, Complete())
         run = await listed(r, now, third, Complete())
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (0, 1, 1)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (0, 1, 1)
 
 
 @pytest.mark.usefixtures("_scripted")
 @pytest.mark.parametrize("text", [LONG, OTHER])
-async def test_an_item_that_is_gone_does_not_move_to_one_that_was_always_there(house: House, text: str) -> None:
-    async with house.open() as r:
+async def test_an_item_that_is_gone_does_not_move_to_one_that_was_always_there(
+    database: ScratchDatabase, text: str
+) -> None:
+    async with database.open() as r:
         await listed(r, dataset(1, CITY), dataset(2, CITY, text), dataset(9, "Another"), Complete())
         await listed(r, dataset(1, CITY), dataset(2, CITY, text), dataset(9, "Another"))
         run = await listed(
             r, dataset(2, CITY, text), dataset(3, "New", "A new one."), dataset(9, "Another"), Complete()
         )
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (0, 1, 1)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (0, 1, 1)
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_a_dataset_moves_to_what_a_partial_run_stored_and_takes_its_versions_along(house: House) -> None:
-    async with house.open(revisions_kept=2) as r:
+async def test_a_dataset_moves_to_what_a_partial_run_stored_and_takes_its_versions_along(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open(revisions_kept=2) as r:
         await listed(r, dataset(1, CITY), dataset(9, "Another"), Complete())
         for text in (OTHER, "Three.", "Two.", LONG):
             await listed(r, dataset(2, CITY, text))
         run = await listed(r, dataset(2, CITY), dataset(9, "Another"), Complete())
         versions = await r.history(page(2).url)
 
-    assert (run.tally.moved, run.tally.amended, run.tally.updated, run.tally.deleted) == (1, 0, 0, 0)
+    assert (run.stats.moved, run.stats.amended, run.stats.updated, run.stats.deleted) == (1, 0, 0, 0)
     assert [version.text for version in versions] == ["Three.", "Two.", LONG]
-    assert replayed(house) == contents(house)
+    assert replayed(database) == contents(database)
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_a_dataset_that_moved_keeps_as_many_earlier_versions_as_one_that_stayed(house: House) -> None:
-    async with house.open(revisions_kept=1) as r:
+async def test_a_dataset_that_moved_keeps_as_many_earlier_versions_as_one_that_stayed(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open(revisions_kept=1) as r:
         await listed(r, dataset(1, CITY), dataset(9, "Another"), Complete())
         for text in (OTHER, LONG):
             await listed(r, dataset(2, CITY, text))
         run = await listed(r, dataset(2, CITY), dataset(9, "Another"), Complete())
         versions = await r.history(page(2).url)
 
-    assert run.tally.moved == 1
+    assert run.stats.moved == 1
     assert [version.text for version in versions] == [OTHER, LONG]
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_pending_deletions_that_turn_out_to_be_moves_are_pending_no_longer(house: House) -> None:
+async def test_pending_deletions_that_turn_out_to_be_moves_are_pending_no_longer(database: ScratchDatabase) -> None:
     def some(first: int, count: int = 20) -> list[Observation]:
         return [dataset(first + n, f"Meadow number {n}") for n in range(count)]
 
     stay = [dataset(1000 + n, f"Pasture number {n}") for n in range(10)]
-    async with house.open() as r:
+    async with database.open() as r:
         await listed(r, *some(0), *stay, Complete())
         held = await listed(r, *stay, Complete())
         run = await listed(r, *some(100), *stay, Complete())
 
-    assert (held.tally.deletions_held, run.tally.moved, run.tally.deletions_held) == (20, 20, 0)
-    assert house.query("select count(*) from item_held") == [(0,)]
+    assert (held.stats.deletions_held, run.stats.moved, run.stats.deletions_held) == (20, 20, 0)
+    assert database.query("select count(*) from item_held") == [(0,)]
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_of_two_namesakes_that_moved_the_files_tell_one_and_the_title_then_tells_the_other(house: House) -> None:
+async def test_of_two_namesakes_that_moved_the_files_tell_one_and_the_title_then_tells_the_other(
+    database: ScratchDatabase,
+) -> None:
     stays = dataset(9, "Another")
-    async with house.open() as r:
+    async with database.open() as r:
         await listed(r, dataset(1, CITY, **files("a")), dataset(2, CITY, OTHER, **files("b")), stays, Complete())
         now = [dataset(3, CITY, "Something else.", **files("a")), dataset(4, CITY, "Written anew.")]
         run = await listed(r, *now, stays, Complete())
         texts = [[version.text for version in await r.history(page(number).url)] for number in (3, 4)]
 
-    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (2, 0, 0)
+    assert (run.stats.moved, run.stats.created, run.stats.deleted) == (2, 0, 0)
     assert texts == [[LONG, "Something else."], [OTHER, "Written anew."]]
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_what_was_said_to_be_gone_under_its_old_identifier_is_not_gone_under_its_new_one(house: House) -> None:
+async def test_what_was_said_to_be_gone_under_its_old_identifier_is_not_gone_under_its_new_one(
+    database: ScratchDatabase,
+) -> None:
     stays = dataset(9, "Another")
-    async with house.open() as r:
+    async with database.open() as r:
         await listed(r, dataset(1, CITY), stays, Complete())
         moved = await listed(r, Gone(page(1).url), dataset(2, CITY), stays, Complete())
         partial = await listed(r, stays, Incomplete("It went away."))
 
-    assert (moved.tally.moved, partial.status, partial.tally.deleted) == (1, "partial", 0)
-    assert page(2).url in contents(house)
+    assert (moved.stats.moved, partial.status, partial.stats.deleted) == (1, "partial", 0)
+    assert page(2).url in contents(database)
 
 
 @pytest.mark.usefixtures("_scripted")
 async def test_a_dataset_that_moves_and_gets_another_language_is_found_in_that_language(
-    house: House, new_house: Any
+    database: ScratchDatabase, new_database: Any
 ) -> None:
     now = [dataset(2, CITY, "Die Wiesen wurden gemäht.", language="de"), dataset(9, "Another"), Complete()]
-    rebuilt = new_house()
-    async with house.open() as r, rebuilt.open() as other:
+    rebuilt = new_database()
+    async with database.open() as r, rebuilt.open() as other:
         await listed(r, dataset(1, CITY, "Die Wiesen wurden gemäht."), dataset(9, "Another"), Complete())
         run = await listed(r, *now)
         await listed(other, *now)
 
-    assert run.tally.moved == 1
+    assert run.stats.moved == 1
     words = "select tsv::text from chunk order by text_hash"
-    assert house.query(words) == rebuilt.query(words)
-    assert index_of(house) == index_of(rebuilt)
+    assert database.query(words) == rebuilt.query(words)
+    assert index_of(database) == index_of(rebuilt)

@@ -12,7 +12,7 @@ from rowen.errors import ItemError
 from rowen.harvest import page_facts
 from rowen.harvest.prepare import Workers
 from rowen.model.item import Raw
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
 from tests.portals.language_model import AskedModel, Said
 
@@ -20,17 +20,17 @@ HUGE = "9" * 400
 NUMBERS = [HUGE, "9" * 5_000, "1e400", "-1e999", "NaN", "Infinity", f"1{'0' * 310}.5"]
 
 
-async def outcomes(r: Any, house: House) -> tuple[set[str], list[tuple[Any, ...]]]:
+async def outcomes(r: Any, database: ScratchDatabase) -> tuple[set[str], list[tuple[Any, ...]]]:
     """The lamps of which there are facts, and what is noted of the others."""
     facts = {one.url.rpartition("/")[2] for one in await r.extractions("lamp")}
-    failed = house.query("select error_code, error from extraction_check where state = 'failed'")
+    failed = database.query("select error_code, error from extraction_check where state = 'failed'")
     return facts, failed
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:6])
 @pytest.mark.parametrize("place", ["json-ld", "microdata", "framework"])
 async def test_a_number_of_any_size_in_the_markup_of_a_page_costs_no_other_page(
-    house: House, number: str, place: str
+    database: ScratchDatabase, number: str, place: str
 ) -> None:
     markup = {
         "json-ld": '<script type="application/ld+json">{"@type": "Product", "name": "Lamp 2", "price": NUMBER,'
@@ -42,27 +42,27 @@ async def test_a_number_of_any_size_in_the_markup_of_a_page_costs_no_other_page(
     }
     with market() as (shop, model):
         shop.sell(2, price=20, head=markup[place].replace("NUMBER", number))
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            found, failed = await outcomes(r, house)
+            found, failed = await outcomes(r, database)
 
     assert run.status == "completed"
     assert (found, failed) == ({"1", "2", "3"}, [])
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:6])
-async def test_a_number_of_any_size_in_an_answer_costs_that_page(house: House, number: str) -> None:
+async def test_a_number_of_any_size_in_an_answer_costs_that_page(database: ScratchDatabase, number: str) -> None:
     def boasts(asked: AskedModel, said: Said) -> Said:
         told = json.loads(said.text or "{}")
         return Said(f'{{"name": "Lamp 2", "price": {number}}}') if told["name"] == "Lamp 2" else said
 
     with market() as (shop, model):
         model.always = boasts
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            found, failed = await outcomes(r, house)
+            found, failed = await outcomes(r, database)
 
     assert run.status == "completed"
     assert found == {"1", "3"}
@@ -70,7 +70,7 @@ async def test_a_number_of_any_size_in_an_answer_costs_that_page(house: House, n
 
 
 async def test_an_error_that_nobody_expected_costs_one_page_and_is_told(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     find = GroundingText.find
 
@@ -80,13 +80,13 @@ async def test_an_error_that_nobody_expected_costs_one_page_and_is_told(
         return find(self, path, value)
 
     with market() as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             monkeypatch.setattr(GroundingText, "find", stumble)
             run = await r.sync("shop")
-            found, failed = await outcomes(r, house)
+            found, failed = await outcomes(r, database)
 
-    assert (run.status, run.tally.extractions_failed) == ("completed", 1)
+    assert (run.status, run.stats.extractions_failed) == ("completed", 1)
     assert found == {"1", "3"}
     [(code, error)] = failed
     assert code == "item"
@@ -94,7 +94,9 @@ async def test_an_error_that_nobody_expected_costs_one_page_and_is_told(
     assert "an unexpected error cost one item" in caplog.text
 
 
-async def test_facts_that_the_database_refuses_cost_that_page(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_facts_that_the_database_refuses_cost_that_page(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without_nul = page_facts._grounded
 
     def spoiled(found: Any, *rest: Any) -> Any:
@@ -103,11 +105,11 @@ async def test_facts_that_the_database_refuses_cost_that_page(house: House, monk
         return without_nul(found, *rest)
 
     with market() as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             monkeypatch.setattr(page_facts, "_grounded", spoiled)
             await r.sync("shop")
-            found, failed = await outcomes(r, house)
+            found, failed = await outcomes(r, database)
 
     assert found == {"1", "3"}
     assert [code for code, _ in failed] == ["store_rejected"]
@@ -115,25 +117,25 @@ async def test_facts_that_the_database_refuses_cost_that_page(house: House, monk
 
 @pytest.mark.parametrize("usage", [10**30, -1, 1.5, "many", None, [], True])
 @pytest.mark.parametrize("kind", ["anthropic", "gemini", "ollama", "openai"])
-async def test_a_count_of_tokens_that_is_none_costs_no_page(house: House, kind: str, usage: Any) -> None:
+async def test_a_count_of_tokens_that_is_none_costs_no_page(database: ScratchDatabase, kind: str, usage: Any) -> None:
     def counts(asked: AskedModel, said: Said) -> Said:
         said.usage = (usage, usage)
         return said
 
     with market(1, kind) as (shop, model):
         model.always = counts
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            found, failed = await outcomes(r, house)
+            found, failed = await outcomes(r, database)
 
     assert run.status == "completed"
     assert (found, failed) == ({"1"}, [])
-    assert house.query("select count(*) from provider_call where tokens_sent between 1 and 100000") == [(1,)]
+    assert database.query("select count(*) from provider_call where tokens_sent between 1 and 100000") == [(1,)]
 
 
 async def test_a_page_over_which_a_reader_stumbles_costs_that_page(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_well = read.read
 
@@ -144,13 +146,13 @@ async def test_a_page_over_which_a_reader_stumbles_costs_that_page(
 
     monkeypatch.setattr(read, "read", stumble)
     with market() as (shop, _):
-        async with house.open(workers=0) as r:
+        async with database.open(workers=0) as r:
             await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             run = await r.sync("shop")
             failed = await r.quarantine("shop")
 
-    assert (run.tally.created, run.tally.failed) == (2, 1)
-    assert [url[-2:] for (url,) in house.query("select url from item order by url")] == ["/1", "/3"]
+    assert (run.stats.created, run.stats.failed) == (2, 1)
+    assert [url[-2:] for (url,) in database.query("select url from item order by url")] == ["/1", "/3"]
     assert "OverflowError" in str(failed)
 
 

@@ -11,7 +11,7 @@ from rowen.connectors import registry
 from rowen.content import readers
 from rowen.harvest.recipes import recipes
 from rowen.model.hashes import canonical_json
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.site import Page, Site, keep
 
 RTF = rb"{\rtf1 The hay is dry.}"
@@ -53,11 +53,11 @@ def fill(folder: Path) -> Path:
     return folder
 
 
-def write_as_before_formats(house: House, source: str, kind: str) -> None:
+def write_as_before_formats(database: ScratchDatabase, source: str, kind: str) -> None:
     """Let all checks of a source look as a release wrote them that knew one version for all formats."""
     reading = registry.check_options(kind, {}).reading()
     old = sha256(canonical_json([kind, 2, reading])).digest()[:16]
-    house.query(
+    database.query(
         "update item_check set recipe = %s from item, source where item.id = item_id and source_id = source.id"
         " and source.name = %s returning 1",
         old,
@@ -66,24 +66,24 @@ def write_as_before_formats(house: House, source: str, kind: str) -> None:
 
 
 async def test_a_new_version_of_one_format_has_only_its_items_read_again(
-    house: House, tmp_path: Path, bump: Callable[[str], None]
+    database: ScratchDatabase, tmp_path: Path, bump: Callable[[str], None]
 ) -> None:
     folder = str(fill(tmp_path / "folder"))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(folder)
         bump("rtf")
         after = await r.sync(folder)
         again = await r.sync(folder)
 
-    assert (after.tally.unchanged, after.tally.stopped_at_validator, after.tally.stopped_at_content) == (7, 6, 1)
-    assert (after.tally.bytes, after.tally.rows_written) == (len(RTF), 1)
-    assert (again.tally.stopped_at_validator, again.tally.rows_written) == (7, 0)
+    assert (after.stats.unchanged, after.stats.stopped_at_validator, after.stats.stopped_at_content) == (7, 6, 1)
+    assert (after.stats.bytes, after.stats.rows_written) == (len(RTF), 1)
+    assert (again.stats.stopped_at_validator, again.stats.rows_written) == (7, 0)
 
 
 async def test_pages_of_other_formats_are_still_asked_for_with_their_validators(
-    house: House, site: Site, bump: Callable[[str], None]
+    database: ScratchDatabase, site: Site, bump: Callable[[str], None]
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         site.log.clear()
         bump("rtf")
@@ -91,46 +91,48 @@ async def test_pages_of_other_formats_are_still_asked_for_with_their_validators(
 
     asked = {one.path: (one.status, one.conditional) for one in site.log if one.path in site.pages}
     assert asked == {"/": (304, True), "/a": (304, True), "/b.rtf": (200, False)}
-    assert (run.tally.unchanged, run.tally.rows_written) == (3, 1)
+    assert (run.stats.unchanged, run.stats.rows_written) == (3, 1)
 
 
 async def test_a_format_that_is_read_by_way_of_another_is_read_again_with_it(
-    house: House, tmp_path: Path, bump: Callable[[str], None]
+    database: ScratchDatabase, tmp_path: Path, bump: Callable[[str], None]
 ) -> None:
     folder = str(fill(tmp_path / "folder"))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(folder)
         bump("html")
         run = await r.sync(folder)
 
-    assert (run.tally.stopped_at_validator, run.tally.stopped_at_content) == (6, 1)
+    assert (run.stats.stopped_at_validator, run.stats.stopped_at_content) == (6, 1)
 
 
 async def test_what_another_version_of_a_reader_says_is_amended_and_not_updated(
-    house: House, tmp_path: Path, bump: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, tmp_path: Path, bump: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "a.csv").write_text("a,b\n1,2\n")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(folder))
         monkeypatch.setitem(readers._TABLES, "text/csv", lambda text: readers.Part("Read otherwise."))
         bump("tables")
         run = await r.sync(str(folder))
 
-    assert (run.tally.amended, run.tally.updated) == (1, 0)
+    assert (run.stats.amended, run.stats.updated) == (1, 0)
 
 
-async def test_what_was_read_before_formats_had_versions_is_read_again_once(house: House, tmp_path: Path) -> None:
+async def test_what_was_read_before_formats_had_versions_is_read_again_once(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
     folder = str(fill(tmp_path / "folder"))
-    async with house.open() as r:
+    async with database.open() as r:
         source = (await r.sync(folder)).source
-        write_as_before_formats(house, source, "files")
+        write_as_before_formats(database, source, "files")
         run = await r.sync(folder)
         again = await r.sync(folder)
 
-    assert (run.tally.stopped_at_validator, run.tally.stopped_at_content) == (0, 7)
-    assert (again.tally.stopped_at_validator, again.tally.rows_written) == (7, 0)
+    assert (run.stats.stopped_at_validator, run.stats.stopped_at_content) == (0, 7)
+    assert (again.stats.stopped_at_validator, again.stats.rows_written) == (7, 0)
 
 
 def test_a_record_from_before_formats_had_versions_stays_current_whatever_becomes_of_formats(

@@ -11,7 +11,7 @@ from rowen.errors import StoreError
 from rowen.harvest import embed as flow
 from rowen.operations.facts import fact
 from rowen.store import embeddings
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider, vector_of, vectors
 from tests.portals.scripted import Scripted, page, shows
@@ -34,23 +34,23 @@ def is_new(vector: list[float], text: str) -> bool:
     return is_direction_of([-number for number in vector], text)
 
 
-def new_texts(house: House) -> set[str]:
+def new_texts(database: ScratchDatabase) -> set[str]:
     """The passages whose vectors are those of the changed model; all others have their old ones."""
-    found = vectors_of(house)
+    found = vectors_of(database)
     fresh = {text for text, vector in found.items() if is_new(vector, text)}
     assert all(is_direction_of(vector, text) for text, vector in found.items() if text not in fresh)
     return fresh
 
 
 async def test_all_texts_are_embedded_again_once_and_their_cost_is_told_before(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
     estimates: list[EmbeddingEstimate] = []
-    async with house.open(**provider.settings, embedder_price=1000.0) as r:
+    async with database.open(**provider.settings, embedder_price=1000.0) as r:
         await sync(r, Fetched(page(1, "Shared.")), Fetched(page(2, "Shared.")), Fetched(page(3, "Alone.")))
         change_model(provider)
         refused = await r.embed(again=True, agreed=lambda estimate: estimates.append(estimate) is not None)
-        untouched = (house.query("select count(*) from embedding_again"), list(provider.received))
+        untouched = (database.query("select count(*) from embedding_again"), list(provider.received))
         report = await r.embed(again=True, agreed=lambda estimate: not estimates.append(estimate))
         second = await r.embed()
         third = await sync(r, Fetched(page(1, "Shared.")), Fetched(page(2, "Shared.")), Fetched(page(3, "Alone.")))
@@ -62,15 +62,15 @@ async def test_all_texts_are_embedded_again_once_and_their_cost_is_told_before(
     assert report is not None
     assert second is not None
     assert (report.embedded, report.again, report.pending, report.error) == (5, 0, 0, None)
-    assert (sorted(provider.received), second.embedded, third.tally.embedded) == (texts, 0, 0)
-    assert new_texts(house) == {"Alone.", "Shared."}
-    assert house.query("select count(*) from embedding") == [(5,)]
+    assert (sorted(provider.received), second.embedded, third.stats.embedded) == (texts, 0, 0)
+    assert new_texts(database) == {"Alone.", "Shared."}
+    assert database.query("select count(*) from embedding") == [(5,)]
 
 
 async def test_only_the_texts_of_a_source_are_embedded_again_and_shared_ones_once(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         shows(Fetched(untitled(1, "Shared.")), Fetched(untitled(2, "Of one.")), Complete())
         await r.sync("scripted:one")
         shows(Fetched(untitled(1, "Shared.")), Fetched(untitled(2, "Of two.")), Complete())
@@ -79,20 +79,20 @@ async def test_only_the_texts_of_a_source_are_embedded_again_and_shared_ones_onc
         report = await r.embed(again=True, sources="two")
         rest = await r.embed()
 
-    assert (sorted(provider.received), new_texts(house)) == (["Of two.", "Shared."], {"Of two.", "Shared."})
+    assert (sorted(provider.received), new_texts(database)) == (["Of two.", "Shared."], {"Of two.", "Shared."})
     assert report is not None
     assert rest is not None
     assert (report.embedded, report.again, rest.embedded) == (2, 0, 0)
 
 
 async def test_an_order_that_ended_early_is_finished_later_and_nothing_is_paid_twice(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings, embedder_batch=2, embedder_concurrency=1) as r:
+    async with database.open(**provider.settings, embedder_batch=2, embedder_concurrency=1) as r:
         await sync(r, *pages(1, 2, 3, 4, 5))
         change_model(provider)
         begun = await r.embed(again=True, limit=2)
-        halfway = len(new_texts(house))
+        halfway = len(new_texts(database))
         [status] = await r.embeddings()
         synced = await sync(r, *pages(1, 2, 3, 4, 5))
         estimates: list[EmbeddingEstimate] = []
@@ -102,33 +102,33 @@ async def test_an_order_that_ended_early_is_finished_later_and_nothing_is_paid_t
     assert begun is not None
     assert finished is not None
     assert (begun.embedded, begun.again, halfway, status.again, status.pending) == (2, 3, 2, 3, 0)
-    assert (fact(status)["again"], status.coverage, synced.tally.embedded) == (3, 1.0, 0)
+    assert (fact(status)["again"], status.coverage, synced.stats.embedded) == (3, 1.0, 0)
     assert ([one.texts for one in estimates], finished.embedded, finished.again, after.again) == ([3], 3, 0, 0)
-    assert (len(provider.received), provider.repeated(), len(new_texts(house))) == (5, {}, 5)
+    assert (len(provider.received), provider.repeated(), len(new_texts(database))) == (5, {}, 5)
 
 
 async def test_a_provider_that_fails_midway_leaves_the_rest_with_its_old_vectors(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(
+    async with database.open(
         **provider.settings, embedder_batch=2, embedder_concurrency=1, cb_failure_threshold=1000
     ) as r:
         await sync(r, *pages(1, 2, 3, 4, 5))
         change_model(provider)
         provider.moods.extend([vectors(lambda vector: [-n for n in vector]), vectors(lambda vector: vector[:3])])
         broken = await r.embed(again=True)
-        halfway = len(new_texts(house))
+        halfway = len(new_texts(database))
         healed = await r.embed()
 
     assert broken is not None
     assert healed is not None
     assert "3 dimensions where 8 are stored" in (broken.error or "")
     assert (broken.embedded, broken.again, halfway) == (2, 3, 2)
-    assert (healed.embedded, healed.again, len(new_texts(house))) == (3, 0, 5)
+    assert (healed.embedded, healed.again, len(new_texts(database))) == (3, 0, 5)
 
 
 async def test_what_could_not_be_stored_keeps_its_old_vectors_and_stays_ordered(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = embeddings._copy
 
@@ -136,25 +136,25 @@ async def test_what_could_not_be_stored_keeps_its_old_vectors_and_stays_ordered(
         await copy(*what)
         raise StoreError("The disk is full.")
 
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
         change_model(provider)
         with monkeypatch.context() as patched:
             patched.setattr(embeddings, "_copy", lost)
             with pytest.raises(StoreError):
                 await r.embed(again=True)
-        before = (new_texts(house), len(vectors_of(house)))
+        before = (new_texts(database), len(vectors_of(database)))
         healed = await r.embed()
 
     assert before == (set(), 3)
     assert healed is not None
-    assert (healed.embedded, healed.again, len(new_texts(house))) == (3, 0, 3)
+    assert (healed.embedded, healed.again, len(new_texts(database))) == (3, 0, 3)
 
 
 async def test_a_text_that_is_refused_keeps_its_vector_and_one_that_was_refused_is_tried_once_more(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         provider.poison = "number 1"
         await sync(r, *pages(1, 2, 3))
         change_model(provider)
@@ -168,14 +168,14 @@ async def test_a_text_that_is_refused_keeps_its_vector_and_one_that_was_refused_
     assert second is not None
     assert (report.embedded, report.refused, report.again, status.refused) == (2, 1, 0, 0)
     assert (second.embedded, second.refused, len(provider.asked_for)) == (0, 0, asked)
-    assert new_texts(house) == {"All about number 1.", "All about number 3."}
-    assert len(vectors_of(house)) == 3
+    assert new_texts(database) == {"All about number 1.", "All about number 3."}
+    assert len(vectors_of(database)) == 3
 
 
 async def test_search_goes_on_and_the_index_and_the_vectors_of_questions_are_right_afterwards(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings, embedder_batch=1, embedder_concurrency=1, vector_index_from=2) as r:
+    async with database.open(**provider.settings, embedder_batch=1, embedder_concurrency=1, vector_index_from=2) as r:
         await sync(r, *pages(*range(1, 9)))
         question = "All about number 5."
         before = await r.search(question)
@@ -186,7 +186,7 @@ async def test_search_goes_on_and_the_index_and_the_vectors_of_questions_are_rig
         after = await r.search(question)
         [status] = await r.embeddings()
 
-    nearest = house.query(
+    nearest = database.query(
         "select text from (select text_hash from embedding where model_id = 1"
         " order by vector::halfvec(8) <=> %s::text::halfvec(8) limit 1) nearest join chunk using (text_hash)",
         str([-number for number in vector_of(question)]),
@@ -198,28 +198,30 @@ async def test_search_goes_on_and_the_index_and_the_vectors_of_questions_are_rig
     assert status.indexed
 
 
-async def test_texts_that_are_gone_take_their_old_vectors_with_them(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embedder_batch=1, embedder_concurrency=1) as r:
+async def test_texts_that_are_gone_take_their_old_vectors_with_them(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(**provider.settings, embedder_batch=1, embedder_concurrency=1) as r:
         await sync(r, *pages(1, 2, 3, 4))
         shows(Gone("https://example.org/4"))
         await r.sync(ADDRESS)
         change_model(provider)
         await r.embed(again=True, limit=1)
-        number = next(n for n in (1, 2, 3) if f"All about number {n}." not in new_texts(house))
+        number = next(n for n in (1, 2, 3) if f"All about number {n}." not in new_texts(database))
         shows(Gone(f"https://example.org/{number}"))
         await r.sync(ADDRESS)
         await r.embed()
-        stored = house.query("select count(*) from embedding")
+        stored = database.query("select count(*) from embedding")
         await sync(r, *pages(1, 2, 3, 4))
 
     assert stored == [(2,)]
-    assert len(new_texts(house)) == 4
+    assert len(new_texts(database)) == 4
     assert provider.repeated() == {}
 
 
-async def test_two_processes_that_work_off_an_order_pay_once(house: House, provider: Provider) -> None:
+async def test_two_processes_that_work_off_an_order_pay_once(database: ScratchDatabase, provider: Provider) -> None:
     how = {**provider.settings, "embedder_batch": 1, "embedder_concurrency": 1}
-    async with house.open(**how) as one, house.open(**how) as other:
+    async with database.open(**how) as one, database.open(**how) as other:
         await sync(one, *pages(*range(1, 7)))
         change_model(provider)
         await one.embed(again=True, limit=1)
@@ -227,4 +229,4 @@ async def test_two_processes_that_work_off_an_order_pay_once(house: House, provi
 
     assert sum(report.embedded for report in reports if report) == 5
     assert provider.repeated() == {}
-    assert len(new_texts(house)) == 6
+    assert len(new_texts(database)) == 6

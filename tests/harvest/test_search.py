@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Complete, Document, Fetched, NotFoundError, Rowen
 from rowen.store import terms
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 
@@ -30,23 +30,23 @@ def urls(hits: Any) -> list[str]:
     return [hit.url.rpartition("/")[2] for hit in hits]
 
 
-async def test_rare_words_weigh_more_than_common_ones(house: House) -> None:
-    async with house.open() as r:
+async def test_rare_words_weigh_more_than_common_ones(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         common = [page(n, "The harvest of the year was a good harvest for all.") for n in range(9)]
         await harvest(r, *common, page("rare", "A harvest of quinces."))
 
         assert urls(await r.search("harvest quinces"))[0] == "rare"
 
 
-async def test_a_question_finds_what_has_most_of_its_words(house: House) -> None:
-    async with house.open() as r:
+async def test_a_question_finds_what_has_most_of_its_words(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "How to prune an apple tree in winter."), page(2, "Bees sleep in winter."))
 
         assert urls(await r.search("how do I prune my old apple trees?"))[0] == "1"
 
 
-async def test_title_and_heading_weigh_more_than_text(house: House) -> None:
-    async with house.open() as r:
+async def test_title_and_heading_weigh_more_than_text(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r,
             page(1, "Somewhere it says clover.", title="Meadows"),
@@ -57,16 +57,16 @@ async def test_title_and_heading_weigh_more_than_text(house: House) -> None:
         assert urls(await r.search("clover")) == ["3", "2", "1"]
 
 
-async def test_phrases_must_stand_there_and_excluded_words_must_not(house: House) -> None:
-    async with house.open() as r:
+async def test_phrases_must_stand_there_and_excluded_words_must_not(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "red apple pie"), page(2, "apple and red plum"), page(3, "red apple wine"))
 
         assert set(urls(await r.search('"red apple"'))) == {"1", "3"}
         assert urls(await r.search('"red apple" -wine')) == ["1"]
 
 
-async def test_a_word_that_is_typed_again_in_any_form_weighs_more(house: House) -> None:
-    async with house.open() as r:
+async def test_a_word_that_is_typed_again_in_any_form_weighs_more(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "pruning of trees"), page(2, "grafting of bushes"), page(3, "nothing"))
 
         assert urls(await r.search("pruning grafting graft"))[0] == "2"
@@ -75,22 +75,22 @@ async def test_a_word_that_is_typed_again_in_any_form_weighs_more(house: House) 
 
 
 @pytest.mark.parametrize("asked", ["string", "List<String>", "zebra", "script", '"script tag"'])
-async def test_what_stands_in_angle_brackets_or_behind_a_script_is_text(house: House, asked: str) -> None:
-    async with house.open() as r:
+async def test_what_stands_in_angle_brackets_or_behind_a_script_is_text(database: ScratchDatabase, asked: str) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A `List<String>` holds names. The <script> tag runs. A zebra is striped."))
 
         assert urls(await r.search(asked)) == ["1"]
 
 
-async def test_prefixes_are_found(house: House) -> None:
-    async with house.open() as r:
+async def test_prefixes_are_found(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "pomology"), page(2, "botany"))
 
         assert urls(await r.search("pomo*")) == ["1"]
 
 
-async def test_words_are_found_in_their_other_forms_by_language(house: House) -> None:
-    async with house.open() as r:
+async def test_words_are_found_in_their_other_forms_by_language(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r, page(1, "The farmers were harvesting."), page(2, "Die Häuser sind alt.", language="de", title="Alt")
         )
@@ -99,8 +99,8 @@ async def test_words_are_found_in_their_other_forms_by_language(house: House) ->
         assert urls(await r.search("haus häuser")) == ["2"]
 
 
-async def test_an_item_answers_once_with_its_best_passage(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_answers_once_with_its_best_passage(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         long = "\n\n".join(f"## Part {n}\n\n" + "filler words here " * 60 for n in range(5))
         await harvest(r, page(1, long + "\n\n## Quinces\n\nQuinces are yellow. " + "filler " * 100))
         [hit] = await r.search("quinces filler")
@@ -109,8 +109,8 @@ async def test_an_item_answers_once_with_its_best_passage(house: House) -> None:
         assert hit.passages > 1
 
 
-async def test_the_source_filter_filters_and_names_unknown_sources(house: House) -> None:
-    async with house.open() as r:
+async def test_the_source_filter_filters_and_names_unknown_sources(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "apple"), name="one")
         await harvest(r, page(2, "apple"), name="two")
 
@@ -119,8 +119,8 @@ async def test_the_source_filter_filters_and_names_unknown_sources(house: House)
             await r.search("apple", sources=["three"])
 
 
-async def test_names_with_dots_and_slashes_are_found_by_their_parts(house: House) -> None:
-    async with house.open() as r:
+async def test_names_with_dots_and_slashes_are_found_by_their_parts(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "Call os.path.join for it."), page(2, "Open it read/write."), page(3, "Version 3.11."))
 
         assert urls(await r.search("join")) == ["1"]
@@ -140,24 +140,24 @@ async def test_names_with_dots_and_slashes_are_found_by_their_parts(house: House
     ],
 )
 async def test_scripts_without_spaces_are_found_by_parts_of_a_run(
-    house: House, text: str, query: str, code: str | None
+    database: ScratchDatabase, text: str, query: str, code: str | None
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, page(1, text, language=code, title="甲"), page(2, "其他 별도 อื่น", language=code, title="乙"))
 
         assert urls(await r.search(query))[0] == "1"
 
 
-async def test_a_phrase_without_spaces_must_stand_there(house: House) -> None:
-    async with house.open() as r:
+async def test_a_phrase_without_spaces_must_stand_there(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "全文検索エンジン", language="ja"), page(2, "検索と全体の文章", language="ja"))
 
         assert urls(await r.search('"全文検索"')) == ["1"]
         assert urls(await r.search("検索 -全文")) == ["2"]
 
 
-async def test_common_words_of_the_query_do_not_find_texts_of_other_languages(house: House) -> None:
-    async with house.open() as r:
+async def test_common_words_of_the_query_do_not_find_texts_of_other_languages(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r,
             page(1, "Pruning a tree in winter."),
@@ -169,8 +169,8 @@ async def test_common_words_of_the_query_do_not_find_texts_of_other_languages(ho
         assert urls(await r.search("die bäume")) == ["3"]
 
 
-async def test_a_typo_is_forgiven_and_told(house: House) -> None:
-    async with house.open() as r:
+async def test_a_typo_is_forgiven_and_told(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "An orchard of quinces."), page(2, "A field."))
         answer = await r.search("orhcard")
 
@@ -178,8 +178,8 @@ async def test_a_typo_is_forgiven_and_told(house: House) -> None:
         assert answer.corrections == {"orhcard": "orchard"}
 
 
-async def test_a_known_word_is_never_corrected(house: House) -> None:
-    async with house.open() as r:
+async def test_a_known_word_is_never_corrected(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "barn"), page(2, "bark bark bark"), page(3, "bark"))
         answer = await r.search("barn")
 
@@ -187,8 +187,8 @@ async def test_a_known_word_is_never_corrected(house: House) -> None:
         assert answer.corrections == {}
 
 
-async def test_hits_say_which_words_were_found(house: House) -> None:
-    async with house.open() as r:
+async def test_hits_say_which_words_were_found(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "Apples and harvesting."), page(2, "Apples."))
         first, second = await r.search("harvest apple submarine")
 
@@ -197,55 +197,57 @@ async def test_hits_say_which_words_were_found(house: House) -> None:
         assert (first.keyword_rank, second.keyword_rank, first.vector_rank) == (1, 2, None)
 
 
-async def test_what_is_new_is_found_at_once_and_weighs_as_rare(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with house.open() as r:
+async def test_what_is_new_is_found_at_once_and_weighs_as_rare(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with database.open() as r:
         await harvest(r, *(page(n, f"An old harvest, number {n}.") for n in range(30)))
         monkeypatch.setattr(terms, "note", never_counts)
         await harvest(r, page("new", "A harvest of pomegranates."), name="two")
 
-        assert house.query("select from term where lexeme = 'pomegran'") == []
+        assert database.query("select from term where lexeme = 'pomegran'") == []
         assert urls(await r.search("harvest pomegranate"))[0] == "new"
 
 
 async def test_words_are_counted_after_a_run_that_changed_much_and_not_after_one_that_changed_nothing(
-    house: House,
+    database: ScratchDatabase,
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, page(1, "apple pear"), page(2, "apple"))
-        counted = dict(house.query("select lexeme, passages from term"))
-        before = house.query("select xmin::text, * from term_count")
+        counted = dict(database.query("select lexeme, passages from term"))
+        before = database.query("select xmin::text, * from term_count")
         run = await r.sync("scripted:one")
 
         assert (counted["appl"], counted["pear"]) == (2, 1)
-        assert run.tally.rows_written == 0
-        assert house.query("select xmin::text, * from term_count") == before
+        assert run.stats.rows_written == 0
+        assert database.query("select xmin::text, * from term_count") == before
 
 
 async def test_words_of_a_run_that_was_killed_before_they_were_counted_are_counted_by_the_next(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         with monkeypatch.context() as killed:
             killed.setattr(terms, "note", never_counts)
             await harvest(r, page(1, "apple pear"), page(2, "apple"))
-        assert house.query("select from term") == []
+        assert database.query("select from term") == []
         run = await r.sync("scripted:one")
 
-        assert run.tally.rows_written == 0
-        assert dict(house.query("select lexeme, passages from term"))["appl"] == 2
+        assert run.stats.rows_written == 0
+        assert dict(database.query("select lexeme, passages from term"))["appl"] == 2
 
 
-async def test_removed_words_are_forgotten(house: House) -> None:
-    async with house.open() as r:
+async def test_removed_words_are_forgotten(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "apple"))
         await r.remove("one")
 
-        assert house.query("select * from term") == []
+        assert database.query("select * from term") == []
         assert urls(await r.search("apple")) == []
 
 
-async def test_similar_items_share_the_words_that_tell(house: House) -> None:
-    async with house.open() as r:
+async def test_similar_items_share_the_words_that_tell(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r,
             page(1, "Quinces and medlars in the orchard. Quinces again."),
@@ -292,8 +294,8 @@ async def test_similar_items_share_the_words_that_tell(house: House) -> None:
         "{WORDS_DEPTH} {where}",
     ],
 )
-async def test_no_query_is_an_error(house: House, words: str) -> None:
-    async with house.open() as r:
+async def test_no_query_is_an_error(database: ScratchDatabase, words: str) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "apple"))
 
         assert urls(await r.search(words)) in ([], ["1"])

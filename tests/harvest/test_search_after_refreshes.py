@@ -8,7 +8,7 @@ import pytest
 
 from rowen import Complete, Document, Fetched, Rowen
 from rowen.store import terms
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.embedder import Provider
 from tests.portals.scripted import Scripted, page, shows
 
@@ -63,10 +63,10 @@ def questions(chance: random.Random) -> list[str]:
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("embedded", [False, True], ids=["words", "fused"])
 async def test_thirty_questions_have_the_same_ordered_ten(
-    new_house: Callable[[], House], provider: Provider, seed: int, *, embedded: bool
+    new_database: Callable[[], ScratchDatabase], provider: Provider, seed: int, *, embedded: bool
 ) -> None:
     chance, how = random.Random(seed), provider.settings if embedded else {}
-    old, new = new_house(), new_house()
+    old, new = new_database(), new_database()
     async with old.open(**how) as refreshed_one, new.open(**how) as rebuilt:
         documents = await refreshed(refreshed_one, chance)
         await built(rebuilt, documents, chance)
@@ -91,23 +91,23 @@ async def test_thirty_questions_have_the_same_ordered_ten(
 @pytest.mark.parametrize("sample", [50_000, 40])
 @pytest.mark.parametrize("share", [0.0, 0.25, 100.0])
 async def test_counts_that_are_added_up_are_those_of_a_count_of_all(
-    house: House, monkeypatch: pytest.MonkeyPatch, sample: int, share: float
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, sample: int, share: float
 ) -> None:
     monkeypatch.setattr(terms, "SAMPLE", sample)
     monkeypatch.setattr(terms, "ANEW_SHARE", share)
-    async with house.open() as r:
+    async with database.open() as r:
         await refreshed(r, random.Random(sample), runs=4)
-        added = house.query(COUNTS), house.query(TOTALS)
-        house.execute("update term_count set halvings = null")
+        added = database.query(COUNTS), database.query(TOTALS)
+        database.execute("update term_count set halvings = null")
         assert await terms.note(r._engine.database)
 
-        assert added == (house.query(COUNTS), house.query(TOTALS))
-        assert house.query("select count(*) from term_change") == [(0,)]
-        assert (house.query("select halvings from term_count") == [(0,)]) is (sample == 50_000)
+        assert added == (database.query(COUNTS), database.query(TOTALS))
+        assert database.query("select count(*) from term_change") == [(0,)]
+        assert (database.query("select halvings from term_count") == [(0,)]) is (sample == 50_000)
 
 
-async def test_a_count_costs_what_was_changed(house: House, statements: list[str]) -> None:
-    async with house.open() as r:
+async def test_a_count_costs_what_was_changed(database: ScratchDatabase, statements: list[str]) -> None:
+    async with database.open() as r:
         documents = {number: page(number, f"Row {number} of the garden.") for number in range(40)}
         await built(r, documents, random.Random(1))
         statements.clear()
@@ -122,9 +122,9 @@ async def test_a_count_costs_what_was_changed(house: House, statements: list[str
 
 
 async def test_vectors_of_texts_that_are_gone_take_no_place_from_others(
-    new_house: Callable[[], House], provider: Provider
+    new_database: Callable[[], ScratchDatabase], provider: Provider
 ) -> None:
-    old, new = new_house(), new_house()
+    old, new = new_database(), new_database()
     documents = {number: page(number, f"Text {number}.", title="") for number in range(5)}
     async with old.open(**provider.settings) as refreshed_one, new.open(**provider.settings) as rebuilt:
         await built(refreshed_one, {number: page(number, f"Gone {number}.") for number in range(400)}, random.Random(1))

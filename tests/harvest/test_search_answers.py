@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Complete, Document, Fetched, Rowen
 from rowen.model.excerpt import excerpt
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 FILLER = "Nothing that anybody would look for stands in this sentence at all. " * 18
@@ -27,8 +27,8 @@ def parts(*headings: str) -> str:
     return "\n\n".join(f"## {heading}\n\n{heading} are here. {FILLER}" for heading in headings)
 
 
-async def test_neighbours_are_joined_into_one_text(house: House) -> None:
-    async with house.open() as r:
+async def test_neighbours_are_joined_into_one_text(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         text = parts("Hens", "Quinces", "Medlars", "Goats", "Bees")
         await harvest(r, page(1, text))
         [hit] = await r.search("quinces medlars")
@@ -39,8 +39,8 @@ async def test_neighbours_are_joined_into_one_text(house: House) -> None:
         assert hit.further == ()
 
 
-async def test_passages_apart_stay_apart_each_with_its_link(house: House) -> None:
-    async with house.open() as r:
+async def test_passages_apart_stay_apart_each_with_its_link(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, parts("Quinces", "Hens", "Goats", "Bees", "Hay", "Medlars")))
         [hit] = await r.search("quinces medlars")
         links = {hit.link, *(hit.link_to(passage.anchor) for passage in hit.further)}
@@ -50,8 +50,8 @@ async def test_passages_apart_stay_apart_each_with_its_link(house: House) -> Non
         assert {hit.heading[-1], hit.further[0].heading[-1]} == {"Quinces", "Medlars"}
 
 
-async def test_passages_that_answer_much_less_are_left_out(house: House) -> None:
-    async with house.open() as r:
+async def test_passages_that_answer_much_less_are_left_out(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, parts("Quinces", "Hens", "Goats") + "\n\n## Bees\n\nNothing here. " + FILLER))
         [hit] = await r.search("quinces nothing sentence")
 
@@ -60,8 +60,8 @@ async def test_passages_that_answer_much_less_are_left_out(house: House) -> None
         assert all("Quinces" in passage.text for passage in hit.further)
 
 
-async def test_a_budget_bounds_all_passages_together(house: House) -> None:
-    async with house.open() as r:
+async def test_a_budget_bounds_all_passages_together(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, *(page(n, parts("Quinces", "Hens") + f" {n}") for n in range(12)))
         answer = await r.search("quinces", budget=2_000)
         total = sum(len(hit.text) + sum(len(p.text) for p in hit.further) for hit in answer)
@@ -84,23 +84,23 @@ def test_an_excerpt_is_the_stretch_that_has_the_words() -> None:
     assert len(excerpt("x" * 5000, ["y"], 100)) <= 100
 
 
-async def test_a_deleted_passage_is_never_shown(house: House) -> None:
-    async with house.open() as r:
+async def test_a_deleted_passage_is_never_shown(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, parts("Quinces", "Medlars", "Hens")))
         await harvest(r, page(1, parts("Hens")))
 
         assert len(await r.search("medlars")) == 0
 
 
-async def test_the_same_dataset_in_two_portals_is_one_answer(house: House) -> None:
+async def test_the_same_dataset_in_two_portals_is_one_answer(database: ScratchDatabase) -> None:
     doi = {"identifier": "doi:10.5555/orchard-counts-2024", "publisher": "City", "resources": []}
     dataset = {"record": doi, "media_type": "application/vnd.rowen.dataset+json"}
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, Document("https://city.example.org/d/1", "Orchard counts", "Counts of trees.", **dataset))
         await harvest(
             r, Document("https://nation.example.net/d/9", "Orchard counts", "Counts of trees.", **dataset), name="two"
         )
-        groups = house.query("select count(distinct m) from item, unnest(twins) m")
+        groups = database.query("select count(distinct m) from item, unnest(twins) m")
         [hit] = await r.search("orchard counts")
 
         assert groups[0][0] > 0

@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Complete, Document, Fetched, NotFoundError, Rowen
 from rowen.model.twins import DATASET
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 LONG = "The hatch of the barn is closed at dusk, and opened by whoever is up first."
@@ -23,8 +23,8 @@ async def harvest(r: Rowen, *documents: Document, name: str = "one") -> None:
     await r.sync(f"scripted:{name}")
 
 
-async def test_copies_are_one_result_that_names_the_others(house: House) -> None:
-    async with house.open() as r:
+async def test_copies_are_one_result_that_names_the_others(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page("a/hatch", LONG), page("b/hatch", LONG), page(3, f"{LONG} Not so on Sundays."))
         await harvest(r, page("c/hatch", LONG, title="The hatch"), name="two")
         answer = await r.search("hatch dusk")
@@ -37,8 +37,8 @@ async def test_copies_are_one_result_that_names_the_others(house: House) -> None
         assert answer[1].twins == ()
 
 
-async def test_a_copy_is_named_though_a_filter_leaves_it_out(house: House) -> None:
-    async with house.open() as r:
+async def test_a_copy_is_named_though_a_filter_leaves_it_out(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, LONG))
         await harvest(r, page(2, LONG), name="two")
         [hit] = await r.search("hatch", sources=["two"])
@@ -47,27 +47,27 @@ async def test_a_copy_is_named_though_a_filter_leaves_it_out(house: House) -> No
         assert [twin.source for twin in hit.twins] == ["one"]
 
 
-async def test_short_texts_and_texts_that_begin_alike_are_no_copies(house: House) -> None:
+async def test_short_texts_and_texts_that_begin_alike_are_no_copies(database: ScratchDatabase) -> None:
     opening = "The hatch is old. " * 120
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, page(1, "A hatch."), page(2, "A hatch."))
         await harvest(r, *(page(n, f"{opening}\n\n## End\n\n{n} {'words ' * 200}") for n in (3, 4)), name="two")
 
         assert len(await r.search("hatch")) == 4
 
 
-async def test_datasets_of_a_series_that_only_their_titles_tell_apart_are_no_copies(house: House) -> None:
+async def test_datasets_of_a_series_that_only_their_titles_tell_apart_are_no_copies(database: ScratchDatabase) -> None:
     def footpaths(place: str) -> Document:
         return page(place, LONG, title=f"Footpaths of {place}", media_type=DATASET)
 
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, footpaths("Vetchley"), footpaths("Mill Row"))
 
         assert len(await r.search("hatch")) == 2
 
 
-async def test_the_next_page_does_not_bring_copies_of_what_was_shown(house: House) -> None:
-    async with house.open() as r:
+async def test_the_next_page_does_not_bring_copies_of_what_was_shown(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         texts = [f"Hatch number{n} of the barn, which is closed at dusk by whoever is there." for n in range(6)]
         await harvest(r, *(page(f"a{n}", text) for n, text in enumerate(texts)))
         await harvest(r, *(page(f"b{n}", text) for n, text in enumerate(texts)), name="two")
@@ -82,8 +82,8 @@ async def test_the_next_page_does_not_bring_copies_of_what_was_shown(house: Hous
         assert sorted(found) == [f"number{n}" for n in range(6)]
 
 
-async def test_a_kind_or_language_that_nothing_has_is_named_with_what_there_is(house: House) -> None:
-    async with house.open() as r:
+async def test_a_kind_or_language_that_nothing_has_is_named_with_what_there_is(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, LONG, language="pt-BR"), page(2, "Only a hatch", language="en"))
 
         with pytest.raises(NotFoundError, match="No source is of the kind 'zzz'") as unknown:

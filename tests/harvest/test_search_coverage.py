@@ -9,7 +9,7 @@ from bench.quality.coverage import by_coverage, table
 
 from rowen import Answer, Complete, Document, Fetched, Rowen
 from rowen.enrich import registry
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import untitled as page
 from tests.harvest.senses import Senses
 from tests.portals.scripted import Scripted, shows
@@ -36,22 +36,22 @@ def numbers(hits: Sequence[Any]) -> list[str]:
     return [hit.url.rpartition("/")[2] for hit in hits]
 
 
-def leave(house: House, pages: Sequence[str]) -> None:
+def leave(database: ScratchDatabase, pages: Sequence[str]) -> None:
     """Take all vectors away but those of some pages."""
     wanted = ", ".join(f"'https://example.org/{one}'" for one in pages) or "''"
-    house.execute("truncate embedding")
-    house.execute("update embedding_model set covered_to = 0")
-    house.execute(
+    database.execute("truncate embedding")
+    database.execute("update embedding_model set covered_to = 0")
+    database.execute(
         "insert into embedding select * from kept where text_hash in"
         f" (select text_hash from chunk join item on item.id = item_id where url in ({wanted}))"
     )
 
 
-async def test_the_best_by_words_stays_first_while_only_others_have_vectors(house: House) -> None:
-    async with house.open() as r:
+async def test_the_best_by_words_stays_first_while_only_others_have_vectors(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page("grant", "cat cat cat canine"), *(page(n, f"a cat, feline kitten {n}") for n in range(8)))
-        house.execute(KEPT)
-        leave(house, [str(n) for n in range(8)])
+        database.execute(KEPT)
+        leave(database, [str(n) for n in range(8)])
         by_words = await r.search("cat canine", meaning=False)
         answer = await r.search("cat canine")
 
@@ -59,17 +59,17 @@ async def test_the_best_by_words_stays_first_while_only_others_have_vectors(hous
         assert numbers(answer)[0] == "grant"
 
 
-async def test_at_any_coverage_what_has_no_vector_keeps_its_place_by_words(house: House) -> None:
+async def test_at_any_coverage_what_has_no_vector_keeps_its_place_by_words(database: ScratchDatabase) -> None:
     rng = random.Random(12)
     names = [str(n) for n in range(len(BODIES))]
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, *(page(n, body) for n, body in enumerate(BODIES)))
-        house.execute(KEPT)
+        database.execute(KEPT)
         places = numbers(await r.search("cat money", meaning=False, limit=36))
         seen = set()
         for share in (0, 1, 2, 9, 18, 24, 27, 31, 35):
             having = rng.sample(names, share)
-            leave(house, having)
+            leave(database, having)
             answer = await r.search("cat money", limit=36)
             found = numbers(answer)
             seen.add(tuple(found))
@@ -82,12 +82,12 @@ async def test_at_any_coverage_what_has_no_vector_keeps_its_place_by_words(house
         assert len(seen) > 3, "what has vectors is ranked by them"
 
 
-async def test_one_source_with_vectors_does_not_push_back_another_without(house: House) -> None:
-    async with house.open() as r:
+async def test_one_source_with_vectors_does_not_push_back_another_without(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, *(page(f"a{n}", body) for n, body in enumerate(BODIES[:12])), name="one")
         await harvest(r, *(page(f"b{n}", body + " too") for n, body in enumerate(BODIES[:12])), name="two")
-        house.execute(KEPT)
-        leave(house, [f"b{n}" for n in range(12)])
+        database.execute(KEPT)
+        leave(database, [f"b{n}" for n in range(12)])
         by_words = numbers(await r.search("cat money", meaning=False, limit=24))
         found = numbers(await r.search("cat money", limit=24))
         filtered = await r.search("cat money", sources=["one"], limit=24)
@@ -99,13 +99,13 @@ async def test_one_source_with_vectors_does_not_push_back_another_without(house:
         assert (await r.search("cat money", sources=["two"])).explanation["coverage"] == 1
 
 
-async def test_what_only_meaning_finds_comes_after_the_words_while_few_have_vectors(house: House) -> None:
-    async with house.open() as r:
+async def test_what_only_meaning_finds_comes_after_the_words_while_few_have_vectors(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, *(page(n, f"a dog {n}") for n in range(9)), page("far", "a puppy"))
-        house.execute(KEPT)
-        leave(house, ["far"])
+        database.execute(KEPT)
+        leave(database, ["far"])
         low = await r.search("dog")
-        leave(house, ["far", *map(str, range(9))])
+        leave(database, ["far", *map(str, range(9))])
         full = await r.search("dog")
 
         assert numbers(low)[-1] == "far"
@@ -113,27 +113,29 @@ async def test_what_only_meaning_finds_comes_after_the_words_while_few_have_vect
         assert "far" in numbers(full)
 
 
-async def test_of_an_item_the_best_passage_by_words_is_shown_though_another_has_a_vector(house: House) -> None:
+async def test_of_an_item_the_best_passage_by_words_is_shown_though_another_has_a_vector(
+    database: ScratchDatabase,
+) -> None:
     sections = ("cat money grant. ", "Something else entirely. ", "kitten feline purring cat. ")
     long = "\n\n".join(f"# Part {n}\n\n{text * 80}" for n, text in enumerate(sections))
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, Document(url="https://example.org/1", title="t", text=long), page(2, "cat"))
-        house.execute(
+        database.execute(
             "delete from embedding where text_hash in (select text_hash from chunk where text like '%grant%')"
         )
         by_words = (await r.search("cat grant", meaning=False))[0]
         first = (await r.search("cat grant"))[0]
 
-        assert house.query("select count(*) > 1 from chunk where item_id = 1") == [(True,)]
+        assert database.query("select count(*) > 1 from chunk where item_id = 1") == [(True,)]
         assert "grant" in by_words.text
         assert first.text == by_words.text
 
 
-async def test_pages_of_an_answer_are_its_whole_at_low_coverage(house: House) -> None:
-    async with house.open() as r:
+async def test_pages_of_an_answer_are_its_whole_at_low_coverage(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, *(page(n, body) for n, body in enumerate(BODIES)))
-        house.execute(KEPT)
-        leave(house, [str(n) for n in range(0, 36, 3)])
+        database.execute(KEPT)
+        leave(database, [str(n) for n in range(0, 36, 3)])
         whole = numbers(await r.search("cat money", limit=20))
         paged: list[str] = []
         after = None
@@ -145,15 +147,15 @@ async def test_pages_of_an_answer_are_its_whole_at_low_coverage(house: House) ->
         assert paged == whole
 
 
-async def test_low_coverage_is_told_and_full_coverage_is_not(house: House) -> None:
+async def test_low_coverage_is_told_and_full_coverage_is_not(database: ScratchDatabase) -> None:
     def told(answer: Answer) -> list[str]:
         return [note for note in answer.notes if "by words only" in note]
 
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, *(page(n, body) for n, body in enumerate(BODIES[:10])))
-        house.execute(KEPT)
+        database.execute(KEPT)
         full = await r.search("cat")
-        leave(house, ["1", "4"])
+        leave(database, ["1", "4"])
         low = await r.search("cat")
         overview = await r.overview()
         [model] = await r.embeddings()
@@ -166,21 +168,21 @@ async def test_low_coverage_is_told_and_full_coverage_is_not(house: House) -> No
         assert overview[0].coverage == pytest.approx(0.2)
 
 
-async def test_the_bench_measures_each_share_and_puts_the_vectors_back(house: House) -> None:
+async def test_the_bench_measures_each_share_and_puts_the_vectors_back(database: ScratchDatabase) -> None:
     counts = []
 
     async def quality() -> float:
-        counts.append(house.query("select count(*) from embedding")[0][0])
+        counts.append(database.query("select count(*) from embedding")[0][0])
         return 0.5
 
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, *(page(n, body) for n, body in enumerate(BODIES)))
-        before = house.query("select text_hash, vector::text from embedding order by 1")
+        before = database.query("select text_hash, vector::text from embedding order by 1")
         rows = await by_coverage(r._engine.database, quality)
 
         assert counts == [0, 0, 2, 9, 18, 36] * 3
         assert rows == {"at random": [0.5] * 6, "as embedded": [0.5] * 6}
-        assert house.query("select text_hash, vector::text from embedding order by 1") == before
+        assert database.query("select text_hash, vector::text from embedding order by 1") == before
 
 
 def test_what_falls_below_words_alone_is_marked() -> None:

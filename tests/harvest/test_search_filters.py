@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, NotFoundError, Rowen
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 
@@ -36,8 +36,8 @@ async def found(r: Rowen, **narrowing: Any) -> set[str]:
     return {hit.url.partition("example.org/")[2] for hit in await r.search("apple", **narrowing)}
 
 
-async def test_by_kind_of_source(house: House) -> None:
-    async with house.open() as r:
+async def test_by_kind_of_source(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "apple"))
         await harvest(r, page(2, "apple"), address="other:two")
 
@@ -47,16 +47,16 @@ async def test_by_kind_of_source(house: House) -> None:
             await found(r, kinds=["web"])
 
 
-async def test_by_tag_whatever_its_case(house: House) -> None:
-    async with house.open() as r:
+async def test_by_tag_whatever_its_case(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "apple", tags=("Fruit", "red")), page(2, "apple", tags=("computer",)))
 
         assert await found(r, tags=["fruit"]) == {"1"}
         assert await found(r, tags=["RED", "computer"]) == {"1", "2"}
 
 
-async def test_by_language_with_or_without_region(house: House) -> None:
-    async with house.open() as r:
+async def test_by_language_with_or_without_region(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r, page(1, "apple", language="pt-BR"), page(2, "apple", language="pt"), page(3, "apple", language="en")
         )
@@ -65,8 +65,8 @@ async def test_by_language_with_or_without_region(house: House) -> None:
         assert await found(r, languages=["pt-br"]) == {"1"}
 
 
-async def test_by_publisher(house: House) -> None:
-    async with house.open() as r:
+async def test_by_publisher(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r,
             page(1, "apple", record={"publisher": "Ministry of Orchards"}),
@@ -77,8 +77,8 @@ async def test_by_publisher(house: House) -> None:
         assert await found(r, publisher="orchards") == {"1"}
 
 
-async def test_by_the_date_that_the_catalog_tells_and_else_by_ours(house: House) -> None:
-    async with house.open() as r:
+async def test_by_the_date_that_the_catalog_tells_and_else_by_ours(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r,
             page(1, "apple", record={"modified": "2020-05-01T10:00:00Z"}),
@@ -93,8 +93,8 @@ async def test_by_the_date_that_the_catalog_tells_and_else_by_ours(house: House)
         assert await found(r, since=yesterday) == {"3", "4"}
 
 
-async def test_by_path_on_any_host_or_by_the_beginning_of_the_url(house: House) -> None:
-    async with house.open() as r:
+async def test_by_path_on_any_host_or_by_the_beginning_of_the_url(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page("docs/a", "apple"), page("blog/docs/b", "apple"))
 
         assert await found(r, path="/docs/") == {"docs/a"}
@@ -102,15 +102,15 @@ async def test_by_path_on_any_host_or_by_the_beginning_of_the_url(house: House) 
         assert await found(r, path="https://elsewhere.org/") == set()
 
 
-async def test_filters_narrow_together(house: House) -> None:
-    async with house.open() as r:
+async def test_filters_narrow_together(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "apple", tags=("a",), language="de"), page(2, "apple", tags=("a",), language="en"))
 
         assert await found(r, tags=["a"], languages=["de"], kinds=["scripted"], sources=["one"]) == {"1"}
 
 
-async def test_a_filter_is_data_and_no_statement(house: House) -> None:
-    async with house.open() as r:
+async def test_a_filter_is_data_and_no_statement(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "apple"))
 
         assert await found(r, tags=["'); drop table item; --"], path="%s{where}", publisher="' or true --") == set()

@@ -8,7 +8,7 @@ import pytest
 from rowen import Complete, Document, Fetched, Gone, Rowen
 from rowen.enrich import registry
 from rowen.model.query import plain
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import untitled as page
 from tests.harvest.senses import Senses
 from tests.portals.scripted import Scripted, shows
@@ -33,8 +33,8 @@ def urls(hits: Any) -> list[str]:
     return [hit.url.rpartition("/")[2] for hit in hits]
 
 
-async def test_what_shares_no_word_is_found_by_its_meaning(house: House) -> None:
-    async with house.open() as r:
+async def test_what_shares_no_word_is_found_by_its_meaning(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A purring kitten."), page(2, "Coins of the realm."), page(3, "Drizzle all day."))
         answer = await r.search("feline")
 
@@ -45,8 +45,8 @@ async def test_what_shares_no_word_is_found_by_its_meaning(house: House) -> None
         assert answer[0].similarity > 0.9
 
 
-async def test_found_by_both_comes_before_found_by_one(house: House) -> None:
-    async with house.open() as r:
+async def test_found_by_both_comes_before_found_by_one(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "Cats sleep."), page(2, "A kitten and money."), page(3, "A cat, purring."))
         [first, *_] = await r.search("cat purring")
 
@@ -56,9 +56,9 @@ async def test_found_by_both_comes_before_found_by_one(house: House) -> None:
 
 
 async def test_an_embedder_that_is_down_leaves_the_words_and_says_so(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, page(1, "A cat."), page(2, "A kitten."))
         monkeypatch.setattr(Senses, "down", True)
         answer = await r.search("cat")
@@ -67,8 +67,8 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_says_so(
         assert any("by words only" in note for note in answer.notes)
 
 
-async def test_words_only_asks_for_no_vector(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with house.open() as r:
+async def test_words_only_asks_for_no_vector(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A cat."), page(2, "A kitten."))
         monkeypatch.setattr(Senses, "down", True)
         answer = await r.search("cat", meaning=False)
@@ -77,26 +77,26 @@ async def test_words_only_asks_for_no_vector(house: House, monkeypatch: pytest.M
         assert answer.notes == ()
 
 
-async def test_deleted_text_is_not_found_though_its_vector_is_kept(house: House) -> None:
-    async with house.open() as r:
+async def test_deleted_text_is_not_found_though_its_vector_is_kept(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A cat."), page(2, "A kitten."), page(3, "Coins."))
         shows(Gone("https://example.org/1"))
         await r.sync("scripted:one")
 
         assert "1" not in urls(await r.search("feline"))
-        assert house.query("select count(*) from embedding") == [(3,)]
+        assert database.query("select count(*) from embedding") == [(3,)]
 
 
-async def test_filters_hold_for_meaning_as_well(house: House) -> None:
-    async with house.open() as r:
+async def test_filters_hold_for_meaning_as_well(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A cat."), name="one")
         await harvest(r, page(2, "A kitten."), name="two")
 
         assert urls(await r.search("feline", sources=["two"])) == ["2"]
 
 
-async def test_phrases_and_exclusions_hold_for_meaning_as_well(house: House) -> None:
-    async with house.open() as r:
+async def test_phrases_and_exclusions_hold_for_meaning_as_well(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(
             r, page(1, "A sleeping cat on the mat."), page(2, "A cat and a mat."), page(3, "A kitten asleep.")
         )
@@ -105,8 +105,8 @@ async def test_phrases_and_exclusions_hold_for_meaning_as_well(house: House) -> 
         assert set(urls(await r.search("feline -mat"))) == {"3"}
 
 
-async def test_what_must_not_be_found_is_not_part_of_the_question(house: House) -> None:
-    async with house.open() as r:
+async def test_what_must_not_be_found_is_not_part_of_the_question(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A kitten."), page(2, "Puppy and canine."), page(3, "A dog."))
         answer = await r.search('"kitten" -dog')
 
@@ -115,18 +115,18 @@ async def test_what_must_not_be_found_is_not_part_of_the_question(house: House) 
         assert answer[0].similarity > 0.99
 
 
-async def test_a_question_of_stop_words_is_still_asked_by_meaning(house: House) -> None:
-    async with house.open() as r:
+async def test_a_question_of_stop_words_is_still_asked_by_meaning(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A cat."), page(2, "Coins."))
 
         assert len(await r.search("what is it")) == 2
 
 
-async def test_a_source_that_holds_few_of_many_passages_gives_its_full_ten(house: House) -> None:
-    async with house.open() as r:
+async def test_a_source_that_holds_few_of_many_passages_gives_its_full_ten(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, *(page(f"many{n}", f"Cats, number {n}.") for n in range(300)), name="many")
         await harvest(r, *(page(f"few{n}", f"Kitten and money {n}.") for n in range(12)), name="few")
-        house.execute(
+        database.execute(
             "create index on embedding using hnsw ((vector::halfvec(5)) halfvec_cosine_ops) where model_id = 1"
         )
         answer = await r.search("feline", sources=["few"])
@@ -135,8 +135,8 @@ async def test_a_source_that_holds_few_of_many_passages_gives_its_full_ten(house
         assert {hit.source for hit in answer} == {"few"}
 
 
-async def test_similar_items_are_found_by_meaning_and_never_the_item_itself(house: House) -> None:
-    async with house.open() as r:
+async def test_similar_items_are_found_by_meaning_and_never_the_item_itself(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A cat, purring."), page(2, "A kitten."), page(3, "Coins."), page(4, "Rain."))
         answer = await r.similar("https://example.org/1")
 
@@ -144,8 +144,8 @@ async def test_similar_items_are_found_by_meaning_and_never_the_item_itself(hous
         assert "1" not in urls(answer)
 
 
-async def test_an_answer_by_meaning_costs_one_statement_beside_the_question(house: House) -> None:
-    async with house.open() as r:
+async def test_an_answer_by_meaning_costs_one_statement_beside_the_question(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, page(1, "A cat."), page(2, "A kitten."))
         answer = await r.search("feline")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Checkpoint, Complete, Fetched, NotFoundError, Rowen, UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 
@@ -32,8 +32,8 @@ async def found(r: Rowen, version: str | None, **more: Any) -> set[str]:
     return {hit.source for hit in await r.search("apple", version=version, **more)}
 
 
-async def test_each_package_answers_with_its_best_version(house: House) -> None:
-    async with house.open() as r:
+async def test_each_package_answers_with_its_best_version(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await keep(r, "pkg:generic/hay@1.9", "1.9")
         await keep(r, "pkg:generic/hay@2.0", "2.0")
         await keep(r, "pkg:generic/hay", "2.10")
@@ -47,8 +47,8 @@ async def test_each_package_answers_with_its_best_version(house: House) -> None:
         assert await found(r, "2.x", sources=["hay@2.0", "hay@1.9"]) == {"hay@2.0"}
 
 
-async def test_a_source_moves_to_the_version_that_its_last_run_read(house: House) -> None:
-    async with house.open() as r:
+async def test_a_source_moves_to_the_version_that_its_last_run_read(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await keep(r, "pkg:generic/hay", "1.0")
         await keep(r, "pkg:generic/hay", "2.0")
         await keep(r, "pkg:generic/hay", None)
@@ -58,8 +58,8 @@ async def test_a_source_moves_to_the_version_that_its_last_run_read(house: House
             await found(r, "1")
 
 
-async def test_a_version_that_nobody_has_is_named_with_those_that_there_are(house: House) -> None:
-    async with house.open() as r:
+async def test_a_version_that_nobody_has_is_named_with_those_that_there_are(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await keep(r, "pkg:generic/hay", "1.0")
 
         with pytest.raises(NotFoundError, match=r"No source has a version that '9\.x' means") as caught:

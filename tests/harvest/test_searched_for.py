@@ -9,7 +9,7 @@ import pytest
 
 from rowen import Complete, Fetched, Gone, Rowen
 from rowen.store import embeddings, wanted
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, sync
 from tests.portals.embedder import Provider
 from tests.portals.scripted import Scripted, page, shows
@@ -46,13 +46,13 @@ def one_by_one(provider: Provider) -> dict[str, Any]:
 
 
 async def test_what_was_searched_for_most_is_embedded_right_after_titles_and_openings(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**one_by_one(provider)) as r:
+    async with database.open(**one_by_one(provider)) as r:
         await harvest(r, provider, 1, 2, 3, 4)
         for word in ("barley", "clover", "barley"):
             await r.search(word)
-        noted = house.query(NOTES)
+        noted = database.query(NOTES)
         await r.embed()
 
     order = sent(provider)
@@ -61,13 +61,13 @@ async def test_what_was_searched_for_most_is_embedded_right_after_titles_and_ope
     assert order[8:14] == [f"{word} {n}" for word in ("barley", "clover") for n in (1, 2, 3)]
     assert len(order) == 4 + 16
     assert provider.repeated() == {}
-    assert house.query(NOTES) == []
+    assert database.query(NOTES) == []
 
 
 async def test_what_is_searched_for_between_two_batches_is_the_next_to_be_embedded(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**one_by_one(provider)) as r:
+    async with database.open(**one_by_one(provider)) as r:
         await harvest(r, provider, 1, 2, 3)
         await r.embed(limit=7)
         await r.search('"barley"')
@@ -78,89 +78,93 @@ async def test_what_is_searched_for_between_two_batches_is_the_next_to_be_embedd
 
 
 async def test_a_search_on_a_finished_index_notes_nothing(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(*_: object) -> None:
         raise AssertionError("a statement that a finished index does not need")
 
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *map(deep, (1, 2)))
         monkeypatch.setattr(wanted, "note", never)
         answers = [await r.search("barley"), await r.search("barley", meaning=False), await r.search("nothing")]
 
     assert [len(answer) > 0 for answer in answers[:2]] == [True, True]
-    assert house.query(NOTES) == []
+    assert database.query(NOTES) == []
 
 
 async def test_an_item_that_has_all_its_vectors_is_not_noted_beside_one_that_has_not(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings, embed_wait_s=0) as r:
+    async with database.open(**provider.settings, embed_wait_s=0) as r:
         await sync(r, deep(1))
         await r.embed()
         await harvest(r, provider, 1, 2)
         await r.search("words part")
 
-    assert house.query(NOTES) == [("https://example.org/2", 1)]
+    assert database.query(NOTES) == [("https://example.org/2", 1)]
 
 
-async def test_no_more_than_ten_items_of_a_search_are_noted(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embed_wait_s=0) as r:
+async def test_no_more_than_ten_items_of_a_search_are_noted(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings, embed_wait_s=0) as r:
         provider.down = True
         await sync(r, *(Fetched(page(n, f"Hay number {n}.")) for n in range(15)))
         answer = await r.search("hay", limit=15)
 
     assert len(answer) == 15
-    assert len(house.query(NOTES)) == 10
+    assert len(database.query(NOTES)) == 10
 
 
-async def test_a_note_that_cannot_be_written_does_not_fail_the_search(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embed_wait_s=0) as r:
+async def test_a_note_that_cannot_be_written_does_not_fail_the_search(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(**provider.settings, embed_wait_s=0) as r:
         await harvest(r, provider, 1)
-        house.execute("alter table item_wanted rename to elsewhere")
+        database.execute("alter table item_wanted rename to elsewhere")
         answer = await r.search("barley")
-        house.execute("alter table elsewhere rename to item_wanted")
+        database.execute("alter table elsewhere rename to item_wanted")
 
     assert [hit.title for hit in answer] == ["T1"]
 
 
-async def test_a_search_does_not_wait_for_somebody_who_deletes_what_it_found(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embed_wait_s=0) as r:
+async def test_a_search_does_not_wait_for_somebody_who_deletes_what_it_found(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(**provider.settings, embed_wait_s=0) as r:
         await harvest(r, provider, 1, 2)
-        with psycopg.connect(house.conninfo, options="-c search_path=rowen,public") as other:
+        with psycopg.connect(database.conninfo, options="-c search_path=rowen,public") as other:
             other.execute("delete from item where url = 'https://example.org/1'")
             answer = await asyncio.wait_for(r.search("part words"), 10)
-            noted = house.query(NOTES)
+            noted = database.query(NOTES)
             other.rollback()
 
     assert len(answer) == 2
     assert noted == [("https://example.org/2", 1)]
 
 
-async def test_a_note_goes_with_its_item(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embed_wait_s=0) as r:
+async def test_a_note_goes_with_its_item(database: ScratchDatabase, provider: Provider) -> None:
+    async with database.open(**provider.settings, embed_wait_s=0) as r:
         await harvest(r, provider, 1, 2, 3)
         await r.search("barley")
-        noted = house.query(NOTES)
+        noted = database.query(NOTES)
         provider.down = True
         shows(Gone("https://example.org/1"))
         await r.sync(ADDRESS)
 
     assert noted == [("https://example.org/1", 1)]
-    assert house.query("select * from item_wanted") == []
+    assert database.query("select * from item_wanted") == []
 
 
 async def test_of_a_source_that_has_used_up_its_budget_nothing_holds_up_the_others(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**one_by_one(provider)) as r:
+    async with database.open(**one_by_one(provider)) as r:
         await harvest(r, provider, 1)
         provider.down = True
         shows(deep(2), Complete())
         await r.sync("scripted:two")
         for word in ("barley", "barley", "clover"):
             await r.search(word)
-        [(first,)] = house.query("select id from source where name = 'one'")
+        [(first,)] = database.query("select id from source where name = 'one'")
         async with r._engine.database.connection() as c:
             model = await embeddings.active(c)
             assert model is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from aiohttp import web
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.site import Site
 
 GAP_S = 0.1
@@ -33,21 +33,25 @@ def site() -> Iterator[Clocked]:
     site.close()
 
 
-async def test_engines_that_share_a_database_keep_the_pace_of_a_host_together(house: House, site: Clocked) -> None:
-    async with house.open(host_delay_s=GAP_S) as one, house.open(host_delay_s=GAP_S) as two:
+async def test_engines_that_share_a_database_keep_the_pace_of_a_host_together(
+    database: ScratchDatabase, site: Clocked
+) -> None:
+    async with database.open(host_delay_s=GAP_S) as one, database.open(host_delay_s=GAP_S) as two:
         await one.add(site.url, name="one")
         await one.add(f"{site.url}/p1", name="two")
         runs = await asyncio.gather(one.sync("one"), two.sync("two"))
 
     assert {run.status for run in runs} == {"completed"}
     assert site.times[-1] - site.times[0] > (len(site.times) - 1) * GAP_S - 0.05
-    assert house.query("select count(*) from host_slot") == [(0,)]
+    assert database.query("select count(*) from host_slot") == [(0,)]
 
 
-async def test_a_quiet_crawl_writes_nothing_for_its_pace_but_its_own_rows(house: House, site: Clocked) -> None:
-    async with house.open() as r:
+async def test_a_quiet_crawl_writes_nothing_for_its_pace_but_its_own_rows(
+    database: ScratchDatabase, site: Clocked
+) -> None:
+    async with database.open() as r:
         await r.sync(site.url)
         again = await r.sync(site.url)
 
-    assert (again.tally.rows_written, again.tally.not_modified) == (0, 13)
-    assert house.query("select host from host_pace") == [(site.url.removeprefix("http://"),)]
+    assert (again.stats.rows_written, again.stats.not_modified) == (0, 13)
+    assert database.query("select host from host_pace") == [(site.url.removeprefix("http://"),)]

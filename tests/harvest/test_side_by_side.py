@@ -10,9 +10,10 @@ from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Observation, Rowe
 from rowen.harvest.plan import Plan, Planner
 from rowen.model.hashes import Hash
 from rowen.model.run import Run
-from rowen.store import database, items
+from rowen.store import database as database_module
+from rowen.store import items
 from rowen.store.items import Stored
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 ADDRESS = "scripted:one"
@@ -40,67 +41,67 @@ async def groups(r: Rowen, *observations: Observation) -> Run:
         return await r.sync(ADDRESS)
 
 
-def numbers(house: House) -> list[str]:
-    return [url.rpartition("/")[2] for (url,) in house.query("select url from change order by number")]
+def numbers(database: ScratchDatabase) -> list[str]:
+    return [url.rpartition("/")[2] for (url,) in database.query("select url from change order by number")]
 
 
-async def test_a_quick_group_waits_for_the_slow_one_before_it(house: House) -> None:
-    async with house.open() as r:
+async def test_a_quick_group_waits_for_the_slow_one_before_it(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add(ADDRESS)
-        house.execute(SLOW)
+        database.execute(SLOW)
         run = asyncio.create_task(groups(r, *(Fetched(page(number)) for number in range(1, 9))))
         seen: list[set[str]] = []
         while not run.done():
-            seen.append({row[0] for row in house.query("select title from item")})
+            seen.append({row[0] for row in database.query("select title from item")})
             await asyncio.sleep(0.01)
 
-        assert (await run).tally.created == 8
-    assert numbers(house) == [str(number) for number in range(1, 9)]
+        assert (await run).stats.created == 8
+    assert numbers(database) == [str(number) for number in range(1, 9)]
     assert all("Page 1" in titles for titles in seen if titles)
 
 
-async def test_the_cursor_never_passes_a_group_that_is_not_committed(house: House) -> None:
-    async with house.open() as r:
+async def test_the_cursor_never_passes_a_group_that_is_not_committed(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add(ADDRESS)
-        house.execute(SLOW)
+        database.execute(SLOW)
         run = asyncio.create_task(groups(r, *(Fetched(page(number)) for number in range(1, 9))))
         while not run.done():
-            [(cursor, held)] = house.query("select cursor, (select count(*) from item) from source")
+            [(cursor, held)] = database.query("select cursor, (select count(*) from item) from source")
             assert cursor is None or held > cursor
             await asyncio.sleep(0.01)
         assert (await run).status == "completed"
 
 
 async def test_a_commit_that_stalls_does_not_fail_those_that_wait_for_it(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The server throws out a session that is idle inside a transaction for so long.
-    monkeypatch.setattr(database, "SHORTEST_IDLE_S", 0.6)
-    async with house.open(lease_s=0.6) as r:
+    monkeypatch.setattr(database_module, "SHORTEST_IDLE_S", 0.6)
+    async with database.open(lease_s=0.6) as r:
         await r.add(ADDRESS)
-        house.execute(SLOW.replace("0.5", "2.5"))
+        database.execute(SLOW.replace("0.5", "2.5"))
         run = await groups(r, *(Fetched(page(number)) for number in range(1, 5)))
 
-    assert (run.status, run.tally.created) == ("completed", 4)
-    assert numbers(house) == ["1", "2", "3", "4"]
+    assert (run.status, run.stats.created) == ("completed", 4)
+    assert numbers(database) == ["1", "2", "3", "4"]
 
 
-async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(house: House) -> None:
-    async with house.open() as r:
+async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add(ADDRESS)
-        house.execute(SLOW + "alter table item add constraint no_one check (title <> 'Page 1');")
+        database.execute(SLOW + "alter table item add constraint no_one check (title <> 'Page 1');")
         shows(*(Fetched(page(number)) for number in (1, 2)), Checkpoint(1), Fetched(page(3)), Checkpoint(2), Complete())
         async with asyncio.timeout(60):
             run = await r.sync(ADDRESS)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 2, 1)
-    assert numbers(house) == ["2", "3"]
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 2, 1)
+    assert numbers(database) == ["2", "3"]
 
 
-async def test_the_cursor_waits_for_all_parts_of_a_group_with_a_refused_row(house: House) -> None:
-    async with house.open() as r:
+async def test_the_cursor_waits_for_all_parts_of_a_group_with_a_refused_row(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add(ADDRESS)
-        house.execute("""
+        database.execute("""
             alter table item add constraint no_one check (title <> 'Page 1');
             create table moved_with (items bigint);
             create function note_items() returns trigger language plpgsql as $$
@@ -113,8 +114,8 @@ async def test_the_cursor_waits_for_all_parts_of_a_group_with_a_refused_row(hous
         shows(*(Fetched(page(number)) for number in (1, 2, 3, 4)), Checkpoint(1), Complete())
         run = await r.sync(ADDRESS)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 1)
-    assert house.query("select items from moved_with") == [(3,)]
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 3, 1)
+    assert database.query("select items from moved_with") == [(3,)]
 
 
 @pytest.mark.parametrize(
@@ -125,19 +126,19 @@ async def test_the_cursor_waits_for_all_parts_of_a_group_with_a_refused_row(hous
     ],
 )
 async def test_what_is_said_of_an_item_of_the_group_before_finds_it_stored(
-    house: House, last: Observation, held: list[str]
+    database: ScratchDatabase, last: Observation, held: list[str]
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(ADDRESS)
-        house.execute(SLOW)
+        database.execute(SLOW)
         run = await groups(r, Fetched(page(1)), last)
 
     assert run.status == "completed"
-    assert [title for (title,) in house.query("select title from item")] == held
+    assert [title for (title,) in database.query("select title from item")] == held
 
 
 async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_creates_its_items_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     committed, ask, settle, answers = asyncio.Event(), items.stored, Planner.settle, 0
 
@@ -155,16 +156,16 @@ async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_cr
 
     monkeypatch.setattr(items, "stored", answer_late)
     monkeypatch.setattr(Planner, "settle", note)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(ADDRESS)
-        house.execute(SLOW)
+        database.execute(SLOW)
         run = await groups(r, Fetched(page(1)), Fetched(page(1)))
 
-    assert (run.status, run.tally.created, run.tally.failed, run.tally.duplicates) == ("completed", 1, 0, 1)
+    assert (run.status, run.stats.created, run.stats.failed, run.stats.duplicates) == ("completed", 1, 0, 1)
 
 
-async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await groups(r, Fetched(page(1)), Fetched(page(2)))
         await groups(r, Gone("https://example.org/1"), Fetched(page(1, "Other text.")), Fetched(page(2)))
         again = await r.get("https://example.org/1")
@@ -172,26 +173,28 @@ async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(house: House
     assert again.text == "Other text."
 
 
-async def test_an_item_that_is_shown_again_while_it_is_being_marked_as_gone_keeps_no_mark(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_that_is_shown_again_while_it_is_being_marked_as_gone_keeps_no_mark(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await groups(r, Fetched(page(2)))
-        house.execute(SLOW)
+        database.execute(SLOW)
         url = page(2).url
         shows(Gone(url), Fetched(page(1)), Checkpoint(1), Unchanged(url), Checkpoint(2))
         async with asyncio.timeout(60):
             await r.sync(ADDRESS)
 
-    assert house.query("select item_id from item_gone") == []
+    assert database.query("select item_id from item_gone") == []
 
 
-async def test_a_run_that_is_taken_over_while_it_writes_commits_nothing_more(house: House) -> None:
-    async with house.open(lease_s=1000) as r:
+async def test_a_run_that_is_taken_over_while_it_writes_commits_nothing_more(database: ScratchDatabase) -> None:
+    async with database.open(lease_s=1000) as r:
         await r.add(ADDRESS)
-        house.execute(SLOW)
+        database.execute(SLOW)
         run = asyncio.create_task(groups(r, Fetched(page(1)), Fetched(page(2))))
         await asyncio.sleep(0.25)
-        house.execute("update run set status = 'failed', lease_until = null")
+        database.execute("update run set status = 'failed', lease_until = null")
         with pytest.raises(Exception, match="taken over"):
             await run
 
-    assert house.query("select title from item") == []
+    assert database.query("select title from item") == []

@@ -194,12 +194,12 @@ def test_an_unchanged_item_has_a_new_check_only_if_its_validators_or_depth_diffe
 def test_only_markup_differs_outside_code(before: str, now: str, only_markup: bool) -> None:
     document = replace(DOCUMENT, text=now)
 
-    assert sieve.only_marked_otherwise(document, Said("Title", before, ["tag"])) is only_markup
+    assert sieve.only_markup_differs(document, Said("Title", before, ["tag"])) is only_markup
 
 
 @pytest.mark.parametrize("said", [Said("Other", "Some text.", ["tag"]), Said("Title", "Some text.", ["other"])])
 def test_another_title_or_tag_is_more_than_markup(said: Said) -> None:
-    assert not sieve.only_marked_otherwise(DOCUMENT, said)
+    assert not sieve.only_markup_differs(DOCUMENT, said)
 
 
 @pytest.mark.parametrize(

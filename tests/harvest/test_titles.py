@@ -9,7 +9,7 @@ from rowen import Complete, Document, Fetched, Gone
 from rowen.enrich import registry
 from rowen.model.database import Tidied
 from rowen.model.twins import DATASET
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, sync
 from tests.harvest.senses import Senses
 from tests.portals.embedder import Provider
@@ -27,21 +27,21 @@ def dataset(number: int, publisher: str) -> Document:
 
 
 async def test_a_title_is_sent_once_with_the_publisher_of_a_dataset_and_without_tags(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, Fetched(page(1, "One.", tags=("x",))), Fetched(page(2, "Two.")), Fetched(dataset(3, "Us")))
 
     titles = ["Hay\nUs", "Page 1", "Page 2"]
-    assert (run.tally.embedded, run.tally.embeddings_pending) == (6, 0)
+    assert (run.stats.embedded, run.stats.embeddings_pending) == (6, 0)
     assert sorted(provider.received) == sorted([*titles, "One.", "Two.", "Of hay."])
 
 
 async def test_a_new_title_or_publisher_costs_one_input_and_new_tags_cost_none(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
     text = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(5))
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, Fetched(page(1, text, title="Old")), Fetched(dataset(2, "Us")))
         provider.received.clear()
         titled = await sync(r, Fetched(page(1, text, title="New")), Fetched(dataset(2, "Us")))
@@ -49,29 +49,31 @@ async def test_a_new_title_or_publisher_costs_one_input_and_new_tags_cost_none(
         published = await sync(r, Fetched(page(1, text, title="New", tags=("t",))), Fetched(dataset(2, "Them")))
         same = await sync(r, Fetched(page(1, text, title="New", tags=("t",))), Fetched(dataset(2, "Them")))
 
-    assert [run.tally.embedded for run in (titled, tagged, published, same)] == [1, 0, 1, 0]
-    assert (tagged.tally.updated, tagged.tally.embeddings_pending) == (1, 0)
-    assert (titled.tally.chunks_written, tagged.tally.chunks_written, same.tally.rows_written) == (0, 0, 0)
+    assert [run.stats.embedded for run in (titled, tagged, published, same)] == [1, 0, 1, 0]
+    assert (tagged.stats.updated, tagged.stats.embeddings_pending) == (1, 0)
+    assert (titled.stats.chunks_written, tagged.stats.chunks_written, same.stats.rows_written) == (0, 0, 0)
     assert provider.received == ["New", "Hay\nThem"]
 
 
 async def test_the_same_title_is_sent_once_and_an_item_without_one_costs_nothing(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *(Fetched(page(n, f"Text {n}.", title="Index")) for n in (1, 2)), Fetched(page(3, "3", title="")))
         emptied = await sync(
             r, *(Fetched(page(n, f"Text {n}.", title="")) for n in (1, 2)), Fetched(page(3, "3", title=""))
         )
 
     assert sorted(provider.received) == ["3", "Index", "Text 1.", "Text 2."]
-    assert (emptied.tally.updated, emptied.tally.embedded) == (2, 0)
-    assert house.query("select count(*) from item_title") == [(0,)]
+    assert (emptied.stats.updated, emptied.stats.embedded) == (2, 0)
+    assert database.query("select count(*) from item_title") == [(0,)]
 
 
-async def test_titles_and_openings_of_all_items_come_before_the_depths_of_one(house: House, provider: Provider) -> None:
+async def test_titles_and_openings_of_all_items_come_before_the_depths_of_one(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     deep = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(6))
-    async with house.open(**provider.settings, embedder_batch=1, embedder_concurrency=1, embed_wait_s=0) as r:
+    async with database.open(**provider.settings, embedder_batch=1, embedder_concurrency=1, embed_wait_s=0) as r:
         provider.down = True
         await sync(r, *(Fetched(page(n, deep.replace("Part", f"Page {n} part"), title=f"T{n}")) for n in (1, 2, 3)))
         provider.down = False
@@ -84,10 +86,12 @@ async def test_titles_and_openings_of_all_items_come_before_the_depths_of_one(ho
     assert provider.repeated() == {}
 
 
-async def test_what_is_stored_later_has_its_title_made_before_older_depths(house: House, provider: Provider) -> None:
+async def test_what_is_stored_later_has_its_title_made_before_older_depths(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     deep = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(6))
     settings: dict[str, Any] = {**provider.settings, "embedder_batch": 1, "embedder_concurrency": 1}
-    async with house.open(**settings, embed_wait_s=0) as r:
+    async with database.open(**settings, embed_wait_s=0) as r:
         provider.down = True
         await sync(r, Fetched(page(1, deep, title="Old")))
         provider.down = False
@@ -104,17 +108,17 @@ async def test_what_is_stored_later_has_its_title_made_before_older_depths(house
 
 @pytest.mark.parametrize("filters", [{}, {"sources": ["one"]}])
 async def test_an_item_is_found_by_its_title_before_its_passages_have_vectors(
-    house: House, filters: dict[str, Any]
+    database: ScratchDatabase, filters: dict[str, Any]
 ) -> None:
-    async with house.open(embedder="senses") as r:
+    async with database.open(embedder="senses") as r:
         shows(
             Fetched(page(1, "First words.\n\n" + "More words. " * 300, title="Kitten")),
             Fetched(page(2, "First words, too.", title="Coins")),
             Complete(),
         )
         await r.sync(ADDRESS)
-        house.execute("delete from embedding where text_hash in (select text_hash from chunk)")
-        house.execute("update embedding_model set covered_to = 0")
+        database.execute("delete from embedding where text_hash in (select text_hash from chunk)")
+        database.execute("update embedding_model set covered_to = 0")
         answer = await r.search("feline", **filters)
 
     assert (answer[0].title, answer[0].vector_rank) == ("Kitten", 1)
@@ -123,8 +127,8 @@ async def test_an_item_is_found_by_its_title_before_its_passages_have_vectors(
     assert answer[0].similarity > 0.99
 
 
-async def test_of_items_that_say_the_same_the_one_that_is_called_so_comes_first(house: House) -> None:
-    async with house.open(embedder="senses") as r:
+async def test_of_items_that_say_the_same_the_one_that_is_called_so_comes_first(database: ScratchDatabase) -> None:
+    async with database.open(embedder="senses") as r:
         await sync(
             r, *(Fetched(page(n, f"All of kitten, {n}.", title=t)) for n, t in enumerate(("Dogs", "Cats", "Rain")))
         )
@@ -134,8 +138,8 @@ async def test_of_items_that_say_the_same_the_one_that_is_called_so_comes_first(
     assert len(answer) == 3
 
 
-async def test_a_phrase_or_an_excluded_word_holds_for_what_a_title_finds(house: House) -> None:
-    async with house.open(embedder="senses") as r:
+async def test_a_phrase_or_an_excluded_word_holds_for_what_a_title_finds(database: ScratchDatabase) -> None:
+    async with database.open(embedder="senses") as r:
         await sync(r, Fetched(page(1, "Wet words.", title="Kitten")), Fetched(page(2, "Dry words.", title="Cats")))
         without = await r.search("feline -wet")
         strict = await r.search('feline "dry words"')
@@ -144,23 +148,25 @@ async def test_a_phrase_or_an_excluded_word_holds_for_what_a_title_finds(house: 
     assert [hit.title for hit in strict] == ["Cats"]
 
 
-async def test_the_vector_of_a_title_that_is_gone_is_kept_for_a_while(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embeddings_kept_days=0) as r:
+async def test_the_vector_of_a_title_that_is_gone_is_kept_for_a_while(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(**provider.settings, embeddings_kept_days=0) as r:
         await sync(r, *(Fetched(page(n, f"Text {n}.")) for n in (1, 2, 3)))
         shows(Gone("https://example.org/2"))
         await r.sync(ADDRESS)
 
         assert await r.tidy() == Tidied(dropped=2, kept=0)
-        assert house.query("select count(*) from embedding") == [(4,)]
+        assert database.query("select count(*) from embedding") == [(4,)]
 
 
-async def test_a_title_that_is_refused_is_not_asked_for_again(house: House, provider: Provider) -> None:
+async def test_a_title_that_is_refused_is_not_asked_for_again(database: ScratchDatabase, provider: Provider) -> None:
     provider.poison = "Forbidden"
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         run = await sync(r, Fetched(page(1, "Text.", title="Forbidden")), Fetched(page(2, "More.")))
         asked = len(provider.asked_for)
         again = await sync(r, Fetched(page(1, "Text.", title="Forbidden")), Fetched(page(2, "More.")))
         [status] = await r.embeddings()
 
-    assert (run.tally.embedded, run.tally.embeddings_pending, status.refused, status.pending) == (3, 0, 1, 0)
-    assert (again.tally.embedded, len(provider.asked_for)) == (0, asked)
+    assert (run.stats.embedded, run.stats.embeddings_pending, status.refused, status.pending) == (3, 0, 1, 0)
+    assert (again.stats.embedded, len(provider.asked_for)) == (0, asked)

@@ -9,7 +9,7 @@ import pytest
 from rowen import Complete, Fetched
 from rowen.content import readers
 from rowen.harvest import recut
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.embedder import Provider
 from tests.portals.scripted import Scripted, page, shows
@@ -50,18 +50,18 @@ def folder(tmp_path: Path) -> str:
     return str(folder)
 
 
-def downgrade(house: House) -> list[tuple[bytes]]:
+def downgrade(database: ScratchDatabase) -> list[tuple[bytes]]:
     """Let a database look as an earlier version wrote it; returns the hashes of its passages as they should be."""
-    hashes = house.query("select text_hash from chunk order by id")
-    house.execute(LETTERS)
-    assert house.query("select text_hash from chunk order by id") != hashes
+    hashes = database.query("select text_hash from chunk order by id")
+    database.execute(LETTERS)
+    assert database.query("select text_hash from chunk order by id") != hashes
     return hashes
 
 
 async def test_one_sync_after_the_upgrade_gives_the_index_of_a_rebuild_without_a_read_or_an_input(
-    new_house: Callable[[], House], folder: str, provider: Provider
+    new_database: Callable[[], ScratchDatabase], folder: str, provider: Provider
 ) -> None:
-    old, rebuilt = new_house(), new_house()
+    old, rebuilt = new_database(), new_database()
     async with old.open(**provider.settings) as r:
         await r.sync(folder)
     hashes = downgrade(old)
@@ -75,53 +75,53 @@ async def test_one_sync_after_the_upgrade_gives_the_index_of_a_rebuild_without_a
     async with rebuilt.open() as r:
         await r.sync(folder)
 
-    assert (run.tally.stopped_at_validator, run.tally.bytes, run.tally.embedded, provider.received) == (3, 0, 0, [])
+    assert (run.stats.stopped_at_validator, run.stats.bytes, run.stats.embedded, provider.received) == (3, 0, 0, [])
     assert (status.pending, changes) == (0, 3)
     assert old.query("select text_hash from chunk order by id") == hashes
     assert index_of(old) == index_of(rebuilt)
     assert old.query("select distinct chunker from item") == [(readers.CHUNKER_VERSION,)]
-    assert again.tally.rows_written == 0
+    assert again.stats.rows_written == 0
 
 
 async def test_copies_in_a_new_source_share_the_vectors_of_old_sources_that_nobody_syncs(
-    house: House, folder: str, provider: Provider
+    database: ScratchDatabase, folder: str, provider: Provider
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await r.sync(folder)
-    downgrade(house)
+    downgrade(database)
     provider.received.clear()
     copy = TEXTS["cats.md"].replace("1.0", "2.0").strip()
 
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         shows(Fetched(page(1, copy, title="")), Complete())
         run = await r.sync("scripted:one")
 
-    assert (run.tally.embedded, run.tally.embeddings_reused, provider.received) == (0, 1, [])
-    assert house.query("select count(distinct text_hash) from chunk where text like '%guide%'") == [(1,)]
+    assert (run.stats.embedded, run.stats.embeddings_reused, provider.received) == (0, 1, [])
+    assert database.query("select count(distinct text_hash) from chunk where text like '%guide%'") == [(1,)]
 
 
 async def test_a_text_that_was_refused_is_not_sent_again_after_the_upgrade(
-    house: House, folder: str, provider: Provider
+    database: ScratchDatabase, folder: str, provider: Provider
 ) -> None:
     provider.poison = "guide"
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await r.sync(folder)
-    assert house.query("select count(*) from embedding_refused") == [(1,)]
-    downgrade(house)
+    assert database.query("select count(*) from embedding_refused") == [(1,)]
+    downgrade(database)
     asked = len(provider.asked_for)
 
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await r.sync(folder)
 
     assert len(provider.asked_for) == asked
 
 
 async def test_what_a_killed_upgrade_left_is_renewed_by_the_next_sync(
-    house: House, folder: str, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, folder: str, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await r.sync(folder)
-    hashes = downgrade(house)
+    hashes = downgrade(database)
     provider.received.clear()
     monkeypatch.setattr(recut, "_AT_ONCE", 1)
     renew, renewed = recut.Recut._renew, []
@@ -132,26 +132,26 @@ async def test_what_a_killed_upgrade_left_is_renewed_by_the_next_sync(
         renewed.append(await renew(self, *given))
         return 1
 
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         monkeypatch.setattr(recut.Recut, "_renew", killed)
         with pytest.raises(RuntimeError):
             await r.sync(folder)
         monkeypatch.setattr(recut.Recut, "_renew", renew)
-        assert house.query("select chunker, count(*) from item group by 1 order by 1") == [(2, 2), (3, 1)]
+        assert database.query("select chunker, count(*) from item group by 1 order by 1") == [(2, 2), (3, 1)]
         await r.sync(folder)
 
-    assert house.query("select text_hash from chunk order by id") == hashes
+    assert database.query("select text_hash from chunk order by id") == hashes
     assert provider.received == []
 
 
-async def test_a_dry_run_after_the_upgrade_writes_nothing(house: House, folder: str) -> None:
-    async with house.open() as r:
+async def test_a_dry_run_after_the_upgrade_writes_nothing(database: ScratchDatabase, folder: str) -> None:
+    async with database.open() as r:
         await r.sync(folder)
-        downgrade(house)
-    before = house.query("select id, xmin::text from chunk union all select id, xmin::text from item order by 1, 2")
+        downgrade(database)
+    before = database.query("select id, xmin::text from chunk union all select id, xmin::text from item order by 1, 2")
 
-    async with house.open() as r:
+    async with database.open() as r:
         run = await r.sync(folder, dry_run=True)
 
-    after = house.query("select id, xmin::text from chunk union all select id, xmin::text from item order by 1, 2")
-    assert (run.tally.unchanged, after) == (3, before)
+    after = database.query("select id, xmin::text from chunk union all select id, xmin::text from item order by 1, 2")
+    assert (run.stats.unchanged, after) == (3, before)

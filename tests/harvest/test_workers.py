@@ -20,7 +20,7 @@ from rowen.harvest.prepare import FactWorkers, Workers, _Worker
 from rowen.harvest.worker import HEAD, Answer, Call, Passages, Prepared, Raised, Refused, Result, Task, Text, Uncut
 from rowen.model.facts import FactsWanted
 from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, shows
 
 
@@ -477,7 +477,7 @@ async def test_a_worker_whose_answer_nobody_reads_can_be_stopped() -> None:
 
 
 async def test_an_answer_about_another_page_fails_the_run_and_is_not_stored(
-    house: House, kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds(Scripted)
     prepared = Workers.prepare
@@ -487,11 +487,11 @@ async def test_an_answer_about_another_page_fails_the_run_and_is_not_stored(
 
     monkeypatch.setattr(Workers, "prepare", swapped)
     shows(Fetched(markdown(1)), Fetched(markdown(2)), Checkpoint("end"), Complete())
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("scripted:one", name="one")
         with pytest.raises(RuntimeError, match=r"answer to https://example.org/1 is about https://example.org/2"):
             await r.sync("one")
 
         [run] = await r.runs()
         assert (run.status, "is about https://example.org/2" in (run.error or "")) == ("failed", True)
-    assert house.query("select count(*) from item") == [(0,)]
+    assert database.query("select count(*) from item") == [(0,)]

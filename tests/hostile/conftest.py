@@ -8,24 +8,24 @@ import pytest
 
 from rowen.settings import Settings
 from tests.cli.conftest import cli, docs
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.watchdog import unblocked_loop
 from tests.imports import import_everything
 
 __all__ = ["cli", "docs"]
 
 
-class WorkingHouse(House):
-    """A house whose bodies are read by a worker process, as by default."""
+class WorkingDatabase(ScratchDatabase):
+    """A database whose bodies are read by a worker process, as by default."""
 
     def settings(self, **more: Any) -> Settings:
         return super().settings(**{"workers": 1, **more})
 
 
 @pytest.fixture
-def house(new_house: Callable[[], House]) -> House:
-    made = new_house()
-    return WorkingHouse(made.conninfo, made.home)
+def database(new_database: Callable[[], ScratchDatabase]) -> ScratchDatabase:
+    made = new_database()
+    return WorkingDatabase(made.conninfo, made.home)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -31,11 +31,11 @@ from rowen import Rowen
 from rowen.connectors import registry
 from rowen.errors import RowenError
 from rowen.interfaces.mcp import http_app
-from rowen.server.app import Doors, assemble
+from rowen.server.app import Interfaces, assemble
 from rowen.server.connections import OpenConnections, raise_file_limit
 from rowen.server.logs import JsonLine
 from rowen.server.serving import HttpServer
-from tests.conftest import QUIET, House, migrated, started
+from tests.conftest import QUIET, ScratchDatabase, migrated, started
 from tests.hostile.operations import (
     BROKEN,
     DOCUMENTATION_SERVER,
@@ -122,18 +122,20 @@ class Logged(logging.Handler):
 class Attack:
     """A server with something of each sort in it, and what was found out about it."""
 
-    def __init__(self, rowen: Rowen, house: House, folder: Path, doors: Doors, seen: Steps) -> None:
-        self.rowen, self.house, self.seen = rowen, house, seen
+    def __init__(
+        self, rowen: Rowen, database: ScratchDatabase, folder: Path, interfaces: Interfaces, seen: Steps
+    ) -> None:
+        self.rowen, self.database, self.seen = rowen, database, seen
         self.listener, self.log = Listener(), Logged()
         self.world = World(str(folder), (folder / "rake.html").as_uri(), "https://192.0.2.1")
         # An administrator may read what is in files: that is what sources of folders are for.
-        self.readable, self.canaries, self.secrets = _canaries(house, folder, self.listener.port)
+        self.readable, self.canaries, self.secrets = _canaries(database, folder, self.listener.port)
         self.tokens: dict[str | None, dict[str, str]] = {None: {}}
         self.sent: Counter[str] = Counter()
         self.by_class: dict[str, set[str]] = {}
         self.answered: set[str] = set()
         self.findings: dict[str, str] = {}
-        self.doors = doors
+        self.interfaces = interfaces
         self._folder = folder
         self.base, self.tasks_before = "", 0
         self.http: aiohttp.ClientSession | None = None
@@ -285,7 +287,7 @@ class Attack:
                 yield f"the secret {secret!r}"
         if "root:x:0:0" in text:
             yield "a file of the machine"
-        for place in (str(self.house.home), str(Path(__file__).parents[2]), sys.prefix):
+        for place in (str(self.database.home), str(Path(__file__).parents[2]), sys.prefix):
             if place in text and place not in written:
                 yield f"a path of the machine ({place})"
         if "html" in kind and re.search(r"<script>taken|<img src=x onerror|href=.?javascript:", text):
@@ -304,10 +306,10 @@ class Attack:
         )
 
 
-def _canaries(house: House, folder: Path, port: int) -> tuple[set[str], Canaries, list[str]]:
+def _canaries(database: ScratchDatabase, folder: Path, port: int) -> tuple[set[str], Canaries, list[str]]:
     secrets = {name: f"canary-of-{name}-{os.urandom(6).hex()}" for name in ("file", "data", "variable")}
-    outside, inside = folder.parent / "canary.txt", house.home / "canary.txt"
-    house.home.mkdir(parents=True, exist_ok=True)
+    outside, inside = folder.parent / "canary.txt", database.home / "canary.txt"
+    database.home.mkdir(parents=True, exist_ok=True)
     outside.write_text(secrets["file"])
     inside.write_text(secrets["data"])
     os.environ["ROWEN_TEST_CANARY"] = secrets["variable"]
@@ -356,13 +358,13 @@ def _numeric(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @asynccontextmanager
-async def attacked(house: House, folder: Path) -> AsyncIterator[Attack]:
+async def attacked(database: ScratchDatabase, folder: Path) -> AsyncIterator[Attack]:
     """A real server on loopback with all its layers; at the end it was led nowhere, and holds nothing back."""
-    async with house.open(**SETTINGS) as rowen:
-        doors = assemble(rowen, trusts_loopback=False)
-        doors.inner.openapi()
+    async with database.open(**SETTINGS) as rowen:
+        interfaces = assemble(rowen, trusts_loopback=False)
+        interfaces.inner.openapi()
         with steps() as seen, _cut_off() as connects:
-            it = Attack(rowen, house, folder, doors, seen)
+            it = Attack(rowen, database, folder, interfaces, seen)
             logging.getLogger().addHandler(it.log)
             try:
                 async with _serving(it):
@@ -392,7 +394,7 @@ async def _look_at_what_is_left(it: Attack) -> None:
                 await asyncio.sleep(0.05)
     it.findings |= {"tasks": f"{left} tasks are left over"} if left > _TASKS_OF_A_CLIENT else {}
     open_ones = "select query from pg_stat_activity where datname = current_database() and state like 'idle in tr%'"
-    it.findings |= {"transactions": f"left open: {rows}"} if (rows := it.house.query(open_ones)) else {}
+    it.findings |= {"transactions": f"left open: {rows}"} if (rows := it.database.query(open_ones)) else {}
 
 
 @asynccontextmanager
@@ -400,9 +402,9 @@ async def _serving(it: Attack) -> AsyncIterator[None]:
     """The server as `rowen serve` starts it, with the tools of the documentation server beside its own."""
     settings = it.rowen.settings
     documentation = http_app(it.rowen, allow_writes=True, profile="docs-server")
-    it.doors.inner.router.routes.append(Route(DOCUMENTATION_SERVER, documentation, methods=["POST"]))
+    it.interfaces.inner.router.routes.append(Route(DOCUMENTATION_SERVER, documentation, methods=["POST"]))
     connections = OpenConnections(settings, files=raise_file_limit())
-    config = uvicorn.Config(it.doors.asgi, port=0, http=connections.protocol, log_config=None, access_log=False)  # type: ignore[arg-type]
+    config = uvicorn.Config(it.interfaces.asgi, port=0, http=connections.protocol, log_config=None, access_log=False)  # type: ignore[arg-type]
     server = HttpServer(config)
     task = asyncio.create_task(server.serve())
     try:
@@ -417,7 +419,7 @@ async def _serving(it: Attack) -> AsyncIterator[None]:
             yield
     finally:
         await documentation.close()
-        it.doors.close()
+        it.interfaces.close()
         server.should_exit = True
         await asyncio.wait_for(task, ANSWER_S)
 
@@ -426,30 +428,30 @@ async def _serving(it: Attack) -> AsyncIterator[None]:
 _UNCOMPARED = {"audit_log", "access_session", "idempotent_answer", "worker"}
 
 
-def stored(house: House) -> dict[str, list[str]]:
+def stored(database: ScratchDatabase) -> dict[str, list[str]]:
     """All rows of all tables, but for when a token was last used."""
-    tables = house.query("select tablename from pg_tables where schemaname = 'rowen' order by 1")
+    tables = database.query("select tablename from pg_tables where schemaname = 'rowen' order by 1")
     found = {}
     for (name,) in tables:
         if name not in _UNCOMPARED:
-            rows = house.query(f"select (to_jsonb(it) - 'last_used_at')::text from {name} it")
+            rows = database.query(f"select (to_jsonb(it) - 'last_used_at')::text from {name} it")
             found[name] = sorted(row for (row,) in rows)
     return found
 
 
 PARTS: dict[str, Callable[[Attack], list[Operation]]] = {
-    "REST": lambda it: rest_operations(it.doors.inner.openapi(), it.world),
-    "pages": lambda it: page_operations(it.doors.inner, it.world),
+    "REST": lambda it: rest_operations(it.interfaces.inner.openapi(), it.world),
+    "pages": lambda it: page_operations(it.interfaces.inner, it.world),
     "tools": lambda it: tool_operations(it.world),
     "options": lambda it: option_operations(it.world),
 }
 
 
-async def _send_all(house: House, folder: Path) -> int:
+async def _send_all(database: ScratchDatabase, folder: Path) -> int:
     """Send each value to each field of each operation, and print what was found; returns how much that was."""
     findings = 0
     for name, operations in PARTS.items():
-        async with attacked(house, folder) as it:
+        async with attacked(database, folder) as it:
             await it.hold_each_kind()
             for operation in operations(it):
                 await it.send_everything([operation], operation.scope, everything=True)
@@ -467,8 +469,8 @@ def main() -> int:
     os.environ.update(QUIET)
     import_everything()
     with started() as server, TemporaryDirectory(prefix="rowen-attack-") as folder:
-        house = House(server.conninfo(migrated(server)), Path(folder) / "home")
-        return 1 if asyncio.run(_send_all(house, Path(folder) / "guide")) else 0
+        database = ScratchDatabase(server.conninfo(migrated(server)), Path(folder) / "home")
+        return 1 if asyncio.run(_send_all(database, Path(folder) / "guide")) else 0
 
 
 if __name__ == "__main__":

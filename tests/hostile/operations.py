@@ -18,7 +18,7 @@ from rowen.connectors import registry
 from rowen.interfaces.mcp.docs_server import DOCS_SERVER_TOOLS
 from rowen.interfaces.mcp.tools import TOOLS
 from rowen.interfaces.web.live import WATCHED
-from rowen.interfaces.web.routing import DEEDS, PAGES, QUESTIONS
+from rowen.interfaces.web.routing import ACTIONS, PAGES, QUESTIONS
 from rowen.interfaces.web.view import Guarded
 from tests.hostile.values import Verbatim, as_json, as_text
 
@@ -290,7 +290,7 @@ _NAMED_TOGETHER = re.compile(r"(?:for name in|^_[A-Z]+ =) \(([^()]*)\)", re.MULT
 def page_operations(app: FastAPI, world: World) -> list[Operation]:
     """All routes that the document does not have; forms and queries by the names that their modules read."""
     handlers: dict[str, Any] = {f"GET {path}": one for path, one in {**PAGES, **QUESTIONS, **WATCHED}.items()}
-    handlers |= {f"POST {path}": one for path, one in DEEDS.items()}
+    handlers |= {f"POST {path}": one for path, one in ACTIONS.items()}
     found = []
     for route in app.router.routes:
         if not isinstance(route, Route) or isinstance(route, APIRoute) or route.path.startswith("/mcp"):

@@ -11,7 +11,7 @@ from rowen.errors import AddressRefusedError, ConfigurationError, UsageError
 from rowen.net.client import Client
 from rowen.net.guard import AddressGuard
 from rowen.settings import Settings, load
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.site import Page, Site
 
 SPELLINGS = [
@@ -76,22 +76,24 @@ def trusted() -> Iterator[Site]:
         yield site
 
 
-async def test_a_network_can_be_opened_for_the_sources_of_one_host(house: House, trusted: Site) -> None:
+async def test_a_network_can_be_opened_for_the_sources_of_one_host(database: ScratchDatabase, trusted: Site) -> None:
     port = trusted.url.rpartition(":")[2]
-    async with house.open(allow_addresses="", allow_addresses_for="localhost=127.0.0.0/8, x.example=10.0.0.0/8") as r:
+    async with database.open(
+        allow_addresses="", allow_addresses_for="localhost=127.0.0.0/8, x.example=10.0.0.0/8"
+    ) as r:
         await r.add(f"http://localhost:{port}/", name="mine", options={"max_pages": 1})
         await r.add(f"http://127.0.0.1:{port}/", name="other", options={"max_pages": 1})
         mine = await r.sync("mine")
         asked = len(trusted.log)
         other = await r.sync("other")
 
-    assert (mine.status, mine.tally.created) == ("completed", 1)
+    assert (mine.status, mine.stats.created) == ("completed", 1)
     assert (other.status, len(trusted.log)) == ("failed", asked)
     assert "ROWEN_ALLOW_ADDRESSES_FOR" in str(other.to_json())
 
 
 async def test_a_stranger_s_source_is_not_led_into_a_network_that_is_open_to_another(
-    house: House, trusted: Site
+    database: ScratchDatabase, trusted: Site
 ) -> None:
     settings = load(allow_addresses_for="wiki.example=10.0.0.0/8,127.0.0.0/8")
 
@@ -110,11 +112,11 @@ async def test_a_stranger_s_source_is_not_led_into_a_network_that_is_open_to_ano
     assert len(settings.for_source("git+https://WIKI.example.:8443/x.git").allow_addresses) == 2
 
 
-async def test_no_option_of_a_source_opens_a_network(house: House, tmp_path: Path) -> None:
+async def test_no_option_of_a_source_opens_a_network(database: ScratchDatabase, tmp_path: Path) -> None:
     file = tmp_path / "portals.toml"
     entry = '[[source]]\nname = "x"\nkind = "web"\nurl = "http://x.example/"\n'
     file.write_text(entry + 'options = { allow_addresses = "127.0.0.0/8" }\n')
-    async with house.open() as r:
+    async with database.open() as r:
         with pytest.raises(UsageError, match="allow_addresses"):
             await r.apply(file, trust=True)
 
@@ -125,11 +127,13 @@ def test_a_wrong_binding_is_named(value: str) -> None:
         load(allow_addresses_for=value)
 
 
-async def test_a_redirect_out_of_an_open_source_stays_within_its_networks(house: House, trusted: Site) -> None:
+async def test_a_redirect_out_of_an_open_source_stays_within_its_networks(
+    database: ScratchDatabase, trusted: Site
+) -> None:
     trusted.pages["/"] = Page(status=302, headers={"Location": "http://10.0.0.1/"})
     port = trusted.url.rpartition(":")[2]
-    async with house.open(allow_addresses="", allow_addresses_for="localhost=127.0.0.0/8") as r:
+    async with database.open(allow_addresses="", allow_addresses_for="localhost=127.0.0.0/8") as r:
         await r.add(f"http://localhost:{port}/", name="mine", options={"scope": "domain", "robots": False})
         run = await r.sync("mine")
 
-    assert run.tally.created == 0
+    assert run.stats.created == 0

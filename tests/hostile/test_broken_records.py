@@ -8,7 +8,7 @@ import pytest
 from rowen.connectors.datajson.naming import is_record
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json_records import Cut, Splitter
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.clock import grows
 from tests.portals.site import Page, Site
 
@@ -48,26 +48,26 @@ def test_broken_records_take_linear_time_or_are_given_up(part: bytes) -> None:
     assert grows(prepare, (80_000, 160_000, 320_000)) is None
 
 
-async def test_a_document_of_broken_records_blocks_nobody_and_deletes_nothing(house: House) -> None:
+async def test_a_document_of_broken_records_blocks_nobody_and_deletes_nothing(database: ScratchDatabase) -> None:
     """The watchdog watches; 320 kB of them took 13 s."""
     site = Site()
     good = b'{"dataset": [{"identifier": "a", "title": "A", "description": "Hay."}]}'
     json = {"Content-Type": "application/json"}
     try:
         site.pages["/data.json"] = Page(good, headers=json)
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(f"{site.url}/data.json", name="portal", kind="datajson")
             first = await r.sync("portal")
             for part in BROKEN.values():
                 site.pages["/data.json"] = Page(document(part, 320_000), headers=json)
                 broken = await r.sync("portal")
-                assert broken.tally.deleted == 0
+                assert broken.stats.deleted == 0
                 assert broken.status in ("partial", "failed")
             site.pages["/data.json"] = Page(good, headers=json)
             healed = await r.sync("portal")
     finally:
         site.close()
 
-    assert (first.status, first.tally.created) == ("completed", 1)
-    assert (healed.status, healed.tally.deleted) == ("completed", 0)
-    assert [title for (title,) in house.query("select title from item")] == ["A"]
+    assert (first.status, first.stats.created) == ("completed", 1)
+    assert (healed.status, healed.stats.deleted) == ("completed", 0)
+    assert [title for (title,) in database.query("select title from item")] == ["A"]

@@ -13,7 +13,7 @@ from rowen.errors import ItemError
 from rowen.net import rendering
 from rowen.net.client import Client
 from rowen.net.render import Browser, Rendered
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.net.test_render import Trap
 from tests.net.world import Counts, settings
 from tests.portals.app import App, needs_chromium
@@ -140,19 +140,19 @@ async def test_a_browser_listens_nowhere(app: App) -> None:
 PLACES = ("file:///etc/hostname", "chrome://version", "javascript:alert(1)", "data:text/html,x")
 
 
-async def test_a_page_that_leaves_for_a_file_leads_nowhere(house: House, app: App) -> None:
+async def test_a_page_that_leaves_for_a_file_leads_nowhere(database: ScratchDatabase, app: App) -> None:
     away = [f"/away{number}" for number in range(len(PLACES))]
     app.put("/", "Home", "Welcome. " * 50, links=away)
     for path, place in zip(away, PLACES, strict=True):
         app.script(path, f"location.replace('{place}'); document.body.innerHTML = '<div id=app></div>'")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{app.url}/", name="app", options={"render": "always"})
         run = await r.sync("app")
 
     assert run.status in ("completed", "partial")
     assert set(away) <= set(app.asked())
-    assert [url for (url,) in house.query("select url from item") if not url.startswith(app.url)] == []
+    assert [url for (url,) in database.query("select url from item") if not url.startswith(app.url)] == []
     assert set(app.asked()) <= {"/", *away, "/robots.txt", "/sitemap.xml", "/llms.txt"}
 
 

@@ -27,11 +27,11 @@ from rowen.harvest.worker import Prepared, Refused
 from rowen.interfaces.mcp.server import _tools
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Raw
-from rowen.server.app import Doors, assemble
+from rowen.server.app import Interfaces, assemble
 from rowen.server.serving import HttpServer
 from rowen.settings import load
 from tests.cli.conftest import Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.clock import at_most, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES, TOML, languages_of
 from tests.hostile.operations import ANYWHERE
@@ -57,8 +57,8 @@ _ENDLESS = ("/events", "/live")
 class Watched:
     """A server on loopback, a client, and what kept its event loop busy."""
 
-    def __init__(self, rowen: Rowen, http: httpx.AsyncClient, doors: Doors, seen: Steps) -> None:
-        self.rowen, self.http, self.doors, self.seen = rowen, http, doors, seen
+    def __init__(self, rowen: Rowen, http: httpx.AsyncClient, interfaces: Interfaces, seen: Steps) -> None:
+        self.rowen, self.http, self.interfaces, self.seen = rowen, http, interfaces, seen
         self.sent = 0
         self.bugs: list[str] = []
 
@@ -73,14 +73,14 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(house: House, **how: Any) -> AsyncIterator[Watched]:
+async def watched(database: ScratchDatabase, **how: Any) -> AsyncIterator[Watched]:
     """A real server, asked over sockets; at the end its loop was never blocked, and it has answered all the time."""
     import uvicorn
 
     settings = {"requests_per_minute": 1_000_000, "public_read": True, "probe": False, **how}
-    async with house.open(**settings) as rowen:
-        doors = assemble(rowen, trusts_loopback=True)
-        server = HttpServer(uvicorn.Config(doors.asgi, port=0, log_config=None, access_log=False, lifespan="on"))
+    async with database.open(**settings) as rowen:
+        interfaces = assemble(rowen, trusts_loopback=True)
+        server = HttpServer(uvicorn.Config(interfaces.asgi, port=0, log_config=None, access_log=False, lifespan="on"))
         task = asyncio.create_task(server.serve())
         while not server.started:
             await asyncio.sleep(0.01)
@@ -90,10 +90,10 @@ async def watched(house: House, **how: Any) -> AsyncIterator[Watched]:
             async with httpx.AsyncClient(base_url=base, timeout=ANSWER_S) as http:
                 await http.get("/healthz")
                 with steps() as seen, answering(f"{base}/healthz") as late:
-                    it = Watched(rowen, http, doors, seen)
+                    it = Watched(rowen, http, interfaces, seen)
                     yield it
         finally:
-            doors.close()
+            interfaces.close()
             server.should_exit = True
             await asyncio.wait_for(task, ANSWER_S)
     print(f"{it.sent} requests, longest step {seen.longest_s * 1000:.0f} ms")
@@ -167,8 +167,8 @@ def _templates() -> str:
 
 
 @pytest.mark.parametrize("family", TOML)
-async def test_a_declaration_in_toml_keeps_nobody_waiting(house: House, family: str) -> None:
-    async with watched(house) as it:
+async def test_a_declaration_in_toml_keeps_nobody_waiting(database: ScratchDatabase, family: str) -> None:
+    async with watched(database) as it:
         for size in (10_000, 400_000):
             request = it.http.post(
                 "/api/v1/apply?dry_run=true",
@@ -198,10 +198,10 @@ def test_a_command_in_a_strangers_folder_ends_at_once(cli: Cli) -> None:
     assert (done.code, "more than 16 parts" in done.err) == (2, True)
 
 
-async def test_a_file_of_sources_that_is_too_large_is_refused(house: House, tmp_path: Path) -> None:
+async def test_a_file_of_sources_that_is_too_large_is_refused(database: ScratchDatabase, tmp_path: Path) -> None:
     large = tmp_path / "portals.toml"
     large.write_text("# " + "x" * 2_000_000)
-    async with house.open() as it:
+    async with database.open() as it:
         with pytest.raises(RowenError, match="more than 1,000,000 characters"):
             await it.apply(large)
 

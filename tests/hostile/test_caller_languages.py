@@ -24,7 +24,7 @@ from rowen.model.since import parse_since
 from rowen.model.statements import StatementProfile
 from rowen.model.version import VersionSpec
 from rowen.operations.paging import decoded
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.clock import at_most, cheapest_s, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES
 
@@ -188,9 +188,9 @@ async def test_a_small_page_is_read_apart_where_selectors_or_shapes_can_be_costl
     assert is_apart
 
 
-async def test_many_conditions_are_refused_before_the_database_plans_them(house: House) -> None:
+async def test_many_conditions_are_refused_before_the_database_plans_them(database: ScratchDatabase) -> None:
     many = [f"price{number}<1" for number in range(200)]
-    async with house.open() as r:
+    async with database.open() as r:
         for asked in (
             r.search("hay", where=many),
             r.extractions(where=many),

@@ -20,37 +20,37 @@ def page(head: str, body: str = "") -> str:
     return f"<html lang=en><head>{head}</head><body><main>{body}{paragraphs}</main></body></html>"
 
 
-async def harvested(house, folder: Path, content: str, name: str = "a.html"):
+async def harvested(database, folder: Path, content: str, name: str = "a.html"):
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(content)
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await rowen.sync(str(folder))
         again = await rowen.sync(str(folder), full=True)
         entry = await rowen.get(str(folder / name))
-    assert (run.status, run.tally.failed, again.tally.rows_written) == ("completed", 0, 0)
+    assert (run.status, run.stats.failed, again.stats.rows_written) == ("completed", 0, 0)
     return entry
 
 
-def index_bytes(house) -> int:
-    return house.query("select sum(pg_column_size(tsv) + pg_column_size(heading)) from chunk")[0][0]
+def index_bytes(database) -> int:
+    return database.query("select sum(pg_column_size(tsv) + pg_column_size(heading)) from chunk")[0][0]
 
 
-async def test_a_title_of_a_hundred_kilobytes_is_cut_and_says_so(house, tmp_path):
+async def test_a_title_of_a_hundred_kilobytes_is_cut_and_says_so(database, tmp_path):
     content = page(f"<title>{WORDS}</title>")
 
-    entry = await harvested(house, tmp_path / "site", content)
+    entry = await harvested(database, tmp_path / "site", content)
 
     assert len(entry.title) <= caps.LONGEST_TITLE
     assert entry.title.startswith("word0 word1")
     assert entry.remarks == [f"Its title has {len(WORDS):,} characters; the first 1,000 are kept."]
-    assert index_bytes(house) < 3 * len(content)
-    assert max(len(title) for (title,) in house.query("select title from change")) <= caps.LONGEST_TITLE
+    assert index_bytes(database) < 3 * len(content)
+    assert max(len(title) for (title,) in database.query("select title from change")) <= caps.LONGEST_TITLE
 
 
-async def test_tags_are_counted_and_measured(house, tmp_path):
+async def test_tags_are_counted_and_measured(database, tmp_path):
     many = ",".join(f"tag{number}" for number in range(30_000))
 
-    entry = await harvested(house, tmp_path / "site", page(f"<meta name=keywords content='{many},{'x' * 5000}'>"))
+    entry = await harvested(database, tmp_path / "site", page(f"<meta name=keywords content='{many},{'x' * 5000}'>"))
 
     assert len(entry.tags) <= caps.MOST_TAGS
     assert sum(map(len, entry.tags)) <= caps.MOST_TAG_CHARS
@@ -58,64 +58,64 @@ async def test_tags_are_counted_and_measured(house, tmp_path):
     assert "of its 30,001 tags" in remark
 
 
-async def test_headings_and_anchors_of_any_length_cost_no_more_than_the_text(house, tmp_path):
+async def test_headings_and_anchors_of_any_length_cost_no_more_than_the_text(database, tmp_path):
     anchors = "".join(f"<h2 id={'a' * 20_000}{number}>Part {number}</h2><p>{'hay ' * 100}</p>" for number in range(20))
     content = page("<title>Hay</title>", f"<h1>{WORDS}</h1>{anchors}")
 
-    entry = await harvested(house, tmp_path / "site", content)
+    entry = await harvested(database, tmp_path / "site", content)
 
-    rows = house.query("select heading, anchor from chunk")
+    rows = database.query("select heading, anchor from chunk")
     assert all(len(part) <= caps.LONGEST_HEADING for heading, _ in rows for part in heading)
     assert all(anchor is None or len(anchor) <= caps.LONGEST_ANCHOR for _, anchor in rows)
     assert "part-1" in {anchor for _, anchor in rows}
     assert len(entry.text) < 1.5 * len(content)
-    assert index_bytes(house) < 3 * len(content)
+    assert index_bytes(database) < 3 * len(content)
 
 
-async def test_links_without_number_or_of_any_length_are_left_out(house, tmp_path):
+async def test_links_without_number_or_of_any_length_are_left_out(database, tmp_path):
     links = "".join(f"<a href=a{number}>x</a> " for number in range(caps.MOST_LINKS + 1_000))
     long = f"<a href='https://example.org/{'y' * 20_000}'>y</a>"
 
-    entry = await harvested(house, tmp_path / "site", page("<title>Hay</title>", long + links))
+    entry = await harvested(database, tmp_path / "site", page("<title>Hay</title>", long + links))
 
-    [(stored,)] = house.query("select links from item_check")
+    [(stored,)] = database.query("select links from item_check")
     assert 1_000 < len(stored.split("\n")) <= caps.MOST_LINKS
     assert len(stored) <= caps.MOST_LINK_CHARS + caps.MOST_LINKS
     assert "y" * 100 not in stored
     assert any("links were too long or too many" in remark for remark in entry.remarks)
 
 
-async def test_a_language_that_no_index_would_take_is_left_out(house, tmp_path):
+async def test_a_language_that_no_index_would_take_is_left_out(database, tmp_path):
     language = "".join(f"{number:x}" for number in range(9_000))
 
-    entry = await harvested(house, tmp_path / "site", f"---\nlang: {language}\n---\n# Hay\n\nMow.", "a.md")
+    entry = await harvested(database, tmp_path / "site", f"---\nlang: {language}\n---\n# Hay\n\nMow.", "a.md")
 
     assert entry.language is None
     assert entry.remarks == ["Its language is no language tag, and is left out."]
 
 
-async def test_an_url_that_is_too_long_to_be_an_identity_costs_that_item(house, kinds):
+async def test_an_url_that_is_too_long_to_be_an_identity_costs_that_item(database, kinds):
     long = "https://example.org/" + "a" * 100_000
     good = Document("https://example.org/good", "Good", "Hay.")
     kinds(Scripted)
     shows(Fetched(Document(long, "Bad", "Hay.")), Fetched(Raw(long + "b", b"x")), Fetched(good), Complete())
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await rowen.sync("scripted:one")
         again = await rowen.sync("scripted:one")
         cases = await rowen.quarantine()
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 1, 2)
-    assert (again.tally.failed, again.tally.rows_written) == (2, 0)
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 1, 2)
+    assert (again.stats.failed, again.stats.rows_written) == (2, 0)
     assert len({case.url for case in cases}) == 2
     assert all(len(case.url) < 300 and "100,0" in case.error for case in cases)
 
 
-async def test_errors_and_hints_are_kept_in_part(house, kinds):
+async def test_errors_and_hints_are_kept_in_part(database, kinds):
     kinds(Scripted)
     shows(Failed("https://example.org/a", "E" * 1_000_000, hint="H" * 1_000_000), Complete())
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.sync("scripted:one")
         [case] = await rowen.quarantine()
 
@@ -123,14 +123,14 @@ async def test_errors_and_hints_are_kept_in_part(house, kinds):
     assert len(case.hint or "") <= caps.LONGEST_ERROR
 
 
-async def test_a_run_keeps_the_beginning_of_its_error(house, kinds):
+async def test_a_run_keeps_the_beginning_of_its_error(database, kinds):
     def script(known):
         raise SourceError("E" * 1_000_000)
 
     kinds(Scripted)
     Scripted.script = script
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await rowen.sync("scripted:one")
 
     assert run.status == "failed"
@@ -175,10 +175,10 @@ def test_a_cursor_holds_so_many_bridges_and_tells_that_there_are_more():
     assert many["known"] is False
 
 
-def test_remarks_are_shown_by_get(house, tmp_path):
+def test_remarks_are_shown_by_get(database, tmp_path):
     folder = tmp_path / "site"
-    asyncio.run(harvested(house, folder, page(f"<title>{WORDS}</title>")))
-    cli = Cli(tmp_path, {"ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(house.home)})
+    asyncio.run(harvested(database, folder, page(f"<title>{WORDS}</title>")))
+    cli = Cli(tmp_path, {"ROWEN_DATABASE_URL": database.conninfo, "ROWEN_HOME": str(database.home)})
 
     shown, told = cli("get", str(folder / "a.html")), cli("get", str(folder / "a.html"), "--json")
 

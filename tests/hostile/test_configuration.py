@@ -9,7 +9,7 @@ import pytest
 from rowen.errors import ConfigurationError
 from rowen.settings import Settings, load
 from tests.cli.conftest import Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 # All that a folder may decide: how long to wait, and how many sources to take side by side.
 HARMLESS = {"database_patience_s", "embed_wait_s", "embedder_question_limit_s", "side_by_side"}
@@ -176,7 +176,9 @@ def test_a_stranger_s_folder_runs_no_program_and_sends_no_key(cli: Cli, tmp_path
     assert not (tmp_path / "ran").exists()
 
 
-def test_doctor_tells_where_each_setting_came_from_and_no_secret(cli: Cli, house: House, own_file: Path) -> None:
+def test_doctor_tells_where_each_setting_came_from_and_no_secret(
+    cli: Cli, database: ScratchDatabase, own_file: Path
+) -> None:
     own_file.write_text('host_delay_s = 3\nproxy = "http://me:hunter2@proxy.example:3128"\n')
     cli.write({"rowen.toml": "side_by_side = 2\n"})
 

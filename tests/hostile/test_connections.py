@@ -16,7 +16,7 @@ import pytest
 
 from rowen.server import connections, limits
 from rowen.server.connections import raise_file_limit
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.server.test_serving import environment, served
 
 LIMIT_S = 60.0
@@ -44,9 +44,9 @@ class Client:
 
 
 @asynccontextmanager
-async def server(house: House, **settings: Any) -> AsyncIterator["Server"]:
+async def server(database: ScratchDatabase, **settings: Any) -> AsyncIterator["Server"]:
     """The whole server in this process."""
-    async with house.open(port=0, **settings) as rowen, served(rowen) as (http, _):
+    async with database.open(port=0, **settings) as rowen, served(rowen) as (http, _):
         clients = Server(str(http.base_url.host), http.base_url.port or 0)
         try:
             yield clients
@@ -76,10 +76,10 @@ class Server:
 
 
 @contextmanager
-def serving_process(house: House, files: tuple[int, int], **settings: str) -> Iterator[tuple[str, int]]:
+def serving_process(database: ScratchDatabase, files: tuple[int, int], **settings: str) -> Iterator[tuple[str, int]]:
     """`rowen serve` in a process that may open so many files; gives its address and number."""
     command = [sys.executable, "-m", "rowen", "serve", "--port", "0", "--no-worker"]
-    env = environment(house) | {f"ROWEN_{name.upper()}": value for name, value in settings.items()}
+    env = environment(database) | {f"ROWEN_{name.upper()}": value for name, value in settings.items()}
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, files)
@@ -93,9 +93,9 @@ def serving_process(house: House, files: tuple[int, int], **settings: str) -> It
 
 
 @pytest.mark.parametrize("files", [(1024, 1024), (256, 2048)])
-def test_headers_that_never_end_do_not_keep_others_out(house: House, files: tuple[int, int]) -> None:
+def test_headers_that_never_end_do_not_keep_others_out(database: ScratchDatabase, files: tuple[int, int]) -> None:
     assert raise_file_limit() > 1200
-    with serving_process(house, files) as (url, _), ExitStack() as opened:
+    with serving_process(database, files) as (url, _), ExitStack() as opened:
         host, port = httpx.URL(url).host, httpx.URL(url).port or 0
         for _ in range(1100):
             client = opened.enter_context(closing(socket.create_connection((host, port), LIMIT_S)))
@@ -105,15 +105,15 @@ def test_headers_that_never_end_do_not_keep_others_out(house: House, files: tupl
     assert answers == [200] * 20
 
 
-def test_a_server_may_open_as_many_files_as_the_system_allows(house: House) -> None:
-    with serving_process(house, (256, 2048)) as (_, pid):
+def test_a_server_may_open_as_many_files_as_the_system_allows(database: ScratchDatabase) -> None:
+    with serving_process(database, (256, 2048)) as (_, pid):
         limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
 
     assert limit == (2048, 2048)
 
 
-async def test_headers_have_to_arrive_in_time_however_they_trickle_in(house: House) -> None:
-    async with server(house, header_limit_s=1) as it:
+async def test_headers_have_to_arrive_in_time_however_they_trickle_in(database: ScratchDatabase) -> None:
+    async with server(database, header_limit_s=1) as it:
         silent, begun, trickling = await it.client(), await it.client(HEAD), await it.client(HEAD)
 
         async def trickle() -> None:
@@ -134,8 +134,8 @@ async def test_headers_have_to_arrive_in_time_however_they_trickle_in(house: Hou
     assert json.loads(body)["code"] == "usage"
 
 
-async def test_the_headers_of_a_second_request_have_to_arrive_in_time_too(house: House) -> None:
-    async with server(house, header_limit_s=1) as it:
+async def test_the_headers_of_a_second_request_have_to_arrive_in_time_too(database: ScratchDatabase) -> None:
+    async with server(database, header_limit_s=1) as it:
         client = await it.client(HEAD + b"\r\n" + HEAD)
         answer = await client.rest()
 
@@ -145,20 +145,24 @@ async def test_the_headers_of_a_second_request_have_to_arrive_in_time_too(house:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/poke", "/login"])
-async def test_a_body_has_to_arrive_in_time(house: House, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+async def test_a_body_has_to_arrive_in_time(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.setattr(limits, "BODY_S", 0.5)
-    async with server(house) as it:
+    async with server(database) as it:
         client = await it.client(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nx".encode())
         status = await client.line()
 
     assert status.startswith(b"HTTP/1.1 408")
 
 
-async def test_a_body_that_nobody_wants_keeps_no_connection(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_nobody_wants_keeps_no_connection(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "BODY_S", 0.5)
     monkeypatch.setattr(connections, "_BODY_GRACE_S", 0.5)
     # The answer comes before the body, which then trickles in.
-    async with server(house) as it:
+    async with server(database) as it:
         client = await it.client(HEAD + b"Content-Length: 1000\r\n\r\n")
 
         async def trickle() -> None:
@@ -173,7 +177,9 @@ async def test_a_body_that_nobody_wants_keeps_no_connection(house: House, monkey
     assert answer.startswith(b"HTTP/1.1 200")
 
 
-async def test_an_answer_that_nobody_reads_keeps_no_connection(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_nobody_reads_keeps_no_connection(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "_UNREAD_S", 0.5)
     ask = b"GET /api/openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     lost = asyncio.Event()
@@ -184,7 +190,7 @@ async def test_an_answer_that_nobody_reads_keeps_no_connection(house: House, mon
         lost.set()
 
     monkeypatch.setattr(connections.HttpConnection, "connection_lost", noticed)
-    async with server(house) as it:
+    async with server(database) as it:
         with closing(socket.socket()) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             await asyncio.to_thread(client.connect, it.address)
@@ -194,8 +200,8 @@ async def test_an_answer_that_nobody_reads_keeps_no_connection(house: House, mon
     assert lost.is_set()
 
 
-async def test_where_an_address_has_too_many_connections_the_slowest_makes_room(house: House) -> None:
-    async with server(house, connections_per_address=2) as it:
+async def test_where_an_address_has_too_many_connections_the_slowest_makes_room(database: ScratchDatabase) -> None:
+    async with server(database, connections_per_address=2) as it:
         first, second = await it.client(HEAD), await it.client(HEAD)
         status = await it.answers()
         gone = await first.rest()
@@ -214,9 +220,9 @@ async def test_where_an_address_has_too_many_connections_the_slowest_makes_room(
     ],
 )
 async def test_a_connection_is_refused_where_all_others_are_being_answered(
-    house: House, settings: dict[str, int], status: bytes, code: str
+    database: ScratchDatabase, settings: dict[str, int], status: bytes, code: str
 ) -> None:
-    async with server(house, **settings) as it:
+    async with server(database, **settings) as it:
         streams = [await it.client(STREAM) for _ in range(2)]
         for stream in streams:
             assert (await stream.line()).startswith(b"HTTP/1.1 200")
@@ -232,8 +238,8 @@ async def test_a_connection_is_refused_where_all_others_are_being_answered(
     assert json.loads(body)["code"] == code
 
 
-async def test_those_who_come_through_a_proxy_are_not_taken_for_one(house: House) -> None:
-    async with server(house, connections_per_address=1, proxies="127.0.0.1/32") as it:
+async def test_those_who_come_through_a_proxy_are_not_taken_for_one(database: ScratchDatabase) -> None:
+    async with server(database, connections_per_address=1, proxies="127.0.0.1/32") as it:
         clients = [await it.client(HEAD) for _ in range(3)]
         for client in clients:
             client.writer.write(b"\r\n")
@@ -251,8 +257,10 @@ async def test_those_who_come_through_a_proxy_are_not_taken_for_one(house: House
         b"POST /api/v1/poke HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n",
     ],
 )
-async def test_a_request_whose_end_is_ambiguous_is_refused_with_all_that_follows(house: House, head: bytes) -> None:
-    async with server(house) as it:
+async def test_a_request_whose_end_is_ambiguous_is_refused_with_all_that_follows(
+    database: ScratchDatabase, head: bytes
+) -> None:
+    async with server(database) as it:
         client = await it.client(head + b"Host: 127.0.0.1\r\n\r\n0\r\n\r\n" + HEAD + b"\r\n")
         answer = await client.rest()
 
@@ -261,9 +269,9 @@ async def test_a_request_whose_end_is_ambiguous_is_refused_with_all_that_follows
 
 
 async def test_a_broken_body_after_the_answer_has_begun_only_ends_the_connection(
-    house: House, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with server(house) as it:
+    async with server(database) as it:
         client = await it.client(STREAM.removesuffix(b"\r\n") + b"Transfer-Encoding: chunked\r\n\r\n")
         status = await client.line()
         client.writer.write(b"nonsense\r\n")

@@ -10,7 +10,7 @@ from rowen.enrich.schemas.cost import schema_cost
 from rowen.enrich.schemas.validation import check_definition, violations
 from rowen.errors import UsageError
 from rowen.model.schema import Schema
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.clock import at_most, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES, doubled
 from tests.hostile.test_caller_input import watched
@@ -29,8 +29,8 @@ def fields(**inner: Any) -> Schema:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_a_costly_schema_keeps_nobody_waiting(house: House, family: str) -> None:
-    async with watched(house) as it:
+async def test_a_costly_schema_keeps_nobody_waiting(database: ScratchDatabase, family: str) -> None:
+    async with watched(database) as it:
         for size in (2_000, 90_000):
             body = {"ref": f"a@1.0.{size}", "definition": json.loads(FAMILIES[family](size))}
             answer = await it.send(f"{family} of {size:,} characters", it.http.post("/api/v1/schemas", json=body))

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from rowen import Rowen
 from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.packages import PyPI
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.test_hostile_records import KINDS
 from tests.logical import index_of
 from tests.portals.github import Portal as GitHubPortal
@@ -52,36 +52,36 @@ def _spots(value: Any) -> list[tuple[Any, Any]]:
     return [spot for name, inner in pairs for spot in ((value, name), *_spots(inner))]
 
 
-def set_cursor(house: House, cursor: Any) -> None:
-    house.query("update source set cursor = %s returning id", Jsonb(cursor))
+def set_cursor(database: ScratchDatabase, cursor: Any) -> None:
+    database.query("update source set cursor = %s returning id", Jsonb(cursor))
 
 
-async def survives(r: Rowen, house: House) -> None:
+async def survives(r: Rowen, database: ScratchDatabase) -> None:
     """Whatever the cursor is, one more run at the latest leaves what a rebuild would leave."""
-    clean = index_of(house)
-    [(cursor,)] = house.query("select cursor from source")
+    clean = index_of(database)
+    [(cursor,)] = database.query("select cursor from source")
     assert cursor is not None
     chance = Random(SEED)
     for number in range(TRIES + len(LEAVES[:4])):
         odd = LEAVES[number] if number < len(LEAVES[:4]) else spoiled(cursor, chance)
-        set_cursor(house, odd)
+        set_cursor(database, odd)
         first = await r.sync("source")
         second = await r.sync("source") if first.status != "completed" else first
 
         said = f"{json.dumps(odd)[:2000]}, seed {SEED}: {first.error}"
         assert "connector of kind" not in (first.error or ""), said
         assert second.status == "completed", said
-        assert index_of(house) == clean, said
+        assert index_of(database) == clean, said
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("sitemap", "github")])
-async def test_a_portal_is_harvested_whatever_its_cursor_is(house: House, kind: str) -> None:
+async def test_a_portal_is_harvested_whatever_its_cursor_is(database: ScratchDatabase, kind: str) -> None:
     with closing(KINDS[kind].portal()) as portal:
         KINDS[kind].fill(portal)
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(portal.address, name="source")
             await r.sync("source")
-            await survives(r, house)
+            await survives(r, database)
 
 
 def _site() -> Site:
@@ -103,39 +103,41 @@ WORLDS: dict[str, tuple[Callable[[], Any], str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", WORLDS)
-async def test_a_site_is_walked_whatever_its_cursor_is(house: House, kind: str) -> None:
+async def test_a_site_is_walked_whatever_its_cursor_is(database: ScratchDatabase, kind: str) -> None:
     make, address, options = WORLDS[kind]
     with closing(make()) as world:
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(getattr(world, address), name="source", options=options)
             await r.sync("source")
-            await survives(r, house)
+            await survives(r, database)
 
 
-async def test_a_repository_on_github_is_read_whatever_its_cursor_is(house: House) -> None:
+async def test_a_repository_on_github_is_read_whatever_its_cursor_is(database: ScratchDatabase) -> None:
     with closing(GitHubPortal()) as portal:
         portal.repository.put("README.md", b"# Hay\n\nDry grass.")
         portal.repository.issues.append({"number": 1, "title": "Wet hay", "body": "It rained."})
-        async with house.open() as r:
+        async with database.open() as r:
             options = {"api_url": f"{portal.web}/api/v3", "issues": True, "delay_s": 0}
             await r.add(portal.address, name="source", options=options)
             await r.sync("source")
-            await survives(r, house)
+            await survives(r, database)
 
 
-async def test_a_package_is_read_whatever_its_cursor_is(house: House, kinds: Callable[[Any], None]) -> None:
+async def test_a_package_is_read_whatever_its_cursor_is(
+    database: ScratchDatabase, kinds: Callable[[Any], None]
+) -> None:
     kinds(PyPI)
     with closing(PythonIndex()) as index:
         index.publish("hay", "1.0", description="Dry grass.", project_urls={"Documentation": f"{index.url}/docs/"})
         index.put("/docs/", "Docs", "How to make hay.")
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add("pypi:hay", name="source", options={"registry": index.url, "robots": False})
             await r.sync("source")
-            await survives(r, house)
+            await survives(r, database)
 
 
 async def test_a_connector_that_fails_over_its_cursor_does_not_fail_for_ever(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = CatalogCursor.of
 
@@ -146,7 +148,7 @@ async def test_a_connector_that_fails_over_its_cursor_does_not_fail_for_ever(
     kind = KINDS["ckan"]
     with closing(kind.portal()) as portal:
         kind.fill(portal)
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(portal.address, name="source")
             runs = [await r.sync("source") for _ in range(3)]
 

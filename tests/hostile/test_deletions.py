@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Incomplete, Observation, Rowen, Run, Unchanged
 from rowen.errors import RowenError
 from rowen.harvest.sweep import Guard
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of, replayed
 from tests.portals.catalogs import keep as keep_portal
 from tests.portals.oai import OaiRepository
@@ -67,18 +67,18 @@ def all_but_the_root_are(site: Site, answer: Page) -> dict[str, Page]:
     return before
 
 
-async def fresh(new_house: Callable[[], House], site: Site) -> House:
-    house = new_house()
-    async with house.open() as r:
+async def fresh(new_database: Callable[[], ScratchDatabase], site: Site) -> ScratchDatabase:
+    database = new_database()
+    async with database.open() as r:
         await keep(r, site)
-    return house
+    return database
 
 
 async def test_a_deployment_gone_wrong_deletes_nothing_however_often_it_is_looked_at(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     star(site, 61)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         before = all_but_the_root_are(site, MISSING)
         runs = [await r.sync("site") for _ in range(3)]
@@ -89,62 +89,64 @@ async def test_a_deployment_gone_wrong_deletes_nothing_however_often_it_is_looke
         again = await r.sync("site")
         left = (await r.source("site")).deletions_held
 
-    assert [(run.tally.deleted, run.tally.deletions_held) for run in runs] == [(0, 60)] * 3
+    assert [(run.stats.deleted, run.stats.deletions_held) for run in runs] == [(0, 60)] * 3
     assert (held, left, bool(found)) == (60, 0, True)
-    assert (healed.tally.deleted, healed.tally.created) == (0, 0)
-    assert (again.tally.unchanged, again.tally.rows_written) == (61, 0)
-    assert index_of(house) == index_of(await fresh(new_house, site))
+    assert (healed.stats.deleted, healed.stats.created) == (0, 0)
+    assert (again.stats.unchanged, again.stats.rows_written) == (61, 0)
+    assert index_of(database) == index_of(await fresh(new_database, site))
 
 
 async def test_pages_that_stay_gone_go_when_somebody_says_so(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     star(site, 61)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         all_but_the_root_are(site, MISSING)
         await r.sync("site")
         accepted = await r.sync("site", accept_deletions=True)
         left = (await r.source("site")).deletions_held
 
-    assert (accepted.tally.deleted, accepted.tally.deletions_held, left) == (60, 0, 0)
-    assert replayed(house) == contents(house)
-    assert index_of(house) == index_of(await fresh(new_house, site))
+    assert (accepted.stats.deleted, accepted.stats.deletions_held, left) == (60, 0, 0)
+    assert replayed(database) == contents(database)
+    assert index_of(database) == index_of(await fresh(new_database, site))
 
 
-async def test_a_soft_404_for_everything_deletes_nothing(house: House, site: Site) -> None:
+async def test_a_soft_404_for_everything_deletes_nothing(database: ScratchDatabase, site: Site) -> None:
     star(site, 61)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         apology = Page(html("Not found", "This page does not exist."), validator="none")
         all_but_the_root_are(site, apology)
         site.default = apology
         run = await r.sync("site")
 
-    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (0, 60, 61)
+    assert (run.stats.deleted, run.stats.deletions_held, len(contents(database))) == (0, 60, 61)
 
 
 @pytest.mark.parametrize("status", [404, 410])
-async def test_single_pages_that_are_gone_go_with_the_same_run(house: House, site: Site, status: int) -> None:
+async def test_single_pages_that_are_gone_go_with_the_same_run(
+    database: ScratchDatabase, site: Site, status: int
+) -> None:
     star(site, 61)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         for number in range(1, 10):
             site.pages[f"/p{number}"] = Page(status=status)
         run = await r.sync("site")
 
-    assert (run.status, run.tally.deleted, run.tally.deletions_held) == ("completed", 9, 0)
-    assert replayed(house) == contents(house)
+    assert (run.status, run.stats.deleted, run.stats.deletions_held) == ("completed", 9, 0)
+    assert replayed(database) == contents(database)
 
 
-async def test_what_is_gone_and_what_vanished_count_together(house: House) -> None:
-    async with house.open() as r:
+async def test_what_is_gone_and_what_vanished_count_together(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Complete())
         held = await sync(r, *unchanged(*range(20)), *gone(*range(20, 25)), Complete())
         few = await sync(r, *unchanged(*range(21)), *gone(*range(21, 25)), *unchanged(*range(26, 30)), Complete())
 
-    assert (held.tally.deleted, held.tally.deletions_held) == (0, 10)
-    assert (few.tally.deleted, few.tally.deletions_held) == (5, 0)
+    assert (held.stats.deleted, held.stats.deletions_held) == (0, 10)
+    assert (few.stats.deleted, few.stats.deletions_held) == (5, 0)
 
 
 @pytest.mark.parametrize(("held", "may_go"), [(1, 1), (2, 1), (3, 1), (4, 2), (10, 5), (18, 9), (60, 9), (67, 10)])
@@ -156,27 +158,29 @@ def test_of_a_small_source_half_may_go_and_of_a_large_one_a_share(held: int, may
     assert not guard.lets_through(may_go + 1, held=held)
 
 
-async def test_nine_of_ten_are_too_many_although_they_are_fewer_than_the_floor(house: House) -> None:
-    async with house.open() as r:
+async def test_nine_of_ten_are_too_many_although_they_are_fewer_than_the_floor(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(10)), Complete())
         vanished = await sync(r, *unchanged(0), Complete())
         told = await sync(r, *unchanged(0), *gone(*range(1, 10)), Complete())
 
-    assert [(run.tally.deleted, run.tally.deletions_held) for run in (vanished, told)] == [(0, 9), (0, 9)]
+    assert [(run.stats.deleted, run.stats.deletions_held) for run in (vanished, told)] == [(0, 9), (0, 9)]
 
 
-async def test_new_pages_do_not_make_room_for_more_deletions(house: House) -> None:
+async def test_new_pages_do_not_make_room_for_more_deletions(database: ScratchDatabase) -> None:
     """A parked domain has pages enough of its own."""
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *fetched(*range(60)), Complete())
         run = await sync(r, *unchanged(0), *fetched(*range(1000, 1500)), Complete())
 
-    assert (run.tally.created, run.tally.deleted, run.tally.deletions_held) == (500, 0, 59)
+    assert (run.stats.created, run.stats.deleted, run.stats.deletions_held) == (500, 0, 59)
 
 
-async def test_a_listing_of_changes_does_not_forget_the_deletions_that_were_held_back(house: House) -> None:
+async def test_a_listing_of_changes_does_not_forget_the_deletions_that_were_held_back(
+    database: ScratchDatabase,
+) -> None:
     """The cursor is past them: nobody will tell again."""
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         held = await sync(r, *gone(*range(20)), Checkpoint(2))
         still = await sync(r, *unchanged(25), Checkpoint(3))
@@ -185,34 +189,34 @@ async def test_a_listing_of_changes_does_not_forget_the_deletions_that_were_held
         accepted = await sync(r, Checkpoint(5), accept_deletions=True)
         left = (await r.source("one")).deletions_held
 
-    assert [(run.tally.deleted, run.tally.deletions_held) for run in (held, still, back)] == [(0, 20), (0, 20), (0, 18)]
-    assert (shown, accepted.tally.deleted, left) == (20, 18, 0)
-    assert replayed(house) == contents(house)
+    assert [(run.stats.deleted, run.stats.deletions_held) for run in (held, still, back)] == [(0, 20), (0, 20), (0, 18)]
+    assert (shown, accepted.stats.deleted, left) == (20, 18, 0)
+    assert replayed(database) == contents(database)
 
 
-async def test_items_that_all_come_back_are_no_longer_held_for_deletion(house: House) -> None:
-    async with house.open() as r:
+async def test_items_that_all_come_back_are_no_longer_held_for_deletion(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         await sync(r, *gone(*range(20)), Checkpoint(2))
         await sync(r, *fetched(*range(20)), Checkpoint(3))
         left = (await r.source("one")).deletions_held
         accepted = await sync(r, Checkpoint(4), accept_deletions=True)
 
-    assert (left, accepted.tally.deleted, len(contents(house))) == (0, 0, 30)
+    assert (left, accepted.stats.deleted, len(contents(database))) == (0, 0, 30)
 
 
-async def test_a_partial_run_deletes_the_few_that_are_gone_and_holds_many_back(house: House) -> None:
-    async with house.open() as r:
+async def test_a_partial_run_deletes_the_few_that_are_gone_and_holds_many_back(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(40)), Complete())
         few = await sync(r, *unchanged(0), *gone(1, 2), Incomplete("A folder could not be read."))
         many = await sync(r, *unchanged(0), *gone(*range(3, 30)), Incomplete("A folder could not be read."))
 
-    assert (few.status, few.tally.deleted, few.tally.deletions_held) == ("partial", 2, 0)
-    assert (many.status, many.tally.deleted, many.tally.deletions_held) == ("partial", 0, 27)
+    assert (few.status, few.stats.deleted, few.stats.deletions_held) == ("partial", 2, 0)
+    assert (many.status, many.stats.deleted, many.stats.deletions_held) == ("partial", 0, 27)
 
 
-async def test_a_partial_run_leaves_the_count_of_what_had_vanished_before(house: House) -> None:
-    async with house.open() as r:
+async def test_a_partial_run_leaves_the_count_of_what_had_vanished_before(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(40)), Complete())
         await sync(r, *unchanged(*range(20)), Complete())
         await sync(r, *unchanged(0), *gone(1), Incomplete("A folder could not be read."))
@@ -221,99 +225,105 @@ async def test_a_partial_run_leaves_the_count_of_what_had_vanished_before(house:
     assert held == 20
 
 
-async def test_a_dry_run_tells_what_would_be_deleted_and_what_held_back(house: House) -> None:
-    async with house.open() as r:
+async def test_a_dry_run_tells_what_would_be_deleted_and_what_held_back(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Complete())
         few = await sync(r, *unchanged(*range(1, 30)), *gone(0), Complete(), dry_run=True)
         many = await sync(r, *gone(*range(20)), dry_run=True)
 
-    assert (few.tally.deleted, few.tally.deletions_held) == (1, 0)
-    assert (many.tally.deleted, many.tally.deletions_held) == (0, 20)
-    assert house.query("select count(*) from item_gone") == [(0,)]
+    assert (few.stats.deleted, few.stats.deletions_held) == (1, 0)
+    assert (many.stats.deleted, many.stats.deletions_held) == (0, 20)
+    assert database.query("select count(*) from item_gone") == [(0,)]
 
 
-async def test_of_gone_and_there_the_last_word_counts_in_one_group_and_in_several(house: House) -> None:
-    async with house.open() as r:
+async def test_of_gone_and_there_the_last_word_counts_in_one_group_and_in_several(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(8)), Complete())
         together = await sync(r, *gone(0), *fetched(0), *fetched(1), *gone(1), *fetched(*range(2, 8)))
         apart = [*gone(2), Checkpoint(1), *unchanged(2), Checkpoint(2), *fetched(3), Checkpoint(3), *gone(3)]
         separately = await sync(r, *apart)
 
-    assert (together.tally.deleted, separately.tally.deleted) == (1, 1)
-    assert {url[-1] for url in contents(house)} == set("024567")
+    assert (together.stats.deleted, separately.stats.deleted) == (1, 1)
+    assert {url[-1] for url in contents(database)} == set("024567")
 
 
-async def test_an_item_that_arrives_and_is_gone_in_one_run_is_not_kept(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_that_arrives_and_is_gone_in_one_run_is_not_kept(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(5)), Complete())
         await sync(r, *unchanged(*range(5)), *fetched(7), Checkpoint(1), *gone(7), Complete())
 
-    assert len(contents(house)) == 5
+    assert len(contents(database)) == 5
 
 
-async def test_items_that_arrive_and_are_gone_in_one_run_hold_no_other_deletions_back(house: House) -> None:
-    async with house.open() as r:
+async def test_items_that_arrive_and_are_gone_in_one_run_hold_no_other_deletions_back(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Complete())
         arrived = range(30, 60)
         run = await sync(r, *unchanged(*range(25)), *fetched(*arrived), Checkpoint(1), *gone(*arrived), Complete())
 
-    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (35, 0, 25)
+    assert (run.stats.deleted, run.stats.deletions_held, len(contents(database))) == (35, 0, 25)
 
 
-async def test_an_item_that_arrives_and_is_gone_in_one_run_is_deleted_while_others_are_held_back(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_that_arrives_and_is_gone_in_one_run_is_deleted_while_others_are_held_back(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Complete())
         await sync(r, *unchanged(*range(10)), Complete())
         run = await sync(r, *unchanged(*range(10)), *fetched(40), Checkpoint(1), *gone(40), Complete())
 
-    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (1, 20, 30)
+    assert (run.stats.deleted, run.stats.deletions_held, len(contents(database))) == (1, 20, 30)
 
 
-async def test_a_partial_run_that_deletes_forgets_no_failure_of_an_item_that_it_did_not_see(house: House) -> None:
-    async with house.open() as r:
+async def test_a_partial_run_that_deletes_forgets_no_failure_of_an_item_that_it_did_not_see(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(5)), Failed(page("broken").url, "It is broken."), Complete())
         partial = await sync(r, *unchanged(0), *gone(1), Incomplete("It went away."))
-        after_partial = house.query("select url from quarantine")
+        after_partial = database.query("select url from quarantine")
         await sync(r, *unchanged(0, 2, 3, 4), Complete())
 
-    assert (partial.status, partial.tally.deleted) == ("partial", 1)
+    assert (partial.status, partial.stats.deleted) == ("partial", 1)
     assert after_partial == [(page("broken").url,)]
-    assert house.query("select url from quarantine") == []
+    assert database.query("select url from quarantine") == []
 
 
-async def test_a_run_that_dies_before_it_deletes_leaves_that_to_the_next(house: House) -> None:
+async def test_a_run_that_dies_before_it_deletes_leaves_that_to_the_next(database: ScratchDatabase) -> None:
     """The cursor has moved past the source's word by then."""
 
     def die() -> None:
         raise psycopg.OperationalError("the network went away")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Checkpoint(0), Complete())
         with at_statement("delete from item where", before=die), pytest.raises(RowenError):
             await sync(r, *gone(1, 2), Checkpoint(1))
-        kept, cursor = len(contents(house)), (await r.source("one")).cursor
+        kept, cursor = len(contents(database)), (await r.source("one")).cursor
         run = await sync(r, Checkpoint(2))
 
-    assert (kept, cursor, run.tally.deleted, len(contents(house))) == (30, 1, 2, 28)
-    assert replayed(house) == contents(house)
+    assert (kept, cursor, run.stats.deleted, len(contents(database))) == (30, 1, 2, 28)
+    assert replayed(database) == contents(database)
 
 
-async def test_what_fails_after_it_was_said_to_be_gone_is_kept(house: House) -> None:
-    async with house.open() as r:
+async def test_what_fails_after_it_was_said_to_be_gone_is_kept(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(30)), Checkpoint(0), Complete())
         await sync(r, *gone(*range(20)), Checkpoint(1))
         await sync(r, Failed(page(0).url, "It cannot be read."), Checkpoint(2))
         accepted = await sync(r, Checkpoint(3), accept_deletions=True)
 
-    assert (accepted.tally.deleted, page(0).url in contents(house)) == (19, True)
+    assert (accepted.stats.deleted, page(0).url in contents(database)) == (19, True)
 
 
-async def test_a_run_that_saw_nothing_but_tombstones_deletes_no_more_than_these(house: House) -> None:
-    async with house.open() as r:
+async def test_a_run_that_saw_nothing_but_tombstones_deletes_no_more_than_these(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *fetched(*range(5)), Complete())
         run = await sync(r, *gone(0, 1), Complete(), accept_deletions=True)
 
-    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (2, 3, 3)
+    assert (run.stats.deleted, run.stats.deletions_held, len(contents(database))) == (2, 3, 3)
 
 
 def linked(site: Site, count: int, head: str = "") -> None:
@@ -322,9 +332,9 @@ def linked(site: Site, count: int, head: str = "") -> None:
         site.pages[f"/p{number}"] = Page(html(f"Page {number}", f"All about number {number}.", head=head))
 
 
-async def test_robots_txt_that_forbids_all_deletes_nothing(house: House, site: Site) -> None:
+async def test_robots_txt_that_forbids_all_deletes_nothing(database: ScratchDatabase, site: Site) -> None:
     star(site, 20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /", headers={"Content-Type": "text/plain"})
         everything = await r.sync("site")
@@ -333,56 +343,56 @@ async def test_robots_txt_that_forbids_all_deletes_nothing(house: House, site: S
         del site.pages["/robots.txt"]
         healed = await r.sync("site")
 
-    assert (everything.status, everything.tally.deleted) == ("failed", 0)
-    assert (pages.tally.deleted, pages.tally.deletions_held) == (0, 19)
-    assert (healed.tally.unchanged, healed.tally.created, healed.tally.deletions_held) == (20, 0, 0)
+    assert (everything.status, everything.stats.deleted) == ("failed", 0)
+    assert (pages.stats.deleted, pages.stats.deletions_held) == (0, 19)
+    assert (healed.stats.unchanged, healed.stats.created, healed.stats.deletions_held) == (20, 0, 0)
 
 
 async def test_noindex_on_all_pages_deletes_nothing_unasked(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     star(site, 20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         linked(site, 20, "<meta name=robots content=noindex>")
         held = await r.sync("site")
         accepted = await r.sync("site", accept_deletions=True)
 
-    assert (held.tally.deleted, held.tally.deletions_held, accepted.tally.deleted) == (0, 19, 19)
-    assert index_of(house) == index_of(await fresh(new_house, site))
+    assert (held.stats.deleted, held.stats.deletions_held, accepted.stats.deleted) == (0, 19, 19)
+    assert index_of(database) == index_of(await fresh(new_database, site))
 
 
-async def test_a_header_noindex_on_all_pages_deletes_nothing_unasked(house: House, site: Site) -> None:
+async def test_a_header_noindex_on_all_pages_deletes_nothing_unasked(database: ScratchDatabase, site: Site) -> None:
     star(site, 20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         for number in range(1, 20):
             site.alter(f"/p{number}", headers={"X-Robots-Tag": "noindex"}, etag_salt="1")
         held = await r.sync("site")
 
-    assert (held.tally.deleted, held.tally.deletions_held) == (0, 19)
+    assert (held.stats.deleted, held.stats.deletions_held) == (0, 19)
 
 
-async def test_a_canonical_link_of_all_pages_to_the_root_is_not_believed(house: House, site: Site) -> None:
+async def test_a_canonical_link_of_all_pages_to_the_root_is_not_believed(database: ScratchDatabase, site: Site) -> None:
     star(site, 20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         linked(site, 20, f"<link rel=canonical href='{site.url}/'>")
         run = await r.sync("site")
 
-    assert (run.status, run.tally.deleted, run.tally.deletions_held, len(contents(house))) == ("completed", 0, 0, 20)
+    assert (run.status, run.stats.deleted, run.stats.deletions_held, len(contents(database))) == ("completed", 0, 0, 20)
 
 
 @pytest.mark.parametrize("left", [b"", b"<urlset></urlset>", b"<html>Soon</html>", None])
 async def test_a_sitemap_that_shrinks_to_nothing_deletes_nothing_unasked(
-    house: House, site: Site, left: bytes | None
+    database: ScratchDatabase, site: Site, left: bytes | None
 ) -> None:
     star(site, 20)
     site.put("/", "Home", "Welcome.")
     entries = "".join(f"<url><loc>{site.url}/p{number}</loc></url>" for number in range(1, 20))
     xml = {"Content-Type": "application/xml"}
     site.pages["/sitemap.xml"] = Page(f"<urlset>{entries}</urlset>".encode(), headers=xml)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site, sitemap=True)
         if left is None:
             del site.pages["/sitemap.xml"]
@@ -390,25 +400,25 @@ async def test_a_sitemap_that_shrinks_to_nothing_deletes_nothing_unasked(
             site.pages["/sitemap.xml"] = Page(left, headers=xml)
         run = await r.sync("site")
 
-    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (0, 19, 20)
+    assert (run.stats.deleted, run.stats.deletions_held, len(contents(database))) == (0, 19, 20)
 
 
-async def test_pages_that_all_became_a_meta_refresh_change_nothing(house: House, site: Site) -> None:
+async def test_pages_that_all_became_a_meta_refresh_change_nothing(database: ScratchDatabase, site: Site) -> None:
     star(site, 20)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
-        before = index_of(house)
+        before = index_of(database)
         for number in range(1, 20):
             refresh = f"<html><head><meta http-equiv=refresh content='0;url=/login?from={number}'></head></html>"
             site.pages[f"/p{number}"] = Page(refresh.encode())
         run = await r.sync("site")
 
-    assert (run.status, run.tally.deleted, index_of(house)) == ("partial", 0, before)
+    assert (run.status, run.stats.deleted, index_of(database)) == ("partial", 0, before)
 
 
 @pytest.mark.parametrize("trouble", [500, 404])
 async def test_a_page_that_was_kept_while_the_shell_changed_is_read_anew_when_it_is_back(
-    house: House, site: Site, new_house: Callable[[], House], trouble: int
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase], trouble: int
 ) -> None:
     """It answers "not modified", but what we hold of it was read with another shell."""
 
@@ -419,7 +429,7 @@ async def test_a_page_that_was_kept_while_the_shell_changed_is_read_anew_when_it
             site.put(f"/p{number}", f"Page {number}", f"All about number {number}.", shell)
 
     release(1)
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         old = {path: page for path, page in site.pages.items() if path in [f"/p{number}" for number in range(9, 30)]}
         release(2)
@@ -428,15 +438,15 @@ async def test_a_page_that_was_kept_while_the_shell_changed_is_read_anew_when_it
         site.pages.update(old)
         back = await r.sync("site")
 
-    assert (back.status, back.tally.deleted) == ("completed", 0)
-    assert index_of(house) == index_of(await fresh(new_house, site))
+    assert (back.status, back.stats.deleted) == ("completed", 0)
+    assert index_of(database) == index_of(await fresh(new_database, site))
 
 
-async def test_an_archive_that_calls_all_its_records_deleted_keeps_them(house: House) -> None:
+async def test_an_archive_that_calls_all_its_records_deleted_keeps_them(database: ScratchDatabase) -> None:
     world = OaiRepository()
     try:
         world.fill(40)
-        async with house.open() as r:
+        async with database.open() as r:
             await keep_portal(r, world)
             for name in list(world.records)[:30]:
                 world.remove(name)
@@ -447,8 +457,8 @@ async def test_an_archive_that_calls_all_its_records_deleted_keeps_them(house: H
     finally:
         world.close()
 
-    assert [(one.tally.deleted, one.tally.deletions_held) for one in (run, again)] == [(0, 30), (0, 30)]
-    assert accepted.tally.deleted == 30
+    assert [(one.stats.deleted, one.stats.deletions_held) for one in (run, again)] == [(0, 30), (0, 30)]
+    assert accepted.stats.deleted == 30
 
 
 # Ten new ones in each build: one takes up to a second.
@@ -462,10 +472,10 @@ async def test_an_archive_that_calls_all_its_records_deleted_keeps_them(house: H
     ),
 )
 def test_no_sequence_of_faults_deletes_more_in_a_run_than_the_guard_allows(
-    new_house: Callable[[], House], size: int, runs: list[tuple[list[str], str, bool]]
+    new_database: Callable[[], ScratchDatabase], size: int, runs: list[tuple[list[str], str, bool]]
 ) -> None:
     """Each run says of each item that it is unchanged, gone, fetched or failed, or nothing at all."""
-    house, guard = new_house(), Guard(10, 0.15, 0.5)
+    database, guard = new_database(), Guard(10, 0.15, 0.5)
     made: dict[str, Callable[[int], list[Observation]]] = {
         "U": unchanged,
         "G": gone,
@@ -476,19 +486,19 @@ def test_no_sequence_of_faults_deletes_more_in_a_run_than_the_guard_allows(
     endings: dict[str, list[Observation]] = {"C": [Complete()], "I": [Incomplete("It broke off.")], "N": []}
 
     async def all_runs() -> None:
-        async with house.open() as r:
+        async with database.open() as r:
             await sync(r, *fetched(*range(size)), Checkpoint(0), Complete())
             for words, ending, checkpoints in runs:
-                before = contents(house)
+                before = contents(database)
                 seen = [
                     one
                     for number, word in enumerate(words[:size])
                     for one in [*made[word](number), *([Checkpoint(number)] if checkpoints and number % 7 == 0 else [])]
                 ]
                 run = await sync(r, *seen, *endings[ending])
-                lost = len(before.keys() - contents(house).keys())
-                assert lost == run.tally.deleted
+                lost = len(before.keys() - contents(database).keys())
+                assert lost == run.stats.deleted
                 assert lost <= guard.bound(len(before))
-                assert replayed(house) == contents(house)
+                assert replayed(database) == contents(database)
 
     asyncio.run(all_runs())

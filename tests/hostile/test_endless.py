@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors.catalog import bounds
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
 from tests.portals.datajson import DataJsonSite
@@ -112,49 +112,49 @@ def endless() -> Iterator[Endless]:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("kind", ENDLESS)
 async def test_a_listing_with_ever_new_records_is_left_and_the_next_run_does_not_go_on(
-    house: House, endless: Endless, kind: str
+    database: ScratchDatabase, endless: Endless, kind: str
 ) -> None:
     endless.answers, address = ENDLESS[kind]
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(address.format(endless.url), name="portal")
         runs = [await r.sync("portal") for _ in range(2)]
 
     for run in runs:
-        assert (run.status, run.complete, run.tally.deleted) == ("partial", False, 0), run.error
+        assert (run.status, run.complete, run.stats.deleted) == ("partial", False, 0), run.error
         assert "does not end" in (run.error or ""), run.error
         assert "max_records" in (run.error or "")
-        assert run.tally.created <= 4 * MOST + 2 * endless.rows
+        assert run.stats.created <= 4 * MOST + 2 * endless.rows
 
 
-async def test_the_option_says_how_much_is_believed(house: House, endless: Endless) -> None:
+async def test_the_option_says_how_much_is_believed(database: ScratchDatabase, endless: Endless) -> None:
     endless.answers = _stac
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"stac:{endless.url}/v1/", name="portal", options={"max_records": 35})
         run = await r.sync("portal")
 
-    assert (run.status, run.tally.created) == ("partial", 40)
+    assert (run.status, run.stats.created) == ("partial", 40)
     assert "more than 35" in (run.error or "")
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_portal_that_invents_its_count_as_well_is_left(house: House) -> None:
+async def test_a_portal_that_invents_its_count_as_well_is_left(database: ScratchDatabase) -> None:
     with closing(CkanPortal()) as portal:
         portal.fill(5)
         portal.page_max, portal.endless, portal.miscount = 20, True, 10**15
-        async with house.open() as r:
+        async with database.open() as r:
             run = await keep(r, portal)
             again = await r.sync("portal")
 
     assert (run.status, again.status) == ("partial", "partial")
     assert "max_records" in (run.error or "")
-    assert run.tally.created <= 4 * MOST + 20
+    assert run.stats.created <= 4 * MOST + 20
 
 
 @pytest.mark.usefixtures("small")
-async def test_a_catalog_may_grow_but_not_beyond_reason(house: House) -> None:
+async def test_a_catalog_may_grow_but_not_beyond_reason(database: ScratchDatabase) -> None:
     with closing(DataJsonSite()) as site:
         site.fill(10)
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(site.address, name="portal")
             first = await r.sync("portal")
             site.records.clear()
@@ -168,7 +168,7 @@ async def test_a_catalog_may_grow_but_not_beyond_reason(house: House) -> None:
     assert "max_records" in (beyond.error or "")
 
 
-async def test_sitemaps_that_name_ever_new_sitemaps_are_left(house: House) -> None:
+async def test_sitemaps_that_name_ever_new_sitemaps_are_left(database: ScratchDatabase) -> None:
     with closing(Site()) as site:
         numbers = itertools.count()
 
@@ -178,15 +178,15 @@ async def test_sitemaps_that_name_ever_new_sitemaps_are_left(house: House) -> No
 
         site.put("/", "Home", "A page.")
         site.default = Page(handler=index)
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(site.url, name="site", options={"robots": False, "llms": False})
             run = await r.sync("site")
 
-    assert (run.status, run.tally.created) == ("completed", 1)
-    assert run.tally.requests < 60
+    assert (run.status, run.stats.created) == ("completed", 1)
+    assert run.stats.requests < 60
 
 
-async def test_pages_of_issues_and_discussions_end(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_of_issues_and_discussions_end(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowen.connectors.github.pages.MOST_PAGES", 5)
     with closing(GitHubPortal()) as portal:
         portal.repository.put("README.md", b"# Hay")
@@ -198,13 +198,13 @@ async def test_pages_of_issues_and_discussions_end(house: House, monkeypatch: py
             return web.json_response([row], headers=following)
 
         portal.said["/api/v3/repos/me/it/issues"] = issues
-        async with house.open() as r:
+        async with database.open() as r:
             options = {"api_url": f"{portal.web}/api/v3", "issues": True, "delay_s": 0}
             await r.add(portal.address, name="it", options=options)
             run = await r.sync("it")
 
     assert run.status == "partial"
-    assert house.query("select count(*) from item where url like '%%/issues/%%'") == [(5,)]
+    assert database.query("select count(*) from item where url like '%%/issues/%%'") == [(5,)]
     assert "more than 5 pages" in (run.error or "")
 
 
@@ -224,7 +224,7 @@ def repository(folder: Path, files: dict[str, bytes]) -> Path:
 
 @pytest.mark.parametrize("cached", [False, True])
 async def test_a_repository_that_would_fill_the_disk_is_left_and_swept_up(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+    database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
 ) -> None:
     temporary, cache = tmp_path / "tmp", tmp_path / "cache"
     temporary.mkdir()
@@ -233,7 +233,7 @@ async def test_a_repository_that_would_fill_the_disk_is_left_and_swept_up(
     noise = Random(0).randbytes(3_000_000)
     bare = repository(tmp_path, {"README.md": b"# Hay", "noise.txt": noise})
     options: dict[str, Any] = {"max_mirror_bytes": 1_000_000, **({"cache": str(cache)} if cached else {})}
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"git+file://{bare}", name="it", options=options)
         run = await r.sync("it")
         await r.edit("it", options={**options, "max_mirror_bytes": 100_000_000})
@@ -247,7 +247,7 @@ async def test_a_repository_that_would_fill_the_disk_is_left_and_swept_up(
 
 
 async def test_a_tree_that_names_itself_time_and_again_is_left(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.connectors.git.program.MOST_PRINTED_BYTES", 1_000_000)
     bare = repository(tmp_path, {"a.md": b"# Hay"})
@@ -265,7 +265,7 @@ async def test_a_tree_that_names_itself_time_and_again_is_left(
         text=True,
     ).stdout.strip()
     subprocess.run([*git, "update-ref", "refs/heads/main", commit], check=True)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"git+file://{bare}", name="it")
         run = await r.sync("it")
 

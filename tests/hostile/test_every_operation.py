@@ -10,7 +10,7 @@ import pytest
 from starlette.routing import Route
 
 from rowen.connectors import registry
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.every_operation import GOOD, PARTS, Attack, attacked, stored
 from tests.hostile.operations import Operation
 from tests.hostile.values import classes
@@ -31,15 +31,15 @@ def confirm(it: Attack, operations: Iterable[Operation]) -> None:
 
 
 @pytest.mark.parametrize("part", ["REST", "pages", "tools"])
-async def test_readers_change_nothing_whatever_they_send(house: House, tmp_path: Path, part: str) -> None:
-    async with attacked(house, tmp_path / "guide") as it:
+async def test_readers_change_nothing_whatever_they_send(database: ScratchDatabase, tmp_path: Path, part: str) -> None:
+    async with attacked(database, tmp_path / "guide") as it:
         operations = PARTS[part](it)
-        before = stored(house)
+        before = stored(database)
         reading = [one for one in operations if one.scope in (None, "read")]
         await it.send_everything(reading, "read")
         await it.refuse([one for one in operations if one not in reading], "read")
         await it.refuse([one for one in operations if one.scope is not None], None)
-        after = stored(house)
+        after = stored(database)
 
     confirm(it, reading)
     assert [name for name in before if before[name] != after[name]] == []
@@ -48,8 +48,10 @@ async def test_readers_change_nothing_whatever_they_send(house: House, tmp_path:
 
 
 @pytest.mark.parametrize("part", ["REST", "pages", "tools"])
-async def test_writers_and_administrators_get_no_further_than_they_may(house: House, tmp_path: Path, part: str) -> None:
-    async with attacked(house, tmp_path / "guide") as it:
+async def test_writers_and_administrators_get_no_further_than_they_may(
+    database: ScratchDatabase, tmp_path: Path, part: str
+) -> None:
+    async with attacked(database, tmp_path / "guide") as it:
         operations = PARTS[part](it)
         await it.refuse([one for one in operations if one.scope == "admin"], "write")
         changing = [one for one in operations if one.scope in ("write", "admin")]
@@ -60,8 +62,8 @@ async def test_writers_and_administrators_get_no_further_than_they_may(house: Ho
     assert sum(one.label in it.answered for one in changing) > len(changing) // 2
 
 
-async def test_no_option_of_any_kind_lets_a_writer_further(house: House, tmp_path: Path) -> None:
-    async with attacked(house, tmp_path / "guide") as it:
+async def test_no_option_of_any_kind_lets_a_writer_further(database: ScratchDatabase, tmp_path: Path) -> None:
+    async with attacked(database, tmp_path / "guide") as it:
         await it.hold_each_kind()
         operations = PARTS["options"](it)
         await it.send_everything(operations, "write", most=OPTION_VALUES)
@@ -71,12 +73,12 @@ async def test_no_option_of_any_kind_lets_a_writer_further(house: House, tmp_pat
     assert {it.sent[one.label] for one in operations} == {OPTION_VALUES}
 
 
-async def test_nothing_that_is_declared_is_left_out(house: House, tmp_path: Path) -> None:
+async def test_nothing_that_is_declared_is_left_out(database: ScratchDatabase, tmp_path: Path) -> None:
     """A new operation for which no request can be written fails here: give it its values in `operations.py`."""
-    async with attacked(house, tmp_path / "guide") as it:
+    async with attacked(database, tmp_path / "guide") as it:
         operations = {name: {one.label: one for one in made(it)} for name, made in PARTS.items()}
-        documented = it.doors.inner.openapi()["paths"]
-        routes = [one for one in it.doors.inner.router.routes if type(one) is Route]
+        documented = it.interfaces.inner.openapi()["paths"]
+        routes = [one for one in it.interfaces.inner.router.routes if type(one) is Route]
     rest = {f"{method.upper()} {path}" for path, methods in documented.items() for method in methods}
     pages = {f"{method} {one.path}" for one in routes for method in (one.methods or set()) - {"HEAD"}}
     options = {

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.raw import RawSite, answer
 from tests.logical import index_of
 from tests.portals.site import Page, Site
@@ -37,19 +37,19 @@ def site() -> Iterator[RawSite]:
 
 @pytest.mark.parametrize("header", ODD)
 async def test_a_page_with_an_odd_header_is_stored_beside_the_others(
-    house: House, site: RawSite, header: bytes
+    database: ScratchDatabase, site: RawSite, header: bytes
 ) -> None:
     site.page("/odd", "Odd", header)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         first = await r.sync("site")
         second = await r.sync("site")
 
-    assert (first.status, first.tally.created, first.tally.failed) == ("completed", 3, 0), first.error
-    assert (second.status, second.tally.unchanged, second.tally.failed) == ("completed", 3, 0), second.error
+    assert (first.status, first.stats.created, first.stats.failed) == ("completed", 3, 0), first.error
+    assert (second.status, second.stats.unchanged, second.stats.failed) == ("completed", 3, 0), second.error
 
 
-async def test_an_etag_in_utf_8_is_sent_back_byte_by_byte(house: House, site: RawSite) -> None:
+async def test_an_etag_in_utf_8_is_sent_back_byte_by_byte(database: ScratchDatabase, site: RawSite) -> None:
     etag = '"café"'.encode()
 
     def odd(request: bytes) -> bytes:
@@ -59,21 +59,21 @@ async def test_an_etag_in_utf_8_is_sent_back_byte_by_byte(house: House, site: Ra
         )
 
     site.answers["/odd"] = odd
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
         again = await r.sync("site")
 
-    assert (again.tally.not_modified, again.tally.unchanged) == (1, 3)
+    assert (again.stats.not_modified, again.stats.unchanged) == (1, 3)
 
 
-async def test_an_odd_redirect_costs_its_page(house: House, site: RawSite) -> None:
+async def test_an_odd_redirect_costs_its_page(database: ScratchDatabase, site: RawSite) -> None:
     site.answers["/odd"] = answer(b"", b"Location: /caf\xe9\x01", status=b"302 Found")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         run = await r.sync("site")
 
-    assert (run.status, run.tally.created) == ("completed", 2), run.error
+    assert (run.status, run.stats.created) == ("completed", 2), run.error
 
 
 DATES = [
@@ -87,35 +87,37 @@ DATES = [
 
 
 @pytest.mark.parametrize("date", DATES)
-async def test_a_site_with_an_odd_clock_is_refreshed_time_and_again(house: House, site: RawSite, date: str) -> None:
+async def test_a_site_with_an_odd_clock_is_refreshed_time_and_again(
+    database: ScratchDatabase, site: RawSite, date: str
+) -> None:
     listed = "".join(
         f"<url><loc>{site.url}/{page}</loc><lastmod>2020-01-01</lastmod></url>" for page in ("odd", "even")
     )
     site.answers["/sitemap.xml"] = answer(f"<urlset>{listed}</urlset>".encode(), b"Content-Type: application/xml")
     for path, title, links in (("/", "Home", ("/odd", "/even")), ("/odd", "Odd", ()), ("/even", "Even", ())):
         site.page(path, title, f"Date: {date}".encode(), links=links)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         runs = [await r.sync("site") for _ in range(3)]
 
-    assert [(run.status, run.tally.seen) for run in runs] == [("completed", 3)] * 3, [run.error for run in runs]
+    assert [(run.status, run.stats.seen) for run in runs] == [("completed", 3)] * 3, [run.error for run in runs]
 
 
 @pytest.mark.parametrize("date", DATES)
 async def test_a_cursor_that_holds_an_odd_date_does_not_stop_a_site_for_ever(
-    house: House, site: RawSite, date: str
+    database: ScratchDatabase, site: RawSite, date: str
 ) -> None:
     listed = "".join(
         f"<url><loc>{site.url}/{page}</loc><lastmod>2020-01-01</lastmod></url>" for page in ("odd", "even")
     )
     site.answers["/sitemap.xml"] = answer(f"<urlset>{listed}</urlset>".encode(), b"Content-Type: application/xml")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
-        house.execute(f"update source set cursor = jsonb_set(cursor, '{{as_of}}', '\"{date}\"')")
+        database.execute(f"update source set cursor = jsonb_set(cursor, '{{as_of}}', '\"{date}\"')")
         run = await r.sync("site")
 
-    assert (run.status, run.tally.unchanged) == ("completed", 3), run.error
+    assert (run.status, run.stats.unchanged) == ("completed", 3), run.error
 
 
 @pytest.mark.parametrize(
@@ -132,49 +134,51 @@ async def test_a_cursor_that_holds_an_odd_date_does_not_stop_a_site_for_ever(
     ],
 )
 async def test_an_odd_date_in_a_sitemap_spares_no_request_and_stops_nothing(
-    house: House, site: RawSite, lastmod: str
+    database: ScratchDatabase, site: RawSite, lastmod: str
 ) -> None:
     listed = f"<url><loc>{site.url}/odd</loc><lastmod>{lastmod}</lastmod></url><url><loc>{site.url}/even</loc></url>"
     site.answers["/sitemap.xml"] = answer(f"<urlset>{listed}</urlset>".encode(), b"Content-Type: application/xml")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         runs = [await r.sync("site") for _ in range(3)]
 
-    assert [(run.status, run.tally.seen) for run in runs] == [("completed", 3)] * 3, [run.error for run in runs]
+    assert [(run.status, run.stats.seen) for run in runs] == [("completed", 3)] * 3, [run.error for run in runs]
 
 
 async def test_what_a_refresh_leaves_behind_odd_headers_equals_a_rebuild(
-    house: House, new_house: type[House], site: RawSite
+    database: ScratchDatabase, new_database: type[ScratchDatabase], site: RawSite
 ) -> None:
     site.page("/odd", "Odd", b'ETag: "caf\xe9"', b"Date: Mon, 01 Jan 2024 00:00:00 -0000")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
         site.page("/odd", "Other", b'ETag: "caf\xe8"')
         await r.sync("site")
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await r.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
 
-    assert index_of(house) == index_of(rebuilt)
+    assert index_of(database) == index_of(rebuilt)
 
 
-async def test_a_retry_after_that_is_no_date_is_an_error_of_that_page_alone(house: House, site: RawSite) -> None:
+async def test_a_retry_after_that_is_no_date_is_an_error_of_that_page_alone(
+    database: ScratchDatabase, site: RawSite
+) -> None:
     site.answers["/odd"] = answer(
         b"", b"Retry-After: Mon, 31 Dec 9999 23:59:59 -2300", b"Date: \xff", status=b"503 Busy"
     )
-    async with house.open(retry_after_limit_s=1) as r:
+    async with database.open(retry_after_limit_s=1) as r:
         await r.add(site.url, name="site", options={"robots": False})
         run = await r.sync("site")
 
-    assert (run.tally.created, run.tally.failed) == (2, 1), run.error
+    assert (run.stats.created, run.stats.failed) == (2, 1), run.error
 
 
-async def test_the_clock_of_a_portal_may_be_any_text(house: House) -> None:
+async def test_the_clock_of_a_portal_may_be_any_text(database: ScratchDatabase) -> None:
     with closing(Site()) as site:
         site.pages["/"] = Page(b"<title>A</title><p>A page.", headers={"Date": "Mon, 01 Jan 2024 00:00:00 -0000"})
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(site.url, name="site", options={"robots": False})
             runs = [await r.sync("site") for _ in range(2)]
 

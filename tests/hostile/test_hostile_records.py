@@ -18,7 +18,7 @@ from aiohttp import web
 
 from rowen import Rowen, Run
 from rowen.connectors.packages import Npm, PyPI
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.twisting import MARK, VALUES, Twister, spoiled, twisted
 from tests.logical import index_of
 from tests.portals.arcgis import GeoPortal, HubSite
@@ -155,9 +155,9 @@ KINDS = {
 }
 
 
-def others(house: House) -> dict[str, Any]:
+def others(database: ScratchDatabase) -> dict[str, Any]:
     """What is stored of the other records."""
-    return {row[1]: row for row in index_of(house) if MARK not in str(row)}
+    return {row[1]: row for row in index_of(database) if MARK not in str(row)}
 
 
 def judge(run: Run, *, breaks: bool) -> None:
@@ -166,8 +166,8 @@ def judge(run: Run, *, breaks: bool) -> None:
     if breaks:
         return
     assert run.status in ("completed", "partial"), (run.status, run.error)
-    assert run.tally.failed <= 1, run.tally
-    assert run.tally.created + run.tally.updated + run.tally.amended + run.tally.unchanged >= len(NAMES) - 1, run.tally
+    assert run.stats.failed <= 1, run.stats
+    assert run.stats.created + run.stats.updated + run.stats.amended + run.stats.unchanged >= len(NAMES) - 1, run.stats
 
 
 def choices(twister: Twister, seed: int) -> list[tuple[str, int]]:
@@ -180,10 +180,10 @@ def choices(twister: Twister, seed: int) -> list[tuple[str, int]]:
 class Trial:
     """One portal, harvested once, which is made hostile and healed again and again."""
 
-    def __init__(self, r: Rowen, house: House, portal: Any, kind: Kind) -> None:
+    def __init__(self, r: Rowen, database: ScratchDatabase, portal: Any, kind: Kind) -> None:
         self.twister = twisted(portal, kind.path)
         self._r = r
-        self._house = house
+        self._scratch = database
         self._portal = portal
         self._whole = kind.whole
         self._window = kind.window
@@ -194,8 +194,8 @@ class Trial:
         await self._r.add(self._portal.address, name="portal", options=self._options)
         run = await self._r.sync("portal")
         assert run.status == "completed", run.error
-        assert run.tally.created >= len(NAMES)
-        self._kept, self._clean = others(self._house), index_of(self._house)
+        assert run.stats.created >= len(NAMES)
+        self._kept, self._clean = others(self._scratch), index_of(self._scratch)
         assert len(self._kept) >= len(NAMES) - 1
         assert self.twister.places
 
@@ -209,7 +209,7 @@ class Trial:
         """Put a value to a place, harvest, heal, harvest."""
         self.twister.value, self.twister.place = VALUES[name], place
         judge(await self._r.sync("portal", full=True), breaks=self._whole or VALUES[name].breaks_xml)
-        now = others(self._house)
+        now = others(self._scratch)
         assert {url: now.get(url) for url in self._kept} == self._kept
         judge(await self._r.sync("portal"), breaks=True)
         self.twister.value = None
@@ -217,37 +217,37 @@ class Trial:
         healed = await self._r.sync("portal", full=True, accept_deletions=True)
         assert healed.status == "completed", healed.error
         shown = {row[1] for row in self._clean}
-        assert [row for row in index_of(self._house) if not self._window or row[1] in shown] == self._clean
+        assert [row for row in index_of(self._scratch) if not self._window or row[1] in shown] == self._clean
 
 
 UNSTORABLE = ("surrogate", "NUL", "NUL at the end", "no character")
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if KINDS[name].portal is not SdmxService])
-async def test_a_name_that_cannot_be_stored_costs_at_most_its_record(house: House, kind: str) -> None:
+async def test_a_name_that_cannot_be_stored_costs_at_most_its_record(database: ScratchDatabase, kind: str) -> None:
     with closing(KINDS[kind].portal()) as world:
         KINDS[kind].fill(world)
-        async with house.open() as r:
-            trial = Trial(r, house, world, KINDS[kind])
+        async with database.open() as r:
+            trial = Trial(r, database, world, KINDS[kind])
             await trial.begin()
             for name in UNSTORABLE:
                 await trial.make(name, trial.twister.name_at)
 
 
-async def test_json_ld_that_is_nested_too_deeply_does_not_end_the_process(house: House) -> None:
+async def test_json_ld_that_is_nested_too_deeply_does_not_end_the_process(database: ScratchDatabase) -> None:
     kind = KINDS["dcat json-ld"]
     with closing(kind.portal()) as world:
         kind.fill(world)
-        async with house.open() as r:
-            trial = Trial(r, house, world, kind)
+        async with database.open() as r:
+            trial = Trial(r, database, world, kind)
             await trial.begin()
             await trial.make("5000 levels", trial.twister.name_at)
 
 
-async def test_a_run_is_closed_whatever_a_portal_says_is_wrong(house: House) -> None:
+async def test_a_run_is_closed_whatever_a_portal_says_is_wrong(database: ScratchDatabase) -> None:
     with closing(CkanPortal()) as portal:
         portal.make("a")
-        async with house.open() as r:
+        async with database.open() as r:
             await keep(r, portal)
             portal.body = json.dumps({"success": False, "error": {"message": "No\x00 such \ud800 thing"}}).encode()
             run = await r.sync("portal")
@@ -259,13 +259,13 @@ async def test_a_run_is_closed_whatever_a_portal_says_is_wrong(house: House) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_hostile_record_costs_at_most_itself(house: House, kind: str) -> None:
+async def test_a_hostile_record_costs_at_most_itself(database: ScratchDatabase, kind: str) -> None:
     until = time.monotonic() + SECONDS / len(KINDS)
     problems: list[str] = []
     with closing(KINDS[kind].portal()) as world:
         KINDS[kind].fill(world)
-        async with house.open() as r:
-            trial = Trial(r, house, world, KINDS[kind])
+        async with database.open() as r:
+            trial = Trial(r, database, world, KINDS[kind])
             await trial.begin()
             for number, (name, place) in enumerate(choices(trial.twister, SEED)):
                 if number >= TRIES and time.monotonic() > until:
@@ -301,17 +301,17 @@ REGISTRIES = {"pypi": Registry(PythonIndex, PyPI, _to_pypi), "npm": Registry(Npm
 
 @pytest.mark.parametrize("name", REGISTRIES)
 async def test_hostile_metadata_of_a_package_stops_nothing(
-    house: House, name: str, kinds: Callable[[Any], None]
+    database: ScratchDatabase, name: str, kinds: Callable[[Any], None]
 ) -> None:
     make, kind, publish = REGISTRIES[name]
     kinds(kind)
     with closing(make()) as world:
         publish(world)
         pages = dict(world.pages)
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(f"{name}:hay", name="package", options={"registry": world.url, "robots": False})
             assert (await r.sync("package")).status == "completed"
-            clean = index_of(house)
+            clean = index_of(database)
             chance = Random(SEED)
             for _ in range(max(2 * TRIES, int(SECONDS / 2))):
                 value, place = chance.choice(list(VALUES)), chance.randrange(1000)
@@ -325,4 +325,4 @@ async def test_hostile_metadata_of_a_package_stops_nothing(
                 said = f"{value!r} at place {place}, seed {SEED}: {run.error}"
                 assert "connector of kind" not in (run.error or ""), said
                 assert healed.status == "completed", said
-                assert index_of(house) == clean, said
+                assert index_of(database) == clean, said

@@ -28,8 +28,8 @@ from rowen.errors import RefusedError, RowenError, SourceError, UsageError
 from rowen.interfaces.mcp.server import AssistantServer, _tools
 from rowen.model.access import Reach
 from rowen.operations.runs import named
-from tests.conftest import TEST_TIME_LIMIT_S, House
-from tests.server.doors import Door, door
+from tests.conftest import TEST_TIME_LIMIT_S, ScratchDatabase
+from tests.server.interfaces import Interface, interface
 
 pytestmark = pytest.mark.unwatched  # thousands of requests, which are not measured here
 
@@ -164,12 +164,12 @@ Send = Callable[[str, str, Any], Awaitable[httpx.Response]]
 
 
 @asynccontextmanager
-async def writer(house: House) -> AsyncIterator[tuple[Door, dict[str, str]]]:
-    async with door(house, **FAR) as it:
+async def writer(database: ScratchDatabase) -> AsyncIterator[tuple[Interface, dict[str, str]]]:
+    async with interface(database, **FAR) as it:
         yield it, await it.token("write")
 
 
-def by_post(it: Door, token: dict[str, str]) -> Send:
+def by_post(it: Interface, token: dict[str, str]) -> Send:
     async def send(kind: str, name: str, value: Any) -> httpx.Response:
         body = {"address": address_of(kind), "kind": kind, "name": "one", "options": {name: value}}
         answer = await it.http.post("/api/v1/sources", json=body, headers=token)
@@ -180,14 +180,14 @@ def by_post(it: Door, token: dict[str, str]) -> Send:
     return send
 
 
-def by_patch(it: Door, token: dict[str, str]) -> Send:
+def by_patch(it: Interface, token: dict[str, str]) -> Send:
     async def send(kind: str, name: str, value: Any) -> httpx.Response:
         return await it.http.patch(f"/api/v1/sources/held-{kind}", json={"options": {name: value}}, headers=token)
 
     return send
 
 
-def by_apply(it: Door, token: dict[str, str]) -> Send:
+def by_apply(it: Interface, token: dict[str, str]) -> Send:
     async def send(kind: str, name: str, value: Any) -> httpx.Response:
         entry = {"name": "one", "kind": kind, "url": address_of(kind), "options": {name: value}}
         return await it.http.post("/api/v1/apply?dry_run=true", json={"source": [entry]}, headers=token)
@@ -195,7 +195,7 @@ def by_apply(it: Door, token: dict[str, str]) -> Send:
     return send
 
 
-def by_toml(it: Door, token: dict[str, str]) -> Send:
+def by_toml(it: Interface, token: dict[str, str]) -> Send:
     async def send(kind: str, name: str, value: Any) -> httpx.Response:
         # A text of JSON is one of TOML as well.
         told = json.dumps(value) if isinstance(value, str) else '""'
@@ -206,7 +206,7 @@ def by_toml(it: Door, token: dict[str, str]) -> Send:
     return send
 
 
-def by_form(it: Door, token: dict[str, str]) -> Send:
+def by_form(it: Interface, token: dict[str, str]) -> Send:
     async def send(kind: str, name: str, value: Any) -> httpx.Response:
         told = value if isinstance(value, str) else json.dumps(value)
         form = {"address": address_of(kind), "kind": kind, "name": "one", "options": f"{name}={told}"}
@@ -217,7 +217,7 @@ def by_form(it: Door, token: dict[str, str]) -> Send:
     return send
 
 
-def by_edit_form(it: Door, token: dict[str, str]) -> Send:
+def by_edit_form(it: Interface, token: dict[str, str]) -> Send:
     async def send(kind: str, name: str, value: Any) -> httpx.Response:
         told = value if isinstance(value, str) else json.dumps(value)
         form = {"name": f"held-{kind}", "options": f"{name}={told}"}
@@ -227,7 +227,7 @@ def by_edit_form(it: Door, token: dict[str, str]) -> Send:
     return send
 
 
-def by_preview(it: Door, token: dict[str, str]) -> Send:
+def by_preview(it: Interface, token: dict[str, str]) -> Send:
     async def send(kind: str, name: str, value: Any) -> httpx.Response:
         body = {"address": address_of(kind), "kind": kind, "options": {name: value}}
         # What is only a text to this option is previewed, which asks for the address and is not what is looked at here.
@@ -240,9 +240,9 @@ def by_preview(it: Door, token: dict[str, str]) -> Send:
 
 @pytest.mark.parametrize("way", [by_post, by_patch, by_apply, by_toml, by_form, by_edit_form, by_preview])
 async def test_no_option_of_any_kind_is_opened_looked_for_or_resolved(
-    house: House, marked: Marked, way: Callable[[Door, dict[str, str]], Send]
+    database: ScratchDatabase, marked: Marked, way: Callable[[Interface, dict[str, str]], Send]
 ) -> None:
-    async with writer(house) as (it, token):
+    async with writer(database) as (it, token):
         for kind in registry.kinds():
             address = str(marked.there.parent) if kind == "files" else address_of(kind)
             await it.rowen.add(address, kind=kind, name=f"held-{kind}")
@@ -276,8 +276,8 @@ def alike(answer: httpx.Response, marked: Marked) -> tuple[int, str]:
     return answer.status_code, json.dumps(told)
 
 
-async def test_no_option_is_opened_for_an_assistant(house: House, marked: Marked) -> None:
-    async with house.open(workers=0) as rowen, assistant(rowen) as asked:
+async def test_no_option_is_opened_for_an_assistant(database: ScratchDatabase, marked: Marked) -> None:
+    async with database.open(workers=0) as rowen, assistant(rowen) as asked:
         with WATCH.watching() as seen:
             for kind, name in options():
                 for value in (f"file:{marked.there}", f"FILE:{marked.pipe}", str(marked.there)):
@@ -303,9 +303,11 @@ async def assistant(rowen: Rowen, **how: Any) -> AsyncIterator[Client]:
         await server.close()
 
 
-async def test_a_declaration_of_a_stranger_opens_nothing_without_trust(house: House, marked: Marked) -> None:
+async def test_a_declaration_of_a_stranger_opens_nothing_without_trust(
+    database: ScratchDatabase, marked: Marked
+) -> None:
     """`rowen apply FILE` without `--trust`: it may name folders to read, and still no option reads a file."""
-    async with house.open(workers=0) as rowen:
+    async with database.open(workers=0) as rowen:
         with WATCH.watching() as seen:
             for kind, name in options():
                 entry = {
@@ -324,12 +326,12 @@ async def test_a_declaration_of_a_stranger_opens_nothing_without_trust(house: Ho
 # Addresses, and all else that a request may carry
 
 
-async def test_no_field_of_any_body_is_opened_looked_for_or_resolved(house: House, marked: Marked) -> None:
-    async with writer(house) as (it, token):
+async def test_no_field_of_any_body_is_opened_looked_for_or_resolved(database: ScratchDatabase, marked: Marked) -> None:
+    async with writer(database) as (it, token):
         await it.rowen.add("https://127.0.0.1:9/", kind="web", name="guide")
         sent = 0
         with WATCH.watching() as seen:
-            for method, path, body in bodies(it.doors.inner.openapi()):
+            for method, path, body in bodies(it.interfaces.inner.openapi()):
                 for changed in hostile(body, marked):
                     request = it.http.request(method, path, json=changed, headers=token)
                     answer = await asyncio.wait_for(request, 20)
@@ -340,11 +342,13 @@ async def test_no_field_of_any_body_is_opened_looked_for_or_resolved(house: Hous
     assert sent > 1000
 
 
-async def test_no_parameter_of_any_operation_is_opened_looked_for_or_resolved(house: House, marked: Marked) -> None:
-    async with writer(house) as (it, token):
+async def test_no_parameter_of_any_operation_is_opened_looked_for_or_resolved(
+    database: ScratchDatabase, marked: Marked
+) -> None:
+    async with writer(database) as (it, token):
         sent = 0
         with WATCH.watching() as seen:
-            for method, path, query in parameters(it.doors.inner.openapi()):
+            for method, path, query in parameters(it.interfaces.inner.openapi()):
                 for value in (str(marked.there), f"FILE://{marked.there}", f"git+file://{marked.there}", *NOWHERE):
                     filled = path.replace("{}", quote(value, safe=""))
                     asked = "&".join(urlencode({name: value}) for name in query)
@@ -359,10 +363,10 @@ async def test_no_parameter_of_any_operation_is_opened_looked_for_or_resolved(ho
 
 @pytest.mark.parametrize("profile", ["rowen", "docs-server"])
 async def test_no_argument_of_any_tool_is_opened_looked_for_or_resolved(
-    house: House, marked: Marked, profile: Any
+    database: ScratchDatabase, marked: Marked, profile: Any
 ) -> None:
     values = [*marked.spelled(marked.there), f"file:{marked.pipe}", *NOWHERE]
-    async with house.open(workers=0) as rowen, assistant(rowen, profile=profile) as asked:
+    async with database.open(workers=0) as rowen, assistant(rowen, profile=profile) as asked:
         with WATCH.watching() as seen:
             for name, tool in _tools(profile).items():
                 properties = tool.input_schema.get("properties", {})
@@ -437,9 +441,9 @@ def filled(path: str, value: str) -> str:
     return "/".join(value if part.startswith("{") else part for part in path.split("/"))
 
 
-async def test_an_administrator_still_names_files_and_secrets(house: House, marked: Marked) -> None:
+async def test_an_administrator_still_names_files_and_secrets(database: ScratchDatabase, marked: Marked) -> None:
     """Else nothing above could fail."""
-    async with door(house, **FAR) as it:
+    async with interface(database, **FAR) as it:
         admin = await it.token("admin")
         with WATCH.watching() as seen:
             answer = await by_post(it, admin)("web", "shapes", f"file:{marked.there}")
@@ -454,11 +458,11 @@ async def test_an_administrator_still_names_files_and_secrets(house: House, mark
 @pytest.mark.parametrize("word", ["$ref", "$dynamicRef", "$schema", "$id"])
 @pytest.mark.parametrize("place", ["page", "enum", "const"])
 async def test_a_schema_that_refers_to_a_file_is_answered_alike_whether_there_is_one(
-    house: House, marked: Marked, word: str, place: str
+    database: ScratchDatabase, marked: Marked, word: str, place: str
 ) -> None:
     """The library for schemas opens files by itself where it is let, which no hook of Python would see."""
     marked.there.write_text(json.dumps({"type": "string", "enum": [SECRET]}))
-    async with writer(house) as (it, token):
+    async with writer(database) as (it, token):
         for path in ("/api/v1/schemas", "/api/v1/extractions"):
             answers = []
             for file in (marked.there, marked.missing):
@@ -479,7 +483,7 @@ NAMED_LIKE_SCHEMES = ["HTTP:", "https:", "pkg:npm", "git+http:", "GIT+https:", "
 @pytest.mark.parametrize("scheme", NAMED_LIKE_SCHEMES)
 @pytest.mark.parametrize("reach", list(Reach))
 async def test_what_begins_with_a_scheme_is_no_path_even_where_a_folder_has_its_name(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, reach: Reach
+    database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, reach: Reach
 ) -> None:
     place = tmp_path / scheme / "127.0.0.1:9" / MARK
     (place / "objects").mkdir(parents=True)
@@ -487,7 +491,7 @@ async def test_what_begins_with_a_scheme_is_no_path_even_where_a_folder_has_its_
         (place / name).write_text(SECRET)
     monkeypatch.chdir(tmp_path)
     url = f"{scheme}//127.0.0.1:9/{MARK}"
-    async with house.open(workers=0) as rowen:
+    async with database.open(workers=0) as rowen:
         await rowen.add(str(tmp_path), name="held")
         with WATCH.watching() as seen:
             for address in (f"{url}/notes.md", url, f"\t{url}"):
@@ -509,11 +513,11 @@ async def test_what_begins_with_a_scheme_is_no_path_even_where_a_folder_has_its_
 
 
 async def test_a_file_of_that_name_is_named_as_a_path(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "notes:today.md").write_text("# Hay\n\nHay dries for three days.\n")
     monkeypatch.chdir(tmp_path)
-    async with house.open(workers=0) as rowen:
+    async with database.open(workers=0) as rowen:
         with pytest.raises(UsageError) as bare:
             await rowen.add("notes:today.md")
         page = await rowen.read_page("./notes:today.md")
@@ -526,9 +530,9 @@ async def test_a_file_of_that_name_is_named_as_a_path(
     assert source.url == (tmp_path / "notes:today.md").as_uri().replace("%3A", ":")
 
 
-async def test_a_narrow_look_takes_no_address_for_a_path(house: House, tmp_path: Path) -> None:
+async def test_a_narrow_look_takes_no_address_for_a_path(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "hay.md").write_text("# Hay")
-    async with house.open(workers=0) as rowen:
+    async with database.open(workers=0) as rowen:
         source = await rowen.add(str(tmp_path), name="notes")
         await rowen.sync("notes")
         run = await rowen.sync("notes", only=["https://nowhere.example/", "HTTPS://nowhere.example/x"])
@@ -537,14 +541,16 @@ async def test_a_narrow_look_takes_no_address_for_a_path(house: House, tmp_path:
     assert named(source, "https://nowhere.example/") == "https://nowhere.example/"
     assert named(source, "HTTPS://nowhere.example/") == "https://nowhere.example/"
     assert named(source, str(tmp_path / "hay.md")) == (tmp_path / "hay.md").as_uri()
-    assert (run.status, run.tally.skipped, again.tally.unchanged) == ("completed", 2, 1)
+    assert (run.status, run.stats.skipped, again.stats.unchanged) == ("completed", 2, 1)
 
 
 # Files that are none
 
 
 @pytest.mark.parametrize("what", ["pipe", "folder", "device", "socket", "large", "binary"])
-async def test_only_a_regular_file_is_read_for_an_option_or_a_page(house: House, marked: Marked, what: str) -> None:
+async def test_only_a_regular_file_is_read_for_an_option_or_a_page(
+    database: ScratchDatabase, marked: Marked, what: str
+) -> None:
     path = {"pipe": marked.pipe, "folder": marked.there.parent, "device": Path("/dev/zero")}.get(what, marked.missing)
     if what == "socket":
         with closing(socket.socket(socket.AF_UNIX)) as listening:
@@ -554,7 +560,7 @@ async def test_only_a_regular_file_is_read_for_an_option_or_a_page(house: House,
             file.truncate(30 << 20)
     if what == "binary":
         path.write_bytes(b"\xff" * 10)
-    async with house.open(workers=0) as rowen:
+    async with database.open(workers=0) as rowen:
         with pytest.raises(UsageError, match="cannot be read") as option:
             await rowen.add("https://127.0.0.1:9/", kind="web", options={"shapes": f"file:{path}"})
         if what != "binary":
@@ -566,8 +572,8 @@ async def test_only_a_regular_file_is_read_for_an_option_or_a_page(house: House,
     assert held == []
 
 
-async def test_the_content_of_a_file_is_quoted_in_no_error(house: House, marked: Marked) -> None:
-    async with house.open(workers=0) as rowen:
+async def test_the_content_of_a_file_is_quoted_in_no_error(database: ScratchDatabase, marked: Marked) -> None:
+    async with database.open(workers=0) as rowen:
         await rowen.add("https://127.0.0.1:9/", kind="web", name="held")
         given = {"shapes": f"file:{marked.there}"}
         entry = {"name": "one", "kind": "web", "url": "https://127.0.0.1:9/x", "options": given}

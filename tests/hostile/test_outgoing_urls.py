@@ -32,7 +32,7 @@ from rowen.enrich.llm import registry as language_models
 from rowen.enrich.llm.base import Message, ModelQuestion, ModelTools
 from rowen.errors import RowenError
 from rowen.net.client import Client
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.net.world import serve, settings
 
 NAMES = (
@@ -184,11 +184,13 @@ async def test_the_version_of_a_package_leads_to_no_other_path_of_the_registry(i
     assert len(recorder.paths) == len(NAMES) - 1
 
 
-async def test_a_tag_of_a_registry_leads_to_no_other_path_of_it(house: House, kinds: Callable[[Any], None]) -> None:
+async def test_a_tag_of_a_registry_leads_to_no_other_path_of_it(
+    database: ScratchDatabase, kinds: Callable[[Any], None]
+) -> None:
     kinds(Npm)
     kinds(PyPI)
     answer = {"name": "hay", "versions": {}, "dist-tags": {"latest": "../../admin?x=1"}, "time": {}}
-    async with recording(answer) as (recorder, _), house.open() as r:
+    async with recording(answer) as (recorder, _), database.open() as r:
         await r.add("npm:hay", options={"registry": f"{recorder.url}/r/"})
         await r.sync("hay")
 

@@ -28,18 +28,18 @@ __all__ = ["opened"]
 SLOW = "".join(f"<font c={number}><p>" for number in range(3_000))
 
 
-async def test_a_page_that_takes_a_parser_long_keeps_nobody_waiting(house, opened):
+async def test_a_page_that_takes_a_parser_long_keeps_nobody_waiting(database, opened):
     site = opened(Site)
     site.put("/", "Root", "Hay.", links=("/slow",))
     site.pages["/slow"] = Page(f"<html><title>Slow</title><body><main>{SLOW}Hay".encode())
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await rowen.sync(site.url)
 
-    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 2, 0)
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 2, 0)
 
 
-async def test_a_large_sitemap_and_a_large_llms_txt_keep_nobody_waiting(house, opened):
+async def test_a_large_sitemap_and_a_large_llms_txt_keep_nobody_waiting(database, opened):
     site = opened(Site)
     site.put("/", "Root", "Hay.")
     site.put("/a", "A", "Clover.")
@@ -48,55 +48,55 @@ async def test_a_large_sitemap_and_a_large_llms_txt_keep_nobody_waiting(house, o
     links = "".join(f"- [{number}](https://elsewhere.example/{number})\n" for number in range(20_000))
     site.pages["/llms.txt"] = Page(links.encode(), headers={"Content-Type": "text/plain"})
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await rowen.sync(site.url)
 
-    assert (run.status, run.tally.created) == ("completed", 2)
+    assert (run.status, run.stats.created) == ("completed", 2)
 
 
-async def test_a_sitemap_that_cannot_be_read_in_time_deletes_nothing(house, opened, monkeypatch):
+async def test_a_sitemap_that_cannot_be_read_in_time_deletes_nothing(database, opened, monkeypatch):
     site = opened(Site)
     site.put("/", "Root", "Hay.")
     site.put("/a", "A", "Clover.")
     site.pages["/sitemap.xml"] = Page(f"<urlset><url><loc>{site.url}/a</loc></url></urlset>".encode())
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.sync(site.url)
         monkeypatch.setattr(Workers, "call", _hang)
         run = await rowen.sync(site.url)
 
-    assert (run.status, run.tally.deleted) == ("partial", 0)
+    assert (run.status, run.stats.deleted) == ("partial", 0)
     assert "sitemap.xml cannot be read: Reading it took longer" in (run.error or "")
 
 
-async def test_a_catalog_of_many_triples_keeps_nobody_waiting(house, opened):
+async def test_a_catalog_of_many_triples_keeps_nobody_waiting(database, opened):
     portal = opened(DcatPortal)
     portal.fill(1_500)
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await keep(rowen, portal)
         again = await rowen.sync("portal")
 
-    assert (run.status, run.tally.created) == ("completed", 1_500)
-    assert (again.status, again.tally.rows_written) == ("completed", 0)
+    assert (run.status, run.stats.created) == ("completed", 1_500)
+    assert (again.status, again.stats.rows_written) == ("completed", 0)
 
 
-async def test_a_catalog_that_cannot_be_read_in_time_deletes_nothing(house, opened, monkeypatch):
+async def test_a_catalog_that_cannot_be_read_in_time_deletes_nothing(database, opened, monkeypatch):
     portal = opened(DcatPortal)
     portal.fill(5)
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await keep(rowen, portal)
         portal.drop(1)
         monkeypatch.setattr(Workers, "call", _hang)
         run = await rowen.sync("portal")
 
-    assert (run.status, run.tally.deleted) == ("failed", 0)
+    assert (run.status, run.stats.deleted) == ("failed", 0)
     assert "took longer" in (run.error or "")
 
 
 @pytest.mark.parametrize("is_broken", [False, True])
-async def test_an_answer_of_megabytes_of_xml_keeps_nobody_waiting(house, opened, is_broken):
+async def test_an_answer_of_megabytes_of_xml_keeps_nobody_waiting(database, opened, is_broken):
     portal = opened(OaiRepository)
     portal.page_size = 1_000
     for number in range(40):
@@ -104,22 +104,22 @@ async def test_an_answer_of_megabytes_of_xml_keeps_nobody_waiting(house, opened,
     if is_broken:
         portal.spoil("r7")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await keep(rowen, portal)
 
-    assert (run.tally.created, run.tally.failed) == (39, 1) if is_broken else (40, 0)
+    assert (run.stats.created, run.stats.failed) == (39, 1) if is_broken else (40, 0)
 
 
-async def test_descriptions_that_take_a_parser_long_keep_nobody_waiting(house, opened):
+async def test_descriptions_that_take_a_parser_long_keep_nobody_waiting(database, opened):
     portal = opened(CkanPortal)
     for number in range(4):
         portal.make(f"d{number}", notes=f"<p>Hay and clover.</p>{SLOW}", tick_h=1)
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         run = await keep(rowen, portal)
         [hit, *_] = await rowen.search("clover")
 
-    assert (run.status, run.tally.created) == ("completed", 4)
+    assert (run.status, run.stats.created) == ("completed", 4)
     assert "<" not in hit.text
 
 
@@ -148,10 +148,10 @@ def test_a_graph_comes_back_from_another_process_as_it_was():
     assert [type(value) for value in back.values(Iri("urn:a"), "x")] == [Iri]
 
 
-async def test_a_release_whose_archive_hangs_deletes_nothing(house, opened):
+async def test_a_release_whose_archive_hangs_deletes_nothing(database, opened):
     site = opened(Site)
     site.pages["/a.tar.gz"] = Page(_archive({"a-1/README.md": b"# Hay"}))
-    settings = house.settings()
+    settings = database.settings()
 
     async with Client(settings) as client:
         facts = {"max_bytes": 1 << 20, "credentials": None}

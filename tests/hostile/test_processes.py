@@ -25,7 +25,7 @@ from rowen.harvest.system_calls import refused_on
 from rowen.harvest.worker import Passages
 from rowen.interfaces.rest.access import Requirement
 from rowen.model.access import Scope
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.docs.markdown import ROOT
 from tests.hostile import inside
 from tests.hostile.clock import slowness
@@ -65,7 +65,7 @@ MODULE = [sys.executable, "-m", "rowen"]
 
 @pytest.mark.parametrize("command", [ROWEN, MODULE])
 def test_syncing_the_folder_that_one_stands_in_runs_nothing_of_it(
-    house: House, tmp_path: Path, command: list[str]
+    database: ScratchDatabase, tmp_path: Path, command: list[str]
 ) -> None:
     folder, trace = tmp_path / "untrusted", tmp_path / "trace"
     folder.mkdir()
@@ -80,7 +80,7 @@ def test_syncing_the_folder_that_one_stands_in_runs_nothing_of_it(
         cwd=folder,
         env={
             "PATH": f".:{os.environ['PATH']}",
-            "ROWEN_DATABASE_URL": house.conninfo,
+            "ROWEN_DATABASE_URL": database.conninfo,
             "ROWEN_HOME": str(tmp_path / "home"),
             "ROWEN_EMBEDDER": "none",
             "ROWEN_WORKERS": "1",

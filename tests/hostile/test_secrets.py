@@ -17,7 +17,7 @@ from rowen.model.hashes import canonical_json
 from rowen.net.credentials import resolve
 from rowen.operations import Rowen
 from tests.cli.conftest import Cli
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import pages, sync
 from tests.portals.council import CouncilSite, Paper
 from tests.portals.embedder import Provider
@@ -66,7 +66,7 @@ HEADERS = {"X-Key": "env:MY_SECRET"}
 
 @pytest.mark.parametrize("ecosystem", ["pypi", "npm"])
 async def test_headers_do_not_go_to_what_a_package_calls_its_documentation(
-    house: House, stranger: Site, ecosystem: str
+    database: ScratchDatabase, stranger: Site, ecosystem: str
 ) -> None:
     with closing(PythonIndex() if ecosystem == "pypi" else NpmRegistry()) as registry:
         if isinstance(registry, PythonIndex):
@@ -76,7 +76,7 @@ async def test_headers_do_not_go_to_what_a_package_calls_its_documentation(
         else:
             registry.publish("hay", "1.0.0", files={"README.md": "# Hay\n"}, homepage=f"{stranger.url}/docs/hay/")
             stranger.put("/docs/hay/", "Hay", "Send me your keys.")
-        async with house.open() as r:
+        async with database.open() as r:
             options = {"registry": registry.url, "headers": HEADERS, "sitemap": False, "llms": False}
             await r.add(f"{ecosystem}:hay", options=options)
             run = await r.sync("hay")
@@ -87,7 +87,7 @@ async def test_headers_do_not_go_to_what_a_package_calls_its_documentation(
 
 
 async def test_headers_do_not_follow_named_documentation_to_another_origin(
-    house: House, site: Site, stranger: Site
+    database: ScratchDatabase, site: Site, stranger: Site
 ) -> None:
     site.pages["/latest/"] = Page(status=302, headers={"Location": f"{stranger.url}/latest/"})
     site.pages["/1.0/"] = Page(status=302, headers={"Location": f"{stranger.url}/1.0/"})
@@ -95,7 +95,7 @@ async def test_headers_do_not_follow_named_documentation_to_another_origin(
     stranger.put("/1.0/", "One", "Old.")
     with closing(PythonIndex()) as registry:
         registry.publish("hay", "1.0", description="# Hay\n")
-        async with house.open() as r:
+        async with database.open() as r:
             options = {"registry": registry.url, "docs": f"{site.url}/latest/", "headers": HEADERS}
             await r.add("pypi:hay@1.0", options=options)
             await r.sync("pypi:hay@1.0")
@@ -124,10 +124,10 @@ def redirecting(site: Site, stranger: Site) -> None:
 # Packages have registries, and what is announced comes from a feed that is a source of its own.
 @pytest.mark.parametrize("kind", [kind for kind in WITH_HEADERS if kind not in ("npm", "pypi", "announced")])
 async def test_a_redirect_to_another_origin_does_not_take_the_secret_along(
-    house: House, site: Site, stranger: Site, kind: str
+    database: ScratchDatabase, site: Site, stranger: Site, kind: str
 ) -> None:
     redirecting(site, stranger)
-    async with house.open() as r:
+    async with database.open() as r:
         options = {"headers": HEADERS, **({"robots": False} if kind == "web" else {})}
         await r.add(f"{site.url}/{'data.json' if kind == 'datajson' else ''}", kind=kind, name="x", options=options)
         await r.sync("x")
@@ -138,14 +138,14 @@ async def test_a_redirect_to_another_origin_does_not_take_the_secret_along(
 
 
 async def test_documents_that_a_feed_announces_elsewhere_are_asked_without_the_secret(
-    house: House, stranger: Site
+    database: ScratchDatabase, stranger: Site
 ) -> None:
     with closing(CouncilSite()) as council:
         council.publish("/own", Paper("Own"))
         council.pages["/moved"] = Page(status=307, headers={"Location": f"{stranger.url}/moved"})
         council.publish("/moved")
         council.publish("/theirs", location=f"{stranger.url}/theirs")
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add(council.feed, name="feed")
             await r.add(council.documents, name="papers", options={"headers": HEADERS, "robots": False})
             await r.sync("feed")
@@ -156,9 +156,9 @@ async def test_documents_that_a_feed_announces_elsewhere_are_asked_without_the_s
         assert not received(stranger)
 
 
-async def test_github_s_token_stays_with_its_api(house: House, site: Site, stranger: Site) -> None:
+async def test_github_s_token_stays_with_its_api(database: ScratchDatabase, site: Site, stranger: Site) -> None:
     redirecting(site, stranger)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("github:me/it", name="x", options={"api_url": site.url, "token": "env:MY_SECRET"})
         await r.sync("x")
 
@@ -168,7 +168,7 @@ async def test_github_s_token_stays_with_its_api(house: House, site: Site, stran
 
 
 async def test_a_next_page_on_another_origin_is_asked_without_the_secret(
-    house: House, site: Site, stranger: Site
+    database: ScratchDatabase, site: Site, stranger: Site
 ) -> None:
     page = {
         "@context": {"hydra": "http://www.w3.org/ns/hydra/core#", "dcat": "http://www.w3.org/ns/dcat#"},
@@ -183,7 +183,7 @@ async def test_a_next_page_on_another_origin_is_asked_without_the_secret(
     }
     body = Page(json.dumps(page).encode(), headers={"Content-Type": "application/ld+json"})
     site.pages["/catalog"] = body
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/catalog", kind="dcat", name="x", options={"headers": HEADERS})
         await r.sync("x")
 
@@ -192,13 +192,13 @@ async def test_a_next_page_on_another_origin_is_asked_without_the_secret(
 
 
 async def test_secrets_are_not_for_a_catalog_that_a_page_only_leads_to(
-    house: House, site: Site, stranger: Site
+    database: ScratchDatabase, site: Site, stranger: Site
 ) -> None:
     link = f'<link rel="alternate" type="text/turtle" href="{stranger.url}/catalog.ttl">'
     site.pages["/"] = Page(html("Portal", "Much data.", head=link))
     turtle = b"@prefix dcat: <http://www.w3.org/ns/dcat#> .\n<#c> a dcat:Catalog ; dcat:dataset <#d> .\n"
     stranger.pages["/catalog.ttl"] = Page(turtle + b"<#d> a dcat:Dataset .\n", headers={"Content-Type": "text/turtle"})
-    async with house.open(probe=True) as r:
+    async with database.open(probe=True) as r:
         with pytest.raises(RefusedError, match=f"leads to {stranger.url}/catalog.ttl"):
             await r.add(site.url, options={"headers": HEADERS})
         source = await r.add(site.url)
@@ -229,14 +229,14 @@ async def test_secrets_are_not_for_a_catalog_that_a_page_only_leads_to(
 )
 @pytest.mark.parametrize("kind", [None, "web", "ckan", "oai", "git"])
 async def test_an_address_that_carries_a_secret_is_refused_by_every_kind(
-    house: House, address: str, kind: str | None
+    database: ScratchDatabase, address: str, kind: str | None
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         with pytest.raises(RowenError) as caught:
             await r.add(address, kind=kind)
 
     assert "clear" in str(caught.value) or "nothing that kind" in str(caught.value) or "No kind" in str(caught.value)
-    assert house.query("select url from source") == []
+    assert database.query("select url from source") == []
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ async def test_an_address_that_carries_a_secret_is_refused_by_every_kind(
         "https://x.example/@me",
     ],
 )
-async def test_an_at_sign_alone_is_no_secret(house: House, address: str) -> None:
-    async with house.open() as r:
+async def test_an_at_sign_alone_is_no_secret(database: ScratchDatabase, address: str) -> None:
+    async with database.open() as r:
         source = await r.add(address)
 
     assert source.kind
@@ -274,13 +274,13 @@ CLEAR = [
 
 @pytest.mark.parametrize("headers", CLEAR)
 async def test_a_secret_in_clear_is_refused_wherever_options_are_given(
-    house: House, tmp_path: Path, headers: dict[str, str]
+    database: ScratchDatabase, tmp_path: Path, headers: dict[str, str]
 ) -> None:
     [(name, value)] = headers.items()
     file = tmp_path / "portals.toml"
     entry = '[[source]]\nname = "x"\nkind = "web"\nurl = "https://y.example/"\n'
     file.write_text(f'{entry}options = {{ headers = {{ "{name}" = "{value}" }} }}\n')
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("https://x.example/", name="kept")
         for attempt in (
             r.add("https://y.example/", options={"headers": headers}),
@@ -292,7 +292,7 @@ async def test_a_secret_in_clear_is_refused_wherever_options_are_given(
                 await attempt
             assert "TOKEN" not in f"{caught.value} {caught.value.hint}".replace(name, "")
 
-    assert house.query("select name, options from source") == [("kept", {})]
+    assert database.query("select name, options from source") == [("kept", {})]
 
 
 @pytest.mark.parametrize(
@@ -306,27 +306,29 @@ async def test_a_secret_in_clear_is_refused_wherever_options_are_given(
         {"X-Key": "file:~/.keys/x"},
     ],
 )
-async def test_references_and_harmless_headers_are_taken(house: House, headers: dict[str, str]) -> None:
-    async with house.open() as r:
+async def test_references_and_harmless_headers_are_taken(database: ScratchDatabase, headers: dict[str, str]) -> None:
+    async with database.open() as r:
         source = await r.add("https://x.example/", options={"headers": headers})
 
     assert source.options == {"headers": headers}
 
 
-async def test_a_source_of_an_earlier_version_with_a_secret_in_clear_goes_on(house: House, site: Site) -> None:
+async def test_a_source_of_an_earlier_version_with_a_secret_in_clear_goes_on(
+    database: ScratchDatabase, site: Site
+) -> None:
     site.put("/", "Old", "Kept from before.")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/", name="old", options={"sitemap": False, "llms": False})
-        house.execute("""update source set options = options || '{"headers": {"X-Key": "literal"}}'""")
+        database.execute("""update source set options = options || '{"headers": {"X-Key": "literal"}}'""")
         run = await r.sync("old")
 
     assert run.status == "completed"
     assert "literal" in str(told(site))
 
 
-def test_a_secret_in_clear_from_before_is_told_of_and_never_shown(docs: Cli, house: House) -> None:
+def test_a_secret_in_clear_from_before_is_told_of_and_never_shown(docs: Cli, database: ScratchDatabase) -> None:
     docs("add", "https://x.example/", "--kind", "web", "--name", "old")
-    house.execute("""update source set options = '{"headers": {"X-Key": "hunter2"}}' where name = 'old'""")
+    database.execute("""update source set options = '{"headers": {"X-Key": "hunter2"}}' where name = 'old'""")
 
     done = [docs(*words) for words in (("show", "old"), ("show", "old", "--json"), ("sources", "--json"), ("doctor",))]
 
@@ -351,10 +353,12 @@ options = {{ cache = "/etc/profile.d" }}
 """
 
 
-async def test_a_file_reaches_for_secrets_and_folders_only_if_it_is_trusted(house: House, tmp_path: Path) -> None:
+async def test_a_file_reaches_for_secrets_and_folders_only_if_it_is_trusted(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
     file = tmp_path / "portals.toml"
     file.write_text(FILE.format(url="https://stranger.example/", reference="env:MY_SECRET"))
-    async with house.open() as r:
+    async with database.open() as r:
         with pytest.raises(RefusedError) as caught:
             await r.apply(file)
         assert await r.sources() == []
@@ -371,17 +375,17 @@ async def test_a_file_reaches_for_secrets_and_folders_only_if_it_is_trusted(hous
 
 
 async def test_a_source_that_others_put_into_a_shared_database_gets_no_secret_of_this_machine(
-    house: House, site: Site, tmp_path: Path
+    database: ScratchDatabase, site: Site, tmp_path: Path
 ) -> None:
     site.put("/", "Hay", "Dry grass.")
     plain = {"sitemap": False, "llms": False, "robots": False}
-    theirs, worker = (type(house)(house.conninfo, tmp_path / name) for name in ("theirs", "worker"))
+    theirs, worker = (type(database)(database.conninfo, tmp_path / name) for name in ("theirs", "worker"))
     async with theirs.open() as r:
         await r.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
         assert (await r.sync("x")).status == "completed"
     site.log.clear()
 
-    async with house.open() as r:
+    async with database.open() as r:
         for attempt in (r.sync("x"), r.edit("x", options={"max_pages": 5})):
             with suppress(RefusedError):
                 await attempt
@@ -396,10 +400,12 @@ async def test_a_source_that_others_put_into_a_shared_database_gets_no_secret_of
     assert (agreed.status, trusted.status) == ("completed", "completed")
 
 
-async def test_another_address_in_the_options_needs_agreement_again(house: House, stranger: Site, site: Site) -> None:
-    async with house.open() as r:
+async def test_another_address_in_the_options_needs_agreement_again(
+    database: ScratchDatabase, stranger: Site, site: Site
+) -> None:
+    async with database.open() as r:
         await r.add("github:me/it", name="x", options={"api_url": site.url, "token": "env:MY_SECRET"})
-        house.execute(f"""update source set options = options || '{{"api_url": "{stranger.url}"}}'""")
+        database.execute(f"""update source set options = options || '{{"api_url": "{stranger.url}"}}'""")
         with pytest.raises(RefusedError, match="env:MY_SECRET"):
             await r.sync("x")
         await r.edit("x", options={"token": "env:MY_SECRET"})
@@ -410,13 +416,13 @@ async def test_another_address_in_the_options_needs_agreement_again(house: House
 
 
 @pytest.mark.parametrize("header", ["Host", "host"])
-async def test_another_host_header_needs_agreement_again(house: House, site: Site, header: str) -> None:
+async def test_another_host_header_needs_agreement_again(database: ScratchDatabase, site: Site, header: str) -> None:
     site.put("/", "Hay", "Dry grass.")
     plain = {"sitemap": False, "llms": False, "robots": False}
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
         added = f"{{headers,{header}}}"
-        house.execute(f"""update source set options = jsonb_set(options, '{added}', '"elsewhere.example"')""")
+        database.execute(f"""update source set options = jsonb_set(options, '{added}', '"elsewhere.example"')""")
         site.log.clear()
         with pytest.raises(RefusedError, match="env:MY_SECRET"):
             await r.sync("x")
@@ -427,11 +433,11 @@ async def test_another_host_header_needs_agreement_again(house: House, site: Sit
     assert (asked, agreed.status) == ([], "completed")
 
 
-async def test_another_way_of_sending_needs_agreement_again(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_another_way_of_sending_needs_agreement_again(database: ScratchDatabase, site: Site) -> None:
+    async with database.open() as r:
         await r.add(site.url, kind="ckan", name="x", options={"api_key": "env:MY_SECRET"})
         for change in ('{"api_key_header": "X-Debug"}', '{"include_private": true}'):
-            house.execute(f"update source set options = '{{\"api_key\": \"env:MY_SECRET\"}}' || '{change}'::jsonb")
+            database.execute(f"update source set options = '{{\"api_key\": \"env:MY_SECRET\"}}' || '{change}'::jsonb")
             with pytest.raises(RefusedError, match="env:MY_SECRET"):
                 await r.sync("x")
 
@@ -439,22 +445,22 @@ async def test_another_way_of_sending_needs_agreement_again(house: House, site: 
 
 
 async def test_what_was_agreed_to_by_an_earlier_version_holds_where_only_addresses_matter(
-    house: House, site: Site
+    database: ScratchDatabase, site: Site
 ) -> None:
     """It noted references and addresses; what else is sent now has to be agreed to."""
     site.put("/", "Hay", "Dry grass.")
     plain = {"headers": HEADERS, "sitemap": False, "llms": False, "robots": False}
-    agreed = house.home / "agreed"
-    async with house.open() as r:
+    agreed = database.home / "agreed"
+    async with database.open() as r:
         added = await r.add(f"{site.url}/", name="x", options=plain)
         earlier = sha256(canonical_json([added.kind, added.url, [["headers.X-Key", "env:MY_SECRET"]]])).hexdigest()
         agreed.write_text(f"{earlier}\n")
         held = await r.sync("x")
         more = json.dumps({**plain, "headers": {**HEADERS, "Host": "evil.example"}})
-        house.execute(f"update source set options = '{more}'")
+        database.execute(f"update source set options = '{more}'")
         with pytest.raises(RefusedError, match="env:MY_SECRET"):
             await r.sync("x")
-        house.execute(f"update source set options = '{json.dumps(plain)}'")
+        database.execute(f"update source set options = '{json.dumps(plain)}'")
         await r.edit("x", options={"max_pages": 5})
 
     assert held.status == "completed"
@@ -510,9 +516,9 @@ def provider(kinds: Callable[[Any], None]) -> Iterator[Provider]:
         yield provider
 
 
-async def shared(house: House, provider: Provider, **settings: Any) -> Rowen:
-    """A house whose database says that a stranger's server makes its vectors."""
-    async with house.open(**provider.settings | settings) as r:
+async def shared(database: ScratchDatabase, provider: Provider, **settings: Any) -> Rowen:
+    """A database whose database says that a stranger's server makes its vectors."""
+    async with database.open(**provider.settings | settings) as r:
         await sync(r, *pages(1))
     provider.keys.clear()
     return r
@@ -520,26 +526,30 @@ async def shared(house: House, provider: Provider, **settings: Any) -> Rowen:
 
 @pytest.mark.parametrize("kind", ["openai", "gemini"])
 async def test_an_embedder_that_only_the_database_names_gets_no_key(
-    house: House, provider: Provider, kind: str, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ROWEN_EMBEDDER")
     for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, SECRET)
-    await shared(house, provider, embedder=kind)
+    await shared(database, provider, embedder=kind)
 
-    async with house.open(embedder_key="env:MY_SECRET") as r:
+    async with database.open(embedder_key="env:MY_SECRET") as r:
         await sync(r, *pages(1, 2))
-    async with house.open(embedder="openai", embedder_url="https://mine.example/v1", embedder_key="env:MY_SECRET") as r:
+    async with database.open(
+        embedder="openai", embedder_url="https://mine.example/v1", embedder_key="env:MY_SECRET"
+    ) as r:
         await r.search("number")
 
     assert provider.keys
     assert set(provider.keys) == {None}
 
 
-async def test_an_embedder_that_the_settings_or_a_flag_name_gets_its_key(house: House, provider: Provider) -> None:
-    async with house.open(**provider.settings, embedder_key="env:MY_SECRET") as r:
+async def test_an_embedder_that_the_settings_or_a_flag_name_gets_its_key(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with database.open(**provider.settings, embedder_key="env:MY_SECRET") as r:
         await sync(r, *pages(1))
-    async with house.open(embedder="openai", embedder_key="env:MY_SECRET") as r:
+    async with database.open(embedder="openai", embedder_key="env:MY_SECRET") as r:
         await r.embed(embedder="openai", model="other", url=provider.base)
 
     assert provider.keys

@@ -12,8 +12,8 @@ from rowen.connectors.dcat.address import linked
 from rowen.connectors.dcat.hydra import paging_of
 from rowen.formats.rdf.graph import Graph
 from rowen.net.response import Response
-from tests.conftest import House
-from tests.server.doors import door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import interface
 
 # An open bracket, one that is no IPv6 address, and letters that become `a/c` in the form that hosts are compared in.
 UNREADABLE = (
@@ -26,9 +26,9 @@ UNREADABLE = (
 )
 
 
-async def test_sources_of_every_kind_refuse_an_unreadable_address(house: House) -> None:
+async def test_sources_of_every_kind_refuse_an_unreadable_address(database: ScratchDatabase) -> None:
     answers: dict[tuple[str, str, str | None], int] = {}
-    async with door(house, probe=False) as it:
+    async with interface(database, probe=False) as it:
         for address in UNREADABLE:
             for kind in (None, *registry.kinds()):
                 body: dict[str, Any] = {"address": address, "name": "x"} | ({"kind": kind} if kind else {})

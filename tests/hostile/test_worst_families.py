@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.hostile.every_operation import PARTS, Attack, attacked
 from tests.hostile.families import LANGUAGES, languages_of
 from tests.hostile.operations import ANYWHERE, Field, Operation
@@ -58,8 +58,10 @@ async def send_families(it: Attack, operations: Iterable[Operation]) -> None:
 
 
 @pytest.mark.parametrize("part", ["REST", "pages", "tools"])
-async def test_the_worst_texts_of_each_language_keep_nobody_waiting(house: House, tmp_path: Path, part: str) -> None:
-    async with attacked(house, tmp_path / "guide") as it:
+async def test_the_worst_texts_of_each_language_keep_nobody_waiting(
+    database: ScratchDatabase, tmp_path: Path, part: str
+) -> None:
+    async with attacked(database, tmp_path / "guide") as it:
         with answering(f"{it.base}/healthz") as late:
             await send_families(it, PARTS[part](it))
 

@@ -15,7 +15,7 @@ from rowen.jobs.tasks import AtWork, Task
 from rowen.jobs.worker import Worker
 from rowen.model.job import Job, JobEnd
 from rowen.store import jobs, queue
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 PATIENCE_S = 30
 
@@ -96,12 +96,12 @@ Opened = Callable[..., Any]
 
 
 @pytest.fixture
-def yard(house: House) -> Opened:
+def yard(database: ScratchDatabase) -> Opened:
     """`async with yard() as y`: an open Rowen with quick retries and a short lease."""
 
     @asynccontextmanager
     async def opened(**settings: Any) -> AsyncIterator[Yard]:
-        async with house.open(**{"job_retry_s": 0.05, "lease_s": 4.0, **settings}) as r:
+        async with database.open(**{"job_retry_s": 0.05, "lease_s": 4.0, **settings}) as r:
             yield Yard(r)
 
     return opened

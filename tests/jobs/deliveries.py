@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.conftest import House, migrated, started
+from tests.conftest import ScratchDatabase, migrated, started
 from tests.jobs.processes import Nursery, until
 from tests.publish.test_webhooks import Receiver
 
@@ -36,7 +36,7 @@ class Delivered(NamedTuple):
     after: int
 
 
-def deliver_all(house: House, folder: Path, *, changes: int) -> Delivered:
+def deliver_all(database: ScratchDatabase, folder: Path, *, changes: int) -> Delivered:
     """Let so many changes happen in twelve folders, and wait until workers have told the receiver all of them."""
     places = [folder / f"field{number:02}" for number in range(SOURCES)]
     secret = folder / "secret"
@@ -44,11 +44,11 @@ def deliver_all(house: House, folder: Path, *, changes: int) -> Delivered:
     for place in places:
         place.mkdir()
         values = f"'{place.name}', 'files', '{place.as_uri()}', 'every 1d'"
-        house.execute(f"insert into source (name, kind, url, schedule) values ({values})")
-    house.execute("insert into source_due (source_id, due_at) select id, now() + interval '1 day' from source")
-    with closing(Receiver()) as receiver, Nursery(house.conninfo, trust_database=True, lease_s=2) as nursery:
+        database.execute(f"insert into source (name, kind, url, schedule) values ({values})")
+    database.execute("insert into source_due (source_id, due_at) select id, now() + interval '1 day' from source")
+    with closing(Receiver()) as receiver, Nursery(database.conninfo, trust_database=True, lease_s=2) as nursery:
         columns = f"'hook', '{receiver.url}/hook', '{{file:{secret}}}', 0"
-        house.execute(f"insert into webhook (name, url, secrets, after) values ({columns})")
+        database.execute(f"insert into webhook (name, url, secrets, after) values ({columns})")
         for _ in range(WORKERS):
             nursery.start()
         made = 0
@@ -58,12 +58,12 @@ def deliver_all(house: House, folder: Path, *, changes: int) -> Delivered:
                     (place / f"{number}.md").write_text(f"# {place.name} {number}\n\nHere grows row {number}.\n")
                 made = min(made + _AT_ONCE, changes)
             looks = itertools.count()
-            until(lambda made=made, looks=looks: _last(house) >= made or _make_due(house, next(looks)))
-        until(lambda: house.query("select after from webhook") == [(changes,)])
+            until(lambda made=made, looks=looks: _last(database) >= made or _make_due(database, next(looks)))
+        until(lambda: database.query("select after from webhook") == [(changes,)])
         counts = collections.Counter(receiver.accepted)
     missing = [number for number in range(1, changes + 1) if number not in counts]
-    [(after,)] = house.query("select after from webhook")
-    return Delivered(_last(house), missing, [number for number, times in counts.items() if times > 1], after)
+    [(after,)] = database.query("select after from webhook")
+    return Delivered(_last(database), missing, [number for number, times in counts.items() if times > 1], after)
 
 
 # A tick holds the rows of several sources: waiting for some of them while holding others would end in a deadlock.
@@ -73,15 +73,15 @@ update source_due set due_at = now()
 """
 
 
-def _make_due(house: House, look: int) -> None:
+def _make_due(database: ScratchDatabase, look: int) -> None:
     """Make all folders due, once and then twice a second: a job that ends just now sets the time of the next one."""
     if look % 25 == 0:
-        house.execute(_MAKE_DUE)
-        house.execute("select pg_notify('rowen_due', '')")
+        database.execute(_MAKE_DUE)
+        database.execute("select pg_notify('rowen_due', '')")
 
 
-def _last(house: House) -> int:
-    [(last,)] = house.query("select coalesce(max(number), 0) from change")
+def _last(database: ScratchDatabase) -> int:
+    [(last,)] = database.query("select coalesce(max(number), 0) from change")
     return int(last)
 
 
@@ -98,8 +98,8 @@ def main() -> int:
         for time_number in range(1, asked.times + 1):
             began = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
-                house = House(server.conninfo(server.create(template)), Path(folder) / "home")
-                told = deliver_all(house, Path(folder), changes=asked.changes)
+                database = ScratchDatabase(server.conninfo(server.create(template)), Path(folder) / "home")
+                told = deliver_all(database, Path(folder), changes=asked.changes)
             lost += len(told.missing)
             print(
                 f"{time_number}: {told.changes} changes, {len(told.missing)} missing {told.missing[:10]},"

@@ -3,13 +3,13 @@
 from contextlib import closing
 
 from rowen.jobs.tasks import TASKS
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.jobs.conftest import Opened
 from tests.portals.council import CouncilSite, Paper
 
 
 async def test_a_backlog_becomes_jobs_of_a_share_each_and_every_document_names_its_job(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     async with yard(host_delay_s=0) as y:
         with closing(CouncilSite()) as council:
@@ -29,7 +29,7 @@ async def test_a_backlog_becomes_jobs_of_a_share_each_and_every_document_names_i
     assert sorted(jobs.count(job) for job in set(jobs)) == [1, 2, 2]
     assert {one.outcome for one in told} == {"stored"}
     assert {(one.run, one.job) for one in told} == set(
-        house.query("select id, job_id from run where job_id is not null")
+        database.query("select id, job_id from run where job_id is not null")
     )
     assert following is not None
     assert (following.state, source.schedule) == ("following", "every 10min")

@@ -14,7 +14,7 @@ from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
 from rowen.model.schedule import Schedule
 from rowen.operations import counts
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Site, keep, links_of
@@ -22,99 +22,99 @@ from tests.portals.site import Site, keep, links_of
 DAY_S = 86_400.0
 
 
-def later(house: House, days: float = 1.0) -> None:
+def later(database: ScratchDatabase, days: float = 1.0) -> None:
     """Let time pass: all that was written happened longer ago."""
     past = f"- interval '{days * DAY_S} seconds'"
-    house.execute(f"update run set started_at = started_at {past}, finished_at = finished_at {past}")
-    house.execute(f"update source_freshness set looked_at = looked_at {past}")
-    house.execute(f"update item_change_rate set looked_at = looked_at {past}")
-    house.execute(f"update item set created_at = created_at {past}, updated_at = updated_at {past}")
-    house.execute(f"update change set at = at {past}")
-    house.execute(f"update refresh_price set at = at {past}")
-    house.execute(f"update source_due set due_at = due_at {past}")
+    database.execute(f"update run set started_at = started_at {past}, finished_at = finished_at {past}")
+    database.execute(f"update source_freshness set looked_at = looked_at {past}")
+    database.execute(f"update item_change_rate set looked_at = looked_at {past}")
+    database.execute(f"update item set created_at = created_at {past}, updated_at = updated_at {past}")
+    database.execute(f"update change set at = at {past}")
+    database.execute(f"update refresh_price set at = at {past}")
+    database.execute(f"update source_due set due_at = due_at {past}")
 
 
-def schedule(house: House, text: str = "every auto") -> None:
-    house.execute(f"update source set schedule = '{text}'")
+def schedule(database: ScratchDatabase, text: str = "every auto") -> None:
+    database.execute(f"update source set schedule = '{text}'")
 
 
-def waits(house: House) -> dict[str, float]:
+def waits(database: ScratchDatabase) -> dict[str, float]:
     """In how many days each source is due."""
-    rows = house.query(
+    rows = database.query(
         "select name, extract(epoch from due_at - now())::float8 / 86400"
         " from source_due join source on source.id = source_id"
     )
     return dict(rows)
 
 
-async def days_pass(house: House, r: rowen.Rowen, number: int, *, changes: dict[str, int]) -> None:
+async def days_pass(database: ScratchDatabase, r: rowen.Rowen, number: int, *, changes: dict[str, int]) -> None:
     """Look at sources of twenty pages every day; so many pages of each have changed each time."""
     for day in range(number):
         for name, changed in changes.items():
             texts = [f"Day {day}." if place < changed else "Always the same." for place in range(20)]
             shows(*(Fetched(page(f"{name}{place}", text)) for place, text in enumerate(texts)), Complete())
             await r.sync(name)
-        later(house)
+        later(database)
 
 
 async def test_what_changes_daily_is_due_long_before_what_never_does(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
-    async with house.open() as r:
+    async with database.open() as r:
         for name in ("busy", "calm"):
             await r.add(f"scripted:{name}", name=name)
-        schedule(house)
-        await days_pass(house, r, 12, changes={"busy": 10, "calm": 0})
-        checks = house.query("select item_id, checked_at from item_check order by 1")
-        await days_pass(house, r, 1, changes={"busy": 0, "calm": 0})
-        found = waits(house)
+        schedule(database)
+        await days_pass(database, r, 12, changes={"busy": 10, "calm": 0})
+        checks = database.query("select item_id, checked_at from item_check order by 1")
+        await days_pass(database, r, 1, changes={"busy": 0, "calm": 0})
+        found = waits(database)
 
     busy, calm = found["busy"] + 1, found["calm"] + 1
     assert busy < 0.2 < calm <= 7.7
     assert calm > 4 * busy
-    assert checks == house.query("select item_id, checked_at from item_check order by 1")
-    assert house.query("select count(*) from item_change_rate") == [(0,)]
+    assert checks == database.query("select item_id, checked_at from item_check order by 1")
+    assert database.query("select count(*) from item_change_rate") == [(0,)]
 
 
-async def test_limits_and_the_requests_of_a_day_hold(house: House, kinds: Callable[[Any], None]) -> None:
+async def test_limits_and_the_requests_of_a_day_hold(database: ScratchDatabase, kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
-    async with house.open(refresh_requests_per_day=1) as r:
+    async with database.open(refresh_requests_per_day=1) as r:
         for name in ("a", "b", "c", "d"):
             await r.add(f"scripted:{name}", name=name)
-        schedule(house, "every auto between 1h and 1d")
-        house.execute("update source set schedule = 'every auto between 3d and 4d' where name = 'd'")
-        await days_pass(house, r, 4, changes={"a": 10, "b": 10, "c": 10, "d": 10})
-        await days_pass(house, r, 1, changes={"a": 10, "b": 10, "c": 10, "d": 10})
-        found = {name: days + 1 for name, days in waits(house).items()}
+        schedule(database, "every auto between 1h and 1d")
+        database.execute("update source set schedule = 'every auto between 3d and 4d' where name = 'd'")
+        await days_pass(database, r, 4, changes={"a": 10, "b": 10, "c": 10, "d": 10})
+        await days_pass(database, r, 1, changes={"a": 10, "b": 10, "c": 10, "d": 10})
+        found = {name: days + 1 for name, days in waits(database).items()}
 
     # One look a day, where their longest intervals would make it three and a quarter: all wait that much longer.
     assert [found[name] for name in "abcd"] == pytest.approx([3.25, 3.25, 3.25, 13], rel=0.1)
 
 
-async def test_a_window_holds_for_auto_too(house: House, kinds: Callable[[Any], None]) -> None:
+async def test_a_window_holds_for_auto_too(database: ScratchDatabase, kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("scripted:a", name="a")
-        schedule(house, "every auto during mon 03:00-04:00")
-        await days_pass(house, r, 2, changes={"a": 10})
+        schedule(database, "every auto during mon 03:00-04:00")
+        await days_pass(database, r, 2, changes={"a": 10})
 
-    [(due_at,)] = house.query("select (due_at + interval '1 day') at time zone 'UTC' from source_due")
+    [(due_at,)] = database.query("select (due_at + interval '1 day') at time zone 'UTC' from source_due")
     assert (due_at.weekday(), due_at.hour) == (0, 3)
 
 
 async def test_status_tells_how_much_is_expected_to_be_stale(
-    house: House, kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds(Scripted)
     # Weeks pass here within a second.
     monkeypatch.setattr(counts, "_STALE_FOR", timedelta(0))
-    async with house.open() as r:
+    async with database.open() as r:
         for name in ("busy", "calm", "new"):
             await r.add(f"scripted:{name}", name=name)
-        await days_pass(house, r, 10, changes={"busy": 10, "calm": 0})
+        await days_pass(database, r, 10, changes={"busy": 10, "calm": 0})
         after_a_day = {one.name: one.stale for one in await r.overview()}
-        later(house, 20)
+        later(database, 20)
         after_three_weeks = {one.name: one.stale for one in await r.overview()}
         shown = (await r.source("busy")).stale
 
@@ -142,85 +142,89 @@ def edit(site: Site, paths: list[str], words: object) -> None:
         site.put(path, f"Page {number}", f"Fresh words: {words}.", links=links_of(number, 60))
 
 
-async def watched(house: House, r: rowen.Rowen, site: Site) -> None:
+async def watched(database: ScratchDatabase, r: rowen.Rowen, site: Site) -> None:
     """Walk a site for a week, of which two pages change every day."""
     await keep(r, site)
-    schedule(house)
+    schedule(database)
     for day in range(7):
-        later(house)
+        later(database)
         edit(site, VOLATILE, day)
         await r.sync("site")
     site.log.clear()
 
 
-def rates(house: House) -> list[tuple[str, float]]:
+def rates(database: ScratchDatabase) -> list[tuple[str, float]]:
     """The pages that have rates of their own, and how often each is thought to change in a day."""
-    return house.query(  # type: ignore[return-value]
+    return database.query(  # type: ignore[return-value]
         "select url, shape / span_s * 86400 from item_change_rate join item on item.id = item_id"
         " order by length(url), url"
     )
 
 
-async def work_when_due(house: House, r: rowen.Rowen) -> None:
+async def work_when_due(database: ScratchDatabase, r: rowen.Rowen) -> None:
     """Let a worker do what is due, the source among it."""
-    house.execute("update source_due set due_at = now()")
+    database.execute("update source_due set due_at = now()")
     await r.work(until_idle=True)
 
 
-async def test_pages_of_a_large_site_that_change_are_looked_at_between_two_walks(house: House, site: Site) -> None:
-    async with house.open() as r:
-        await watched(house, r, site)
-        due_in = waits(house)["site"]
-        later(house, 0.4)
+async def test_pages_of_a_large_site_that_change_are_looked_at_between_two_walks(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
+        await watched(database, r, site)
+        due_in = waits(database)["site"]
+        later(database, 0.4)
         edit(site, ["/p3", "/p50"], "between two walks")
-        before = rates(house)
-        written = house.query("select count(*) from item_check where checked_at > now() - interval '1 minute'")
-        await work_when_due(house, r)
+        before = rates(database)
+        written = database.query("select count(*) from item_check where checked_at > now() - interval '1 minute'")
+        await work_when_due(database, r)
         [run, *_] = await r.runs("site")
-        after = rates(house)
+        after = rates(database)
 
     assert 0.005 < due_in < 0.4
     assert sorted(site.asked()) == VOLATILE
     assert (run.mode, run.status, run.complete) == ("incremental", "completed", False)
-    assert (run.tally.only, run.tally.updated, run.tally.unchanged, run.tally.deleted) == (2, 1, 1, 0)
+    assert (run.stats.only, run.stats.updated, run.stats.unchanged, run.stats.deleted) == (2, 1, 1, 0)
     # /p50 waits for the next walk, which is due within a week.
     assert [url.removeprefix(site.url) for url, _ in after] == VOLATILE
     # The look found the one changed and the other not, since half a day.
     assert after[0][1] > before[0][1]
     assert after[1][1] < before[1][1]
-    assert 0 < waits(house)["site"] < 0.4
-    assert written == house.query("select count(*) from item_check where checked_at > now() - interval '1 minute'")
+    assert 0 < waits(database)["site"] < 0.4
+    assert written == database.query("select count(*) from item_check where checked_at > now() - interval '1 minute'")
 
 
 async def test_after_looks_at_single_pages_one_walk_leaves_what_a_rebuild_would(
-    house: House, site: Site, new_house: Callable[[], House]
+    database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
-    rebuilt = new_house()
-    async with house.open() as r, rebuilt.open() as other:
-        await watched(house, r, site)
+    rebuilt = new_database()
+    async with database.open() as r, rebuilt.open() as other:
+        await watched(database, r, site)
         for look in range(3):
-            later(house, 0.4)
+            later(database, 0.4)
             edit(site, ["/p3", "/p40", "/p50"], f"look {look}")
             if look == 1:
                 del site.pages["/p40"]
-            await work_when_due(house, r)
-        gone = house.query("select count(*) from item where url like '%/p40'")
-        later(house, 30)
+            await work_when_due(database, r)
+        gone = database.query("select count(*) from item where url like '%/p40'")
+        later(database, 30)
         site.log.clear()
-        await work_when_due(house, r)
+        await work_when_due(database, r)
         walked = site.asked()
         await keep(other, site)
 
     assert gone == [(0,)]
     assert len(walked) >= 60
-    assert index_of(house) == index_of(rebuilt)
+    assert index_of(database) == index_of(rebuilt)
 
 
-async def test_who_asks_for_a_sync_gets_a_walk_though_only_some_pages_were_due(house: House, site: Site) -> None:
-    async with house.open() as r:
-        await watched(house, r, site)
-        later(house, 0.4)
-        house.execute("update source_due set due_at = now()")
+async def test_who_asks_for_a_sync_gets_a_walk_though_only_some_pages_were_due(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
+        await watched(database, r, site)
+        later(database, 0.4)
+        database.execute("update source_due set due_at = now()")
         async with r._engine.database.connection() as c:
             await tick(r._engine, c, tasks=TASKS, random=Random(1))
         [waiting] = await r.jobs("site")
@@ -231,16 +235,16 @@ async def test_who_asks_for_a_sync_gets_a_walk_though_only_some_pages_were_due(h
     assert len(site.asked()) >= 60
 
 
-async def test_when_the_requests_of_a_day_are_used_up_sources_wait(house: House, site: Site) -> None:
-    async with house.open(refresh_requests_per_day=100) as r:
-        await watched(house, r, site)
-        house.execute("""update run set tally = tally || '{"requests": 100}', started_at = now() - interval '1 hour'
+async def test_when_the_requests_of_a_day_are_used_up_sources_wait(database: ScratchDatabase, site: Site) -> None:
+    async with database.open(refresh_requests_per_day=100) as r:
+        await watched(database, r, site)
+        database.execute("""update run set tally = tally || '{"requests": 100}', started_at = now() - interval '1 hour'
                           where id = (select max(id) from run)""")
-        await work_when_due(house, r)
+        await work_when_due(database, r)
         idle = site.asked()
-        wait_s = waits(house)["site"] * DAY_S
-        later(house)
-        await work_when_due(house, r)
+        wait_s = waits(database)["site"] * DAY_S
+        later(database)
+        await work_when_due(database, r)
 
     assert idle == []
     assert timedelta(minutes=12) < timedelta(seconds=wait_s) < timedelta(minutes=18)
@@ -259,21 +263,21 @@ select 1
 
 
 async def test_two_hundred_sources_share_the_requests_of_a_day_by_one_price(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
-    async with house.open(refresh_requests_per_day=400) as r:
-        house.execute(MANY)
+    async with database.open(refresh_requests_per_day=400) as r:
+        database.execute(MANY)
         async with r._engine.database.connection() as c:
             await tick(r._engine, c, tasks=TASKS, random=Random(1))
-            reckoned = house.query("select price_s, stretch, at from refresh_price")
-            ids = house.query("select id from source order by substr(name, 5)::integer")
+            reckoned = database.query("select price_s, stretch, at from refresh_price")
+            ids = database.query("select id from source order by substr(name, 5)::integer")
             every = Schedule.parse("every auto")
             known = [await outlook(c, r._engine.settings, source_id, every) for (source_id,) in ids]
         intervals_s = [one.walk_s for one in known if one is not None]
 
-    assert house.query("select count(*) from procrastinate_jobs") == [(160,)]
-    assert house.query("select price_s, stretch, at from refresh_price") == reckoned
+    assert database.query("select count(*) from procrastinate_jobs") == [(160,)]
+    assert database.query("select price_s, stretch, at from refresh_price") == reckoned
     assert len(intervals_s) == 200
     # Ten requests a look: the budget is used, and not exceeded.
     assert 380 < sum(10 * DAY_S / interval_s for interval_s in intervals_s) <= 400

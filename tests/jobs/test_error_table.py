@@ -13,7 +13,7 @@ from aiohttp import web
 from rowen.jobs.extracting import put_extraction
 from rowen.jobs.tasks import TASKS
 from rowen.model.job import Job
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market
 from tests.jobs.conftest import Opened, Yard
 from tests.logical import contents
@@ -82,7 +82,7 @@ async def test_a_key_that_is_not_accepted_ends_the_job_after_one_call_and_is_nam
     async with waiting(yard, llm_key=key) as (y, model, job):
         model.always = status(code)
         failed = await ended(y, job)
-        [carried] = await y.r.carried_schemas("shop")
+        [carried] = await y.r.source_schemas("shop")
 
     assert (failed.state, failed.tries, failed.error_code, model.calls) == ("failed", 1, "provider_key", 1)
     assert words in (failed.error or "")
@@ -91,14 +91,14 @@ async def test_a_key_that_is_not_accepted_ends_the_job_after_one_call_and_is_nam
 
 
 async def test_a_page_that_is_refused_has_failed_with_the_words_of_the_provider_and_the_others_are_read(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     async with waiting(yard, llm_concurrency=1) as (y, model, job):
         # The first page shows how the model is to be asked; then no other way is tried for a page that is refused.
         model.moods.extend([well, refuses(400, "this page is not welcome")])
         done = await ended(y, job)
-        [carried] = await y.r.carried_schemas("shop")
-        errors = house.query("select error_code, error from extraction_check where state = 'failed'")
+        [carried] = await y.r.source_schemas("shop")
+        errors = database.query("select error_code, error from extraction_check where state = 'failed'")
 
     assert (done.state, carried.state, carried.pending, carried.failed) == ("done", "current", 0, 1)
     assert model.calls == LAMPS
@@ -122,7 +122,7 @@ async def test_a_wrong_address_or_model_ends_the_job_after_one_call(yard: Opened
     async with waiting(yard, llm_concurrency=1) as (y, model, job):
         model.always = mood
         failed = await ended(y, job)
-        [carried] = await y.r.carried_schemas("shop")
+        [carried] = await y.r.source_schemas("shop")
 
     assert (failed.state, failed.tries, model.calls) == ("failed", 1, 1)
     assert (carried.state, carried.pending, carried.failed) == ("waiting", LAMPS, 0)
@@ -214,26 +214,26 @@ async def test_a_setting_that_is_missing_ends_the_job_without_a_call(yard: Opene
     assert "NO_SUCH_KEY" in (failed.error or "")
 
 
-async def test_an_answer_that_breaks_the_schema_costs_its_item(yard: Opened, house: House) -> None:
+async def test_an_answer_that_breaks_the_schema_costs_its_item(yard: Opened, database: ScratchDatabase) -> None:
     async with waiting(yard) as (y, model, job):
         model.always = only_page(2, says('{"price": "much"}'))
         done = await ended(y, job)
-        [carried] = await y.r.carried_schemas("shop")
-        failed = house.query("select error_code from extraction_check where state = 'failed'")
+        [carried] = await y.r.source_schemas("shop")
+        failed = database.query("select error_code from extraction_check where state = 'failed'")
 
     assert (done.state, carried.state, carried.failed, failed) == ("done", "current", 1, [("answer_mismatch",)])
 
 
 @pytest.mark.parametrize("code", [404, 410])
 async def test_a_sync_whose_root_is_gone_fails_at_once_and_keeps_what_is_stored(
-    yard: Opened, house: House, code: int
+    yard: Opened, database: ScratchDatabase, code: int
 ) -> None:
     with market(2) as (shop, _):
         async with yard() as y:
             y.tasks.update(TASKS)
             await y.r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await y.r.sync("shop")
-            before = contents(house)
+            before = contents(database)
             shop.pages["/"] = Page(b"Gone.", status=code)
             shop.log.clear()
             job = (await y.r.enqueue("shop")).id
@@ -243,11 +243,11 @@ async def test_a_sync_whose_root_is_gone_fails_at_once_and_keeps_what_is_stored(
     assert (failed.tries, failed.waits, failed.error_code) == (1, 0, "source_gone")
     assert [one.path for one in shop.log].count("/") == 1
     assert len(before) == 2
-    assert contents(house) == before
+    assert contents(database) == before
 
 
 async def test_broken_markup_costs_nothing_and_a_page_that_cannot_be_read_costs_itself(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     with market(2) as (shop, _):
         shop.pages["/1"] = Page(b"<html><title>Lamp 1<body><main><h1>Lamp 1</p></table><p>Still a lamp.<div", 200)
@@ -260,5 +260,5 @@ async def test_broken_markup_costs_nothing_and_a_page_that_cannot_be_read_costs_
             done = await y.job(job)
 
     assert (done.state, done.tries) == ("done", 1)
-    assert [url.rpartition("/")[2] for (url,) in house.query("select url from item")] == ["1"]
-    assert house.query("select count(*) from quarantine") == [(1,)]
+    assert [url.rpartition("/")[2] for (url,) in database.query("select url from item")] == ["1"]
+    assert database.query("select count(*) from quarantine") == [(1,)]

@@ -8,7 +8,7 @@ import pytest
 
 from rowen.jobs.extracting import put_extraction
 from rowen.jobs.tasks import TASKS
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
 from tests.jobs.conftest import Opened, Yard
 from tests.portals.language_model import Model
@@ -38,22 +38,24 @@ async def at_work(yard: Opened) -> AsyncIterator[tuple[Yard, Model, int]]:
             yield y, model, job
 
 
-async def test_a_cancelled_extraction_ends_after_the_calls_that_are_under_way(yard: Opened, house: House) -> None:
+async def test_a_cancelled_extraction_ends_after_the_calls_that_are_under_way(
+    yard: Opened, database: ScratchDatabase
+) -> None:
     async with at_work(yard) as (y, model, job):
         async with y.working(extract=1):
             await y.until(lambda: model.calls == 2)
             await y.r.cancel_job(job)
             ended = await y.until_state(job, "cancelled")
         assert (ended.tries, model.calls) == (1, 2)
-        assert house.query("select count(*) from answer") == [(3,)]
-        assert house.query("select count(*) from extraction") == [(2,)]
+        assert database.query("select count(*) from answer") == [(3,)]
+        assert database.query("select count(*) from extraction") == [(2,)]
 
         [report] = await y.r.extract_source("shop")
         assert (report.created, model.calls) == (LAMPS - 2, LAMPS)
 
 
 async def test_a_worker_that_stops_gives_an_extraction_back_and_the_next_one_pays_only_for_the_rest(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     async with at_work(yard) as (y, model, job):
         async with y.working(extract=1):
@@ -64,7 +66,7 @@ async def test_a_worker_that_stops_gives_an_extraction_back_and_the_next_one_pay
         await y.work(extract=1)
         assert (await y.job(job)).state == "done"
         assert model.calls == LAMPS
-        assert house.query("select count(*) from extraction") == [(LAMPS,)]
+        assert database.query("select count(*) from extraction") == [(LAMPS,)]
 
 
 @pytest.mark.parametrize("how", ["cancel", "leave"])
@@ -97,13 +99,13 @@ async def test_a_job_beyond_the_budget_waits_without_a_try_and_nothing_has_faile
             async with y.working(extract=1):
                 await y.until(has_waited)
             waiting = await y.job(job)
-            [carried] = await y.r.carried_schemas("shop")
+            [carried] = await y.r.source_schemas("shop")
             assert (waiting.state, waiting.tries, waiting.error_code) == ("waiting", 0, "budget_exceeded")
             assert (carried.state, carried.failed, carried.pending, model.calls) == ("waiting", 0, 1, 0)
             assert "budget" in (carried.waits_for or "")
         async with yard(**model.settings) as y:
             [report] = await y.r.extract_source("shop")
-            assert (report.created, (await y.r.carried_schemas("shop"))[0].state) == (1, "current")
+            assert (report.created, (await y.r.source_schemas("shop"))[0].state) == (1, "current")
 
 
 async def test_a_budget_for_one_pass_is_spent_once_and_the_rest_waits_for_the_next(yard: Opened) -> None:
@@ -123,6 +125,6 @@ async def test_a_budget_for_one_pass_is_spent_once_and_the_rest_waits_for_the_ne
             async with y.working(extract=1):
                 await y.until(is_over)
             ended = await y.job(job)
-            [carried] = await y.r.carried_schemas("shop")
+            [carried] = await y.r.source_schemas("shop")
     assert (ended.state, ended.waits, model.calls) == ("done", 0, calls)
     assert carried.pending == 1

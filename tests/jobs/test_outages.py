@@ -22,7 +22,7 @@ from rowen.net import politeness
 from rowen.store.database import Patience
 from rowen.store.migrate import latest
 from tests.cli.conftest import Cli
-from tests.conftest import House, Server
+from tests.conftest import ScratchDatabase, Server
 from tests.jobs.conftest import PATIENCE_S, Yard
 
 REFUSED = 2
@@ -125,15 +125,15 @@ class Outlet:
 class Start:
     """A worker that is begun behind an outlet, and does one job."""
 
-    def __init__(self, house: House, outlet: Outlet) -> None:
+    def __init__(self, database: ScratchDatabase, outlet: Outlet) -> None:
         self.waits: list[str] = []
         self.begun: list[int] = []
         self.statements_until_claim = 0
-        self._house, self._outlet = house, outlet
+        self._scratch, self._outlet = database, outlet
 
     async def work(self) -> Yard:
         """Open the database, and work until the job is done."""
-        settings = House(self._outlet.conninfo, self._house.home).settings(lease_s=60, job_retry_s=0)
+        settings = ScratchDatabase(self._outlet.conninfo, self._scratch.home).settings(lease_s=60, job_retry_s=0)
         rowen = Rowen(settings)
         async with asyncio.timeout(PATIENCE_S):
             await rowen.start(patience=Patience(lambda problem, _: self.waits.append(str(problem)), Random(1)))
@@ -155,7 +155,7 @@ class Start:
         self.statements_until_claim = self.statements_until_claim or self._outlet.statements
 
     def _is_done(self) -> bool:
-        return self._house.query("select status::text from procrastinate_jobs") == [("succeeded",)]
+        return self._scratch.query("select status::text from procrastinate_jobs") == [("succeeded",)]
 
 
 @pytest.fixture
@@ -171,17 +171,17 @@ PUT = (
 
 @pytest.mark.parametrize("reached", [False, True], ids=["lost on its way", "lost with its answer"])
 async def test_a_database_that_dies_at_any_statement_until_the_first_job_is_waited_for(
-    house: House, quickly: None, reached: bool
+    database: ScratchDatabase, quickly: None, reached: bool
 ) -> None:
     waited = 0
     for at in itertools.count(1):
-        house.execute(PUT)
-        async with Outlet(house.conninfo, at=at, reached=reached) as outlet:
-            start = Start(house, outlet)
+        database.execute(PUT)
+        async with Outlet(database.conninfo, at=at, reached=reached) as outlet:
+            start = Start(database, outlet)
             await start.work()
         assert outlet.has_broken
         waited += bool(start.waits)
-        [(attempts,)] = house.query("select attempts from procrastinate_jobs")
+        [(attempts,)] = database.query("select attempts from procrastinate_jobs")
         assert attempts == 1
         if 0 < start.statements_until_claim < at:
             break
@@ -196,53 +196,55 @@ async def test_a_new_database_that_dies_in_the_middle_of_its_migrations_is_migra
 ) -> None:
     for at in (1, 4, 8, 20, 60):
         name = server.create()
-        house = House(server.conninfo(name), tmp_path / "home")
-        async with Outlet(house.conninfo, at=at, reached=reached) as outlet:
+        database = ScratchDatabase(server.conninfo(name), tmp_path / "home")
+        async with Outlet(database.conninfo, at=at, reached=reached) as outlet:
             waits: list[str] = []
-            rowen = Rowen(House(outlet.conninfo, house.home).settings())
+            rowen = Rowen(ScratchDatabase(outlet.conninfo, database.home).settings())
             async with asyncio.timeout(PATIENCE_S):
                 await rowen.start(patience=Patience(lambda problem, _, to=waits: to.append(str(problem))))  # type: ignore[misc]
             await rowen.close()
         assert outlet.has_broken
-        assert house.query("select max(number) from migration") == [(latest(),)]
+        assert database.query("select max(number) from migration") == [(latest(),)]
         assert len(waits) == 1 + REFUSED
         server.drop(name)
 
 
 @pytest.mark.parametrize("words", [b"", STARTING], ids=["hangs up", "is starting"])
 async def test_a_database_that_is_away_before_the_worker_begins_is_waited_for(
-    house: House, quickly: None, words: bytes
+    database: ScratchDatabase, quickly: None, words: bytes
 ) -> None:
-    house.execute(PUT)
-    async with Outlet(house.conninfo, words=words) as outlet:
+    database.execute(PUT)
+    async with Outlet(database.conninfo, words=words) as outlet:
         outlet.refuses = 5
-        start = Start(house, outlet)
+        start = Start(database, outlet)
         await start.work()
 
     assert len(start.waits) == 5
     assert all(("starting up" in told) == bool(words) for told in start.waits)
 
 
-async def test_a_wrong_password_and_a_newer_database_are_not_waited_for(house: House, quickly: None) -> None:
-    async with Outlet(house.conninfo, words=WRONG_PASSWORD) as outlet:
+async def test_a_wrong_password_and_a_newer_database_are_not_waited_for(
+    database: ScratchDatabase, quickly: None
+) -> None:
+    async with Outlet(database.conninfo, words=WRONG_PASSWORD) as outlet:
         outlet.refuses = 1
-        start = Start(house, outlet)
+        start = Start(database, outlet)
         with pytest.raises(StoreUnfitError, match="password authentication failed"):
             await start.work()
-    house.execute(f"insert into migration (number, name, checksum) values ({latest() + 1}, 'later', '')")
-    async with Outlet(house.conninfo) as outlet:
-        later = Start(house, outlet)
+    database.execute(f"insert into migration (number, name, checksum) values ({latest() + 1}, 'later', '')")
+    async with Outlet(database.conninfo) as outlet:
+        later = Start(database, outlet)
         with pytest.raises(NewerDatabaseError):
             await later.work()
 
     assert start.waits == later.waits == []
 
 
-async def test_without_patience_a_database_that_is_away_is_an_error(house: House) -> None:
-    async with Outlet(house.conninfo) as outlet:
+async def test_without_patience_a_database_that_is_away_is_an_error(database: ScratchDatabase) -> None:
+    async with Outlet(database.conninfo) as outlet:
         outlet.refuses = 1
         with pytest.raises(StoreUnavailableError):
-            await Rowen(House(outlet.conninfo, house.home).settings()).start()
+            await Rowen(ScratchDatabase(outlet.conninfo, database.home).settings()).start()
 
 
 def test_a_server_that_dies_twice_over_a_distance_is_not_waited_for() -> None:
@@ -254,18 +256,18 @@ def test_a_server_that_dies_twice_over_a_distance_is_not_waited_for() -> None:
     assert not patience.can_outlast(StoreUnfitError("The server has no pgvector."))
 
 
-async def statements_to_open(house: House) -> int:
-    async with Outlet(house.conninfo) as outlet:
-        rowen = Rowen(House(outlet.conninfo, house.home).settings())
+async def statements_to_open(database: ScratchDatabase) -> int:
+    async with Outlet(database.conninfo) as outlet:
+        rowen = Rowen(ScratchDatabase(outlet.conninfo, database.home).settings())
         await rowen.start()
         await rowen.close()
     return outlet.statements
 
 
-async def until_it_works(house: House, process: "subprocess.Popen[str]") -> None:
+async def until_it_works(database: ScratchDatabase, process: "subprocess.Popen[str]") -> None:
     """Wait until a worker is there, and tell it to stop."""
     async with asyncio.timeout(PATIENCE_S):
-        while not house.query("select from worker where locked_at is not null"):
+        while not database.query("select from worker where locked_at is not null"):
             assert process.poll() is None, process.communicate()
             await asyncio.sleep(0.02)
     process.send_signal(signal.SIGTERM)
@@ -274,15 +276,15 @@ async def until_it_works(house: House, process: "subprocess.Popen[str]") -> None
 @pytest.mark.parametrize("command", [("worker",), ("serve", "--port", "0")], ids=lambda command: command[0])
 @pytest.mark.parametrize("after", [None, 1, 2], ids=["before", "after the opening", "a statement later"])
 async def test_a_command_that_works_says_that_it_waits_for_the_database_and_goes_on(
-    house: House, tmp_path: Path, command: tuple[str, ...], after: int | None
+    database: ScratchDatabase, tmp_path: Path, command: tuple[str, ...], after: int | None
 ) -> None:
-    at = 0 if after is None else await statements_to_open(house) + after
-    async with Outlet(house.conninfo, at=at, words=STARTING) as outlet:
+    at = 0 if after is None else await statements_to_open(database) + after
+    async with Outlet(database.conninfo, at=at, words=STARTING) as outlet:
         outlet.refuses = 0 if at else REFUSED
         settings = {"ROWEN_DATABASE_URL": outlet.conninfo, "ROWEN_HOME": str(tmp_path / "home")}
         process = Cli(tmp_path, settings).start(*command)
         try:
-            await until_it_works(house, process)
+            await until_it_works(database, process)
             _, err = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
         finally:
             process.kill()
@@ -293,8 +295,8 @@ async def test_a_command_that_works_says_that_it_waits_for_the_database_and_goes
         assert err.count("the database system is starting up. Trying again in") == REFUSED
 
 
-async def test_a_worker_with_a_wrong_password_ends_with_the_reason(house: House, tmp_path: Path) -> None:
-    async with Outlet(house.conninfo, words=WRONG_PASSWORD) as outlet:
+async def test_a_worker_with_a_wrong_password_ends_with_the_reason(database: ScratchDatabase, tmp_path: Path) -> None:
+    async with Outlet(database.conninfo, words=WRONG_PASSWORD) as outlet:
         outlet.refuses = 99
         settings = {"ROWEN_DATABASE_URL": outlet.conninfo, "ROWEN_HOME": str(tmp_path / "home")}
         cli = Cli(tmp_path, settings)
@@ -304,8 +306,8 @@ async def test_a_worker_with_a_wrong_password_ends_with_the_reason(house: House,
     assert all("turned this user away" in one.err and "ROWEN_DATABASE_URL" in one.err for one in done)
 
 
-async def test_a_worker_that_ends_when_idle_does_not_wait(house: House, tmp_path: Path) -> None:
-    async with Outlet(house.conninfo) as outlet:
+async def test_a_worker_that_ends_when_idle_does_not_wait(database: ScratchDatabase, tmp_path: Path) -> None:
+    async with Outlet(database.conninfo) as outlet:
         outlet.refuses = 99
         settings = {"ROWEN_DATABASE_URL": outlet.conninfo, "ROWEN_HOME": str(tmp_path / "home")}
         done = await asyncio.to_thread(Cli(tmp_path, settings), "worker", "--until-idle")

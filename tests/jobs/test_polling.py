@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rowen import Rowen
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.ldes import LdesSite
 
 
@@ -29,9 +29,9 @@ async def due_in_s(r: Rowen) -> float | None:
     [(None, 60), ("auto", 60), ("auto between 5min and 1h", 300), ("auto between 1s and 30s", 30), ("1h", 3600)],
 )
 async def test_a_stream_is_asked_as_often_as_it_wants_unless_its_schedule_says_otherwise(
-    house: House, feed: LdesSite, every: str | None, seconds: int
+    database: ScratchDatabase, feed: LdesSite, every: str | None, seconds: int
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(feed.address, name="feed", options={"delay_s": 0}, every=every)
         await r.sync("feed")
         told = await due_in_s(r)
@@ -44,9 +44,9 @@ async def test_a_stream_is_asked_as_often_as_it_wants_unless_its_schedule_says_o
 
 
 async def test_one_without_an_interval_and_a_schedule_is_not_due_and_a_paused_one_is_not_polled(
-    house: House, feed: LdesSite
+    database: ScratchDatabase, feed: LdesSite
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(feed.address, name="feed", options={"delay_s": 0})
         await r.sync("feed")
         await r.edit("feed", every="6h")

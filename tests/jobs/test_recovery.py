@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import House, Server
+from tests.conftest import ScratchDatabase, Server
 from tests.harvest.shop import LAMP, market
 from tests.jobs.processes import Nursery, until
 from tests.portals.embedder import Provider
@@ -26,15 +26,15 @@ def site() -> Iterator[Site]:
     site.close()
 
 
-def missing(house: House) -> int:
+def missing(database: ScratchDatabase) -> int:
     """How many texts have no vector."""
-    [(number,)] = house.query("select count(*) from chunk where text_hash not in (select text_hash from embedding)")
+    [(number,)] = database.query("select count(*) from chunk where text_hash not in (select text_hash from embedding)")
     return int(number)
 
 
-def ending(house: House) -> tuple[Any, ...]:
+def ending(database: ScratchDatabase) -> tuple[Any, ...]:
     """The state of the one extraction job, how often it waited, and its tries."""
-    [found] = house.query(
+    [found] = database.query(
         "select status::text, coalesce(waits, 0), attempts from procrastinate_jobs job"
         " left join job_note on job_id = job.id where task_name = 'extract'"
     )
@@ -43,29 +43,31 @@ def ending(house: House) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("busy", [False, True])
 async def test_a_worker_embeds_what_is_pending_after_an_outage_of_the_embedder(
-    house: House, provider: Provider, site: Site, busy: bool
+    database: ScratchDatabase, provider: Provider, site: Site, busy: bool
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
     if busy:
         provider.always = embedder_status(429)
     else:
         provider.down = True
 
-    with Nursery(house.conninfo, **provider.settings, **QUICK) as nursery:
+    with Nursery(database.conninfo, **provider.settings, **QUICK) as nursery:
         nursery.start()
         # It fails, its circuit opens, and two probes later it is still down.
         until(lambda: len(provider.asked_for) >= 4)
-        assert missing(house) > 0
+        assert missing(database) > 0
 
         provider.down, provider.always = False, None
-        until(lambda: missing(house) == 0, patience_s=20)
+        until(lambda: missing(database) == 0, patience_s=20)
 
 
 @pytest.mark.parametrize("busy", [False, True])
-async def test_a_worker_extracts_what_is_pending_after_an_outage_of_the_model(house: House, busy: bool) -> None:
+async def test_a_worker_extracts_what_is_pending_after_an_outage_of_the_model(
+    database: ScratchDatabase, busy: bool
+) -> None:
     with market(LAMPS) as (shop, model):
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add_schema("lamp@1.0.0", LAMP)
             await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
@@ -76,16 +78,16 @@ async def test_a_worker_extracts_what_is_pending_after_an_outage_of_the_model(ho
         else:
             model.down = True
 
-        with Nursery(house.conninfo, **model.settings, **QUICK) as nursery:
+        with Nursery(database.conninfo, **model.settings, **QUICK) as nursery:
             nursery.start()
             until(lambda: model.calls >= 4)
 
             model.down, model.always = False, None
-            until(lambda: ending(house)[0] == "succeeded", patience_s=20)
+            until(lambda: ending(database)[0] == "succeeded", patience_s=20)
 
-        assert house.query("select count(*) from extraction") == [(LAMPS,)]
+        assert database.query("select count(*) from extraction") == [(LAMPS,)]
         # It waited for each probe, and none of that counts as a try.
-        _, waits, attempts = ending(house)
+        _, waits, attempts = ending(database)
         assert (waits >= 2, attempts) == (True, 1)
 
 
@@ -104,26 +106,28 @@ class Crash:
 
 
 async def test_a_worker_embeds_what_is_pending_after_the_database_died_under_it(
-    house: House, provider: Provider, site: Site, server: Server
+    database: ScratchDatabase, provider: Provider, site: Site, server: Server
 ) -> None:
     if server.embedded is None:
         pytest.skip("only the session's own server may be killed")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(f"{site.url}/")
 
     crash = Crash(server)
     provider.moods.append(crash)
-    with Nursery(house.conninfo, **provider.settings, **QUICK) as nursery:
+    with Nursery(database.conninfo, **provider.settings, **QUICK) as nursery:
         nursery.start()
         until(crash.over.is_set)
-        until(lambda: missing(house) == 0, patience_s=40)
+        until(lambda: missing(database) == 0, patience_s=40)
 
 
-async def test_a_worker_extracts_what_is_pending_after_the_database_died_under_it(house: House, server: Server) -> None:
+async def test_a_worker_extracts_what_is_pending_after_the_database_died_under_it(
+    database: ScratchDatabase, server: Server
+) -> None:
     if server.embedded is None:
         pytest.skip("only the session's own server may be killed")
     with market(LAMPS) as (shop, model):
-        async with house.open() as r:
+        async with database.open() as r:
             await r.add_schema("lamp@1.0.0", LAMP)
             await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
@@ -132,11 +136,11 @@ async def test_a_worker_extracts_what_is_pending_after_the_database_died_under_i
 
         crash = Crash(server)
         model.moods.extend([lambda asked, said: said, crash])
-        with Nursery(house.conninfo, **model.settings, **QUICK, llm_concurrency=1) as nursery:
+        with Nursery(database.conninfo, **model.settings, **QUICK, llm_concurrency=1) as nursery:
             nursery.start()
             until(crash.over.is_set)
-            until(lambda: ending(house)[0] == "succeeded", patience_s=40)
+            until(lambda: ending(database)[0] == "succeeded", patience_s=40)
 
-    assert house.query("select count(*) from extraction") == [(LAMPS,)]
+    assert database.query("select count(*) from extraction") == [(LAMPS,)]
     # Only the answer that came while the database was dead is asked for again.
     assert model.calls <= LAMPS + 1

@@ -12,7 +12,7 @@ from rowen.jobs import statement_push
 from rowen.jobs.statement_push import StatementPush
 from rowen.jobs.tasks import TASKS
 from rowen.store import changes, statement_targets
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.jobs.conftest import Opened, Yard
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.triple_store import TripleStore
@@ -47,9 +47,9 @@ async def publish(r: Rowen, **titles: str) -> None:
     await r.sync("papers", accept_deletions=True)
 
 
-def current(house: House) -> set[str]:
+def current(database: ScratchDatabase) -> set[str]:
     return {
-        line for (line,) in house.query("select jsonb_array_elements_text(record #> '{rdfa,statements}') from item")
+        line for (line,) in database.query("select jsonb_array_elements_text(record #> '{rdfa,statements}') from item")
     }
 
 
@@ -59,7 +59,7 @@ async def work(y: Yard) -> None:
 
 
 async def test_a_worker_tells_an_endpoint_what_changed_once_and_nothing_where_nothing_did(
-    yard: Opened, house: House, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+    yard: Opened, database: ScratchDatabase, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORE_KEY", "hidden")
     async with yard() as y:
@@ -77,14 +77,14 @@ async def test_a_worker_tells_an_endpoint_what_changed_once_and_nothing_where_no
 
     assert (kept.state, kept.number, first[1], idle, len(endpoint.updates)) == ("active", 0, 1, 1, 2)
     assert "Amended" not in "".join(first[0])
-    assert endpoint.statements() == current(house)
+    assert endpoint.statements() == current(database)
     assert (waiting.waiting, told.waiting, told.failures, told.last_error) == (2, 0, 0, None)
     assert set(endpoint.keys) == {"Bearer hidden"}
-    assert "hidden" not in str(house.query("select * from statement_target"))
+    assert "hidden" not in str(database.query("select * from statement_target"))
 
 
 async def test_an_endpoint_that_fails_waits_longer_each_time_and_then_hears_all_of_it_in_order(
-    yard: Opened, house: House, endpoint: TripleStore
+    yard: Opened, database: ScratchDatabase, endpoint: TripleStore
 ) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras")
@@ -94,7 +94,7 @@ async def test_an_endpoint_that_fails_waits_longer_each_time_and_then_hears_all_
         for title in ("Amended", "Withdrawn"):
             await publish(y.r, a=title)
             await work(y)
-            house.execute("update statement_target set next_try_at = now()")
+            database.execute("update statement_target set next_try_at = now()")
         [failing] = await y.r.endpoints("papers")
         await work(y)
         [told] = await y.r.endpoints("papers")
@@ -103,19 +103,19 @@ async def test_an_endpoint_that_fails_waits_longer_each_time_and_then_hears_all_
     assert "status 503" in (failing.last_error or "")
     assert failing.failing_since is not None
     assert (told.failures, told.waiting, told.last_error) == (0, 0, None)
-    assert endpoint.statements() == current(house)
+    assert endpoint.statements() == current(database)
     later = "".join(endpoint.updates[1:])
     assert later.index("Amended") < later.index("Withdrawn"), "each change, in order"
 
 
 async def test_an_endpoint_that_fails_for_days_is_told_no_more_until_somebody_says_so(
-    yard: Opened, house: House, endpoint: TripleStore
+    yard: Opened, database: ScratchDatabase, endpoint: TripleStore
 ) -> None:
     endpoint.failures = 1
     async with yard() as y:
         await publish(y.r, a="Cameras")
         await y.r.keep_endpoint("papers", endpoint.endpoint)
-        house.execute("update statement_target set failures = 20, failing_since = now() - interval '6 days'")
+        database.execute("update statement_target set failures = 20, failing_since = now() - interval '6 days'")
         await work(y)
         [disabled] = await y.r.endpoints()
         await work(y)
@@ -125,12 +125,12 @@ async def test_an_endpoint_that_fails_for_days_is_told_no_more_until_somebody_sa
         [told] = await y.r.endpoints()
 
     assert (disabled.state, asked, told.state, told.failures) == ("disabled", 1, "active", 0)
-    assert endpoint.statements() == current(house)
+    assert endpoint.statements() == current(database)
 
 
 @pytest.mark.parametrize("graph", [None, GRAPH])
 async def test_an_endpoint_that_was_set_back_is_rebuilt(
-    yard: Opened, house: House, endpoint: TripleStore, graph: str | None
+    yard: Opened, database: ScratchDatabase, endpoint: TripleStore, graph: str | None
 ) -> None:
     async with yard() as y:
         await publish(y.r, a="Shared", b="Shared", c="Library")
@@ -146,7 +146,7 @@ async def test_an_endpoint_that_was_set_back_is_rebuilt(
 
     assert idle.parts == 0
     assert set(endpoint.store) == kept
-    assert endpoint.statements() == current(house)
+    assert endpoint.statements() == current(database)
 
 
 async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoint: TripleStore) -> None:
@@ -162,7 +162,7 @@ async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoi
 
 
 async def test_a_worker_that_leaves_before_all_was_told_leaves_nothing_out(
-    yard: Opened, house: House, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+    yard: Opened, database: ScratchDatabase, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras", b="Library")
@@ -176,7 +176,7 @@ async def test_a_worker_that_leaves_before_all_was_told_leaves_nothing_out(
         await work(y)
 
     assert left.number == 0
-    assert endpoint.statements() == current(house)
+    assert endpoint.statements() == current(database)
 
 
 async def test_an_endpoint_that_is_forgotten_is_told_no_more(yard: Opened, endpoint: TripleStore) -> None:
@@ -206,18 +206,18 @@ select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and g
 
 
 async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_nothing_out_and_nothing_behind(
-    yard: Opened, house: House, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+    yard: Opened, database: ScratchDatabase, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(statement_push, "_CHANGES_AT_ONCE", 1)
     async with yard() as y:
         await publish(y.r, a="Cameras")
         await y.r.push_statements("papers", endpoint.endpoint)
-        with OtherProcess(house, lock_timeout_ms=200) as process:
+        with OtherProcess(database, lock_timeout_ms=200) as process:
 
             def push() -> bool:
-                if not house.query(LOSE_THE_LOCK):
+                if not database.query(LOSE_THE_LOCK):
                     return False
-                log_changes(house)
+                log_changes(database)
                 done = process.call(lambda other: other.push_statements("papers", endpoint.endpoint))
                 # The first process sends what it has in hand, and never hears that it was taken.
                 endpoint.lost_answers = 1
@@ -226,13 +226,13 @@ async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_noth
             # A push whose connection could not be opened has fewer moments than others.
             steps, number, last_moment = numbers("moments of a push"), 1, 1
             while number <= last_moment:
-                log_changes(house)
+                log_changes(database)
                 moment = Moment(number, push)
                 with suppress(RowenError):
                     await moment.during(y.r.push_statements("papers", endpoint.endpoint))
                 endpoint.lost_answers = 0
                 await y.r.push_statements("papers", endpoint.endpoint)
-                [(last,)] = house.query("select max(number) from change")
+                [(last,)] = database.query("select max(number) from change")
                 told = {one for one in endpoint.statements() if "a:b" in one}
                 assert told == {f'<a:b> <a:c> "{last}"'}, f"moment {number}"
                 number += 1 + next(steps) % 8
@@ -240,6 +240,6 @@ async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_noth
     assert number > 10
 
 
-def log_changes(house: House) -> None:
+def log_changes(database: ScratchDatabase) -> None:
     """A page states another thing, four times."""
-    house.execute(CHANGES)
+    database.execute(CHANGES)

@@ -12,7 +12,7 @@ from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick, tidy
 from rowen.store import queue
 from rowen.store.locks import Lock, hold_session_shared
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.jobs.conftest import Opened, Yard, nothing
 
 
@@ -21,115 +21,123 @@ async def look(y: Yard) -> bool:
         return await tick(y.engine, c, tasks=TASKS, random=Random(1))
 
 
-def queued(house: House) -> list[str]:
+def queued(database: ScratchDatabase) -> list[str]:
     """The sources that have a job which waits, in the order of the queue."""
-    rows = house.query(
+    rows = database.query(
         "select name from procrastinate_jobs join source on source.id = (args ->> 'source_id')::bigint"
         " where status = 'todo' order by priority desc, procrastinate_jobs.id"
     )
     return [name for (name,) in rows]
 
 
-def add(house: House, name: str, *, due: str | None = "now()", every: str = "every 1h", host: str = "") -> None:
+def add(
+    database: ScratchDatabase, name: str, *, due: str | None = "now()", every: str = "every 1h", host: str = ""
+) -> None:
     """A source that is due at some time."""
     url = f"https://{host or name}.example/{name}"
-    house.execute(
+    database.execute(
         f"insert into source (name, kind, url, schedule) values ('{name}', 'datajson', '{url}', '{every}');"
         f"insert into source_due (source_id, due_at) select id, {due} from source where name = '{name}'"
     )
 
 
-async def test_what_is_due_becomes_one_job_and_is_due_again_after_its_interval(yard: Opened, house: House) -> None:
-    add(house, "hay")
-    add(house, "oats", due="now() + interval '5 min'")
+async def test_what_is_due_becomes_one_job_and_is_due_again_after_its_interval(
+    yard: Opened, database: ScratchDatabase
+) -> None:
+    add(database, "hay")
+    add(database, "oats", due="now() + interval '5 min'")
     async with yard() as y:
         await look(y)
         await look(y)
 
-    assert queued(house) == ["hay"]
-    [(again_s,)] = house.query("select extract(epoch from due_at - now()) from source_due where source_id = 1")
+    assert queued(database) == ["hay"]
+    [(again_s,)] = database.query("select extract(epoch from due_at - now()) from source_due where source_id = 1")
     assert 3200 < again_s < 4000
 
 
-async def test_two_schedulers_that_look_at_once_make_one_job_of_each_source(yard: Opened, house: House) -> None:
+async def test_two_schedulers_that_look_at_once_make_one_job_of_each_source(
+    yard: Opened, database: ScratchDatabase
+) -> None:
     for number in range(20):
-        add(house, f"field{number}")
+        add(database, f"field{number}")
     async with yard() as y:
         await asyncio.gather(*(look(y) for _ in range(6)))
 
-    assert sorted(queued(house)) == sorted(f"field{number}" for number in range(20))
+    assert sorted(queued(database)) == sorted(f"field{number}" for number in range(20))
 
 
-async def test_times_that_were_missed_for_a_year_make_one_job(yard: Opened, house: House) -> None:
-    add(house, "hay", due="now() - interval '1 year'")
+async def test_times_that_were_missed_for_a_year_make_one_job(yard: Opened, database: ScratchDatabase) -> None:
+    add(database, "hay", due="now() - interval '1 year'")
     async with yard() as y:
         await look(y)
 
-    assert queued(house) == ["hay"]
-    [(ahead,)] = house.query("select due_at > now() from source_due")
+    assert queued(database) == ["hay"]
+    [(ahead,)] = database.query("select due_at > now() from source_due")
     assert ahead
 
 
 async def test_no_job_is_made_of_a_source_that_has_one_or_is_being_read_or_is_paused(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     for name in ("running", "live", "paused", "free"):
-        add(house, name)
+        add(database, name)
     async with yard() as y:
         await y.r.pause("paused")
-        house.execute("insert into run (source_id, mode, lease_until) values (2, 'full', now() + interval '1 min')")
-        house.execute(
+        database.execute("insert into run (source_id, mode, lease_until) values (2, 'full', now() + interval '1 min')")
+        database.execute(
             "insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status)"
             " values ('sync', 'sync', 'source:1', 'sync:1', '{\"source_id\": 1}', 'doing')"
         )
-        house.execute("insert into procrastinate_workers default values; update procrastinate_jobs set worker_id = 1")
+        database.execute(
+            "insert into procrastinate_workers default values; update procrastinate_jobs set worker_id = 1"
+        )
         await look(y)
 
-    assert queued(house) == ["free"]
+    assert queued(database) == ["free"]
 
 
-async def test_nothing_is_made_while_the_queue_is_paused(yard: Opened, house: House) -> None:
-    add(house, "hay")
+async def test_nothing_is_made_while_the_queue_is_paused(yard: Opened, database: ScratchDatabase) -> None:
+    add(database, "hay")
     async with yard() as y:
         await y.r.pause_queue()
         await look(y)
-        assert queued(house) == []
+        assert queued(database) == []
         await y.r.resume_queue()
         await look(y)
 
-    assert queued(house) == ["hay"]
+    assert queued(database) == ["hay"]
 
 
-async def test_many_sources_of_one_host_keep_nobody_else_waiting(yard: Opened, house: House) -> None:
+async def test_many_sources_of_one_host_keep_nobody_else_waiting(yard: Opened, database: ScratchDatabase) -> None:
     for number in range(400):
-        add(house, f"crowd{number}", due="now() - interval '1 day'", host="crowd")
-    add(house, "alone")
+        add(database, f"crowd{number}", due="now() - interval '1 day'", host="crowd")
+    add(database, "alone")
     async with yard() as y:
         await look(y)
 
-    assert len(queued(house)) == 4
-    assert "alone" in queued(house)
+    assert len(queued(database)) == 4
+    assert "alone" in queued(database)
 
 
-async def test_no_more_runs_are_made_than_may_be_live_at_a_time(yard: Opened, house: House) -> None:
+async def test_no_more_runs_are_made_than_may_be_live_at_a_time(yard: Opened, database: ScratchDatabase) -> None:
     for number in range(6):
-        add(house, f"field{number}", due=f"now() - interval '{number} min'")
+        add(database, f"field{number}", due=f"now() - interval '{number} min'")
     async with yard(runs_at_once=2) as y:
         await look(y)
         await look(y)
 
-    assert queued(house) == ["field5", "field4"]
+    assert queued(database) == ["field5", "field4"]
 
 
 async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happens_too_often(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
-    add(house, "hay", due="null")
+    add(database, "hay", due="null")
     async with yard(job_retry_s=0, failing_after=1) as y:
         await y.r.enqueue("hay")
         states = []
         for _ in range(4):
-            house.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
+            database.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
             await look(y)
             states.append((await y.job(1)).state)
 
@@ -142,44 +150,48 @@ async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happen
 
 
 async def test_a_job_of_a_dead_worker_is_retried_although_another_sync_of_its_source_waits(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
-    add(house, "hay", due="null")
+    add(database, "hay", due="null")
     async with yard(job_retry_s=0) as y:
         lost = await y.r.enqueue("hay")
-        house.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
+        database.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
         waiting = await y.r.enqueue("hay", full=True)
         await look(y)
 
         assert lost.id != waiting.id
         assert [(await y.job(job.id)).state for job in (lost, waiting)] == ["waiting", "waiting"]
-        assert house.query("select args ? 'full' from procrastinate_jobs order by id") == [(False,), (True,)]
+        assert database.query("select args ? 'full' from procrastinate_jobs order by id") == [(False,), (True,)]
 
 
-async def test_a_job_that_lost_its_worker_twice_waits_before_it_is_begun_again(yard: Opened, house: House) -> None:
+async def test_a_job_that_lost_its_worker_twice_waits_before_it_is_begun_again(
+    yard: Opened, database: ScratchDatabase
+) -> None:
     async with yard(job_retry_s=60) as y:
         job = await y.put()
         waits = []
         for _ in range(3):
-            house.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
+            database.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
             await look(y)
-            [(wait_s,)] = house.query("select extract(epoch from scheduled_at - now())::float from procrastinate_jobs")
+            [(wait_s,)] = database.query(
+                "select extract(epoch from scheduled_at - now())::float from procrastinate_jobs"
+            )
             waits.append(wait_s)
 
         assert (await y.job(job)).tries == 3
     assert waits == [pytest.approx(0, abs=5), pytest.approx(60, rel=0.3), pytest.approx(300, rel=0.3)]
 
 
-async def test_a_silent_worker_loses_its_jobs_and_its_number(yard: Opened, house: House) -> None:
+async def test_a_silent_worker_loses_its_jobs_and_its_number(yard: Opened, database: ScratchDatabase) -> None:
     async with yard() as y:
         y.task(nothing)
         job = await y.put()
-        house.execute("insert into procrastinate_workers (last_heartbeat) values (now() - interval '5 s')")
-        house.execute("update procrastinate_jobs set status = 'doing', worker_id = 1")
+        database.execute("insert into procrastinate_workers (last_heartbeat) values (now() - interval '5 s')")
+        database.execute("update procrastinate_jobs set status = 'doing', worker_id = 1")
         await look(y)
 
         assert (await y.job(job)).state == "waiting"
-        assert house.query("select count(*) from procrastinate_workers") == [(0,)]
+        assert database.query("select count(*) from procrastinate_workers") == [(0,)]
 
 
 WORKER = """
@@ -206,32 +218,32 @@ EARLIER, JUST_NOW, LONG_AGO = "now() - interval '1 h'", "now()", "now() - interv
     ],
 )
 async def test_a_job_is_taken_back_from_a_worker_whose_session_is_gone_for_some_seconds_or_that_hangs(
-    yard: Opened, house: House, silent_s: int, locked_at: str, gone_at: str, holds: bool, state: str
+    yard: Opened, database: ScratchDatabase, silent_s: int, locked_at: str, gone_at: str, holds: bool, state: str
 ) -> None:
     async with yard(lease_s=60) as y, AsyncExitStack() as stack:
         job = await y.put()
-        house.execute(WORKER.format(silent_s=silent_s, locked_at=locked_at, gone_at=gone_at))
+        database.execute(WORKER.format(silent_s=silent_s, locked_at=locked_at, gone_at=gone_at))
         if holds:
             session = await stack.enter_async_context(await y.engine.database.connect())
             await hold_session_shared(session, Lock.WORKER, 1)
         await look(y)
 
         assert (await y.job(job)).state == state
-        assert house.query("select count(*) from procrastinate_workers") == [(1 if state == "running" else 0,)]
+        assert database.query("select count(*) from procrastinate_workers") == [(1 if state == "running" else 0,)]
 
 
 async def test_a_tick_notes_since_when_a_session_is_gone_and_comes_back_when_its_time_is_over(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     async with yard(lease_s=60) as y, await y.engine.database.connect() as c:
         await y.put()
-        house.execute(WORKER.format(silent_s=1, locked_at=EARLIER, gone_at="null"))
+        database.execute(WORKER.format(silent_s=1, locked_at=EARLIER, gone_at="null"))
         before = await queue.sees_loss(c)
         await look(y)
         noted = await queue.sees_loss(c)
-        [(gone_s,)] = house.query("select extract(epoch from now() - gone_at)::float from worker")
+        [(gone_s,)] = database.query("select extract(epoch from now() - gone_at)::float from worker")
         next_s = await queue.seconds_to_next(c)
-        house.execute(f"update worker set gone_at = {LONG_AGO}")
+        database.execute(f"update worker set gone_at = {LONG_AGO}")
         after = await queue.sees_loss(c)
 
     assert (before, noted, after) == (True, False, True)
@@ -241,20 +253,22 @@ async def test_a_tick_notes_since_when_a_session_is_gone_and_comes_back_when_its
 
 
 async def test_a_worker_locks_its_number_and_clears_what_was_noted_while_it_was_away(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     async with yard(lease_s=60) as y:
-        house.execute("insert into procrastinate_workers default values")
-        house.execute("insert into worker (id, host, pid, version, places, gone_at) values (1, '', 1, '', '{}', now())")
+        database.execute("insert into procrastinate_workers default values")
+        database.execute(
+            "insert into worker (id, host, pid, version, places, gone_at) values (1, '', 1, '', '{}', now())"
+        )
         async with await y.engine.database.connect() as c:
             await queue.lock_worker(c, 1)
-            held = house.query(HELD)
-            noted = house.query("select locked_at is not null, gone_at from worker")
-            house.execute("update worker set gone_at = now()")
+            held = database.query(HELD)
+            noted = database.query("select locked_at is not null, gone_at from worker")
+            database.execute("update worker set gone_at = now()")
             pulse = await queue.pulse(c, 1, silence_s=60)
-            cleared = house.query("select gone_at from worker")
+            cleared = database.query("select gone_at from worker")
             await queue.leave(c, 1)
-            left = house.query("select locked_at, gone_at from worker")
+            left = database.query("select locked_at, gone_at from worker")
 
     assert held == [(1,)]
     assert noted == [(True, None)]
@@ -271,73 +285,77 @@ select objid::int from pg_locks join pg_database on pg_database.oid = pg_locks.d
 """
 
 
-async def test_a_clock_that_was_set_back_keeps_nothing_waiting_for_years(yard: Opened, house: House) -> None:
-    add(house, "hay", due="now() + interval '3 years'")
-    add(house, "rye", due="now() + interval '3 years'", every="cron 0 3 * * *")
-    add(house, "oats", due="now() + interval '20 days'", every="every 4w")
-    add(house, "barley", due="now() + interval '20 days'")
-    add(house, "wheat", due="now() + interval '20 days'", every="every auto")
+async def test_a_clock_that_was_set_back_keeps_nothing_waiting_for_years(
+    yard: Opened, database: ScratchDatabase
+) -> None:
+    add(database, "hay", due="now() + interval '3 years'")
+    add(database, "rye", due="now() + interval '3 years'", every="cron 0 3 * * *")
+    add(database, "oats", due="now() + interval '20 days'", every="every 4w")
+    add(database, "barley", due="now() + interval '20 days'")
+    add(database, "wheat", due="now() + interval '20 days'", every="every auto")
     async with yard() as y:
         job = await y.put()
-        house.execute("update procrastinate_jobs set scheduled_at = now() + interval '3 years'")
-        house.execute("insert into procrastinate_workers (last_heartbeat) values (now() + interval '3 years')")
+        database.execute("update procrastinate_jobs set scheduled_at = now() + interval '3 years'")
+        database.execute("insert into procrastinate_workers (last_heartbeat) values (now() + interval '3 years')")
         async with await y.engine.database.connect() as c:
             await tidy(c, y.engine.settings)
         await look(y)
 
         assert (await y.job(job)).starts_at is not None
-        assert house.query("select scheduled_at <= now() from procrastinate_jobs") == [(True,)]
+        assert database.query("select scheduled_at <= now() from procrastinate_jobs") == [(True,)]
     found = dict(
-        house.query("select name, due_at - now() < interval '25 h' from source_due join source on id = source_id")
+        database.query("select name, due_at - now() < interval '25 h' from source_due join source on id = source_id")
     )
     assert found == {"hay": True, "rye": True, "oats": False, "barley": True, "wheat": False}
-    assert house.query("select count(*) from procrastinate_workers") == [(0,)]
+    assert database.query("select count(*) from procrastinate_workers") == [(0,)]
 
 
-async def test_a_run_of_the_future_keeps_no_source_from_being_due(yard: Opened, house: House) -> None:
-    add(house, "hay")
-    house.execute(
+async def test_a_run_of_the_future_keeps_no_source_from_being_due(yard: Opened, database: ScratchDatabase) -> None:
+    add(database, "hay")
+    database.execute(
         "insert into run (source_id, mode, started_at, lease_until)"
         " values (1, 'full', now() + interval '1 year', now() + interval '1 year')"
     )
     async with yard() as y:
         await look(y)
 
-    assert queued(house) == ["hay"]
+    assert queued(database) == ["hay"]
 
 
-async def test_jobs_that_ended_weeks_ago_are_forgotten(yard: Opened, house: House) -> None:
+async def test_jobs_that_ended_weeks_ago_are_forgotten(yard: Opened, database: ScratchDatabase) -> None:
     async with yard() as y:
         y.task(nothing)
         old, newer, new = [await y.put() for _ in range(3)]
         await y.work(sync=1)
         waiting = await y.put(task="later", kind="later")
         for job, days in ((old, 15), (newer, 13), (waiting, 15)):
-            house.execute(f"update procrastinate_events set at = at - interval '{days} days' where job_id = {job}")
+            database.execute(f"update procrastinate_events set at = at - interval '{days} days' where job_id = {job}")
         async with await y.engine.database.connect() as c:
             await tidy(c, y.engine.settings)
 
-        assert house.query("select id from procrastinate_jobs order by id") == [(newer,), (new,), (waiting,)]
+        assert database.query("select id from procrastinate_jobs order by id") == [(newer,), (new,), (waiting,)]
 
 
 async def test_a_job_that_somebody_cancelled_is_not_begun_again_when_its_worker_died(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     async with yard() as y:
         job = await y.put()
-        house.execute("update procrastinate_jobs set status = 'doing', worker_id = null, abort_requested = true")
+        database.execute("update procrastinate_jobs set status = 'doing', worker_id = null, abort_requested = true")
         await look(y)
 
         assert (await y.job(job)).state == "cancelled"
 
 
-async def test_a_job_is_given_back_only_by_the_worker_and_the_try_that_have_it(yard: Opened, house: House) -> None:
+async def test_a_job_is_given_back_only_by_the_worker_and_the_try_that_have_it(
+    yard: Opened, database: ScratchDatabase
+) -> None:
     async with yard() as y, y.engine.database.connection() as c:
         job = await y.put()
-        house.execute(
+        database.execute(
             "insert into procrastinate_workers default values; insert into procrastinate_workers default values"
         )
-        house.execute("update procrastinate_jobs set status = 'doing', worker_id = 1, attempts = 2")
+        database.execute("update procrastinate_jobs set status = 'doing', worker_id = 1, attempts = 2")
         mine = queue.JobClaim(job, 1, "sync", "do", {}, 2, 0)
         for other in (mine._replace(worker_id=2), mine._replace(attempts=1)):
             assert not await queue.finish(c, other, "succeeded")
@@ -345,36 +363,36 @@ async def test_a_job_is_given_back_only_by_the_worker_and_the_try_that_have_it(y
         assert (await y.job(job)).state == "running"
 
         assert await queue.put_off(c, mine, wait_s=0, counted=False)
-        assert house.query("select status::text, attempts from procrastinate_jobs") == [("todo", 2)]
+        assert database.query("select status::text, attempts from procrastinate_jobs") == [("todo", 2)]
 
 
 async def test_what_somebody_asked_for_comes_before_what_is_due_and_what_was_announced_before_both(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     for name in ("due", "asked", "announced"):
-        add(house, name, due="now()" if name == "due" else "null")
+        add(database, name, due="now()" if name == "due" else "null")
     async with yard() as y:
         await look(y)
         await y.r.enqueue("asked", accept_deletions=True)
         async with y.engine.database.transaction() as c:
             await put(c, y.engine.database, 3, priority=POKED)
-        asked = house.query("select args from procrastinate_jobs where queueing_lock = 'sync:2'")
+        asked = database.query("select args from procrastinate_jobs where queueing_lock = 'sync:2'")
 
-    assert queued(house) == ["announced", "asked", "due"]
+    assert queued(database) == ["announced", "asked", "due"]
     assert asked == [({"source_id": 2, "accept_deletions": True},)]
 
 
 async def test_only_a_job_that_failed_or_was_cancelled_can_be_retried_and_none_that_is_over_cancelled(
-    yard: Opened, house: House
+    yard: Opened, database: ScratchDatabase
 ) -> None:
     async with yard() as y:
         job = await y.put()
         for status in ("todo", "doing", "succeeded"):
-            house.execute(f"update procrastinate_jobs set status = '{status}'")
+            database.execute(f"update procrastinate_jobs set status = '{status}'")
             with pytest.raises(RefusedError, match=f"Job {job} did not fail"):
                 await y.r.retry_job(job)
         with pytest.raises(RefusedError, match=f"Job {job} is over: done"):
             await y.r.cancel_job(job)
-        house.execute("update procrastinate_jobs set status = 'failed'")
+        database.execute("update procrastinate_jobs set status = 'failed'")
 
         assert (await y.r.retry_job(job)).state == "waiting"

@@ -16,7 +16,7 @@ from rowen.jobs.worker import Worker
 from rowen.store import queue
 from rowen.store.database import Connection
 from rowen.store.locks import Lock
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.jobs.conftest import PATIENCE_S, Opened, nothing
 
 
@@ -332,14 +332,14 @@ async def test_a_worker_whose_connections_break_as_it_leaves_gives_its_jobs_back
 
 @pytest.mark.parametrize("has_session", [False, True], ids=["its session is gone", "its heartbeat is late"])
 async def test_the_jobs_of_a_worker_that_left_without_the_database_are_taken_by_another(
-    yard: Opened, house: House, monkeypatch: pytest.MonkeyPatch, has_session: bool
+    yard: Opened, database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, has_session: bool
 ) -> None:
     monkeypatch.setattr(worker_module, "backoff_s", lambda *_: 0.01)
     async with yard() as y:
         broken: dict[str, list[None]] = {}
 
         def has_left() -> bool:
-            is_noted = house.query("select from worker where locked_at is null")
+            is_noted = database.query("select from worker where locked_at is null")
             return bool(is_noted if has_session else broken.get("leave"))
 
         async def until_it_leaves(at_work: AtWork) -> None:
@@ -354,7 +354,7 @@ async def test_the_jobs_of_a_worker_that_left_without_the_database_are_taken_by_
                 for name in ("put_off", "release_unknown", *([] if has_session else ["leave"])):
                     broken[name] = breaking(outage, name, times=math.inf)
         left = await y.job(job)
-        house.execute(
+        database.execute(
             "update worker set gone_at = now() - interval '1 min' where locked_at is not null;"
             " update procrastinate_workers set last_heartbeat = now() - interval '1 min' where id in"
             " (select id from worker where locked_at is null)"
@@ -395,9 +395,9 @@ async def test_a_worker_that_is_cancelled_again_as_it_leaves_leaves_no_job_behin
         assert await y.r.workers() == []
 
 
-async def test_the_database_is_told_who_works_and_with_how_many_places(yard: Opened, house: House) -> None:
+async def test_the_database_is_told_who_works_and_with_how_many_places(yard: Opened, database: ScratchDatabase) -> None:
     async with yard() as y, y.working(sync=2, deliver=1):
-        await y.until(lambda: bool(house.query("select from worker")))
+        await y.until(lambda: bool(database.query("select from worker")))
         [one] = await y.r.workers()
 
         assert (one.places, one.running) == ({"sync": 2, "deliver": 1}, 0)
@@ -409,21 +409,25 @@ select pg_terminate_backend(pid) from pg_locks join pg_database on pg_database.o
 """
 
 
-def end_session(house: House, worker: Worker) -> None:
+def end_session(database: ScratchDatabase, worker: Worker) -> None:
     """End the connection on which a worker hears of news, and no other one."""
-    house.execute(END_SESSION.format(lock=Lock.WORKER.class_key, worker=worker._id))
+    database.execute(END_SESSION.format(lock=Lock.WORKER.class_key, worker=worker._id))
 
 
-async def test_a_job_that_was_claimed_without_hearing_of_it_is_given_back(yard: Opened, house: House) -> None:
+async def test_a_job_that_was_claimed_without_hearing_of_it_is_given_back(
+    yard: Opened, database: ScratchDatabase
+) -> None:
     async with yard() as y:
         y.task(nothing)
         async with y.working(sync=1) as worker:
             await y.until(lambda: worker._id is not None)
-            house.execute("insert into queue_pause default values; notify rowen_due")
+            database.execute("insert into queue_pause default values; notify rowen_due")
             await y.until(lambda: worker._is_paused)
             job = await y.put()
-            house.execute(f"update procrastinate_jobs set status = 'doing', worker_id = {worker._id} where id = {job}")
-            end_session(house, worker)
+            database.execute(
+                f"update procrastinate_jobs set status = 'doing', worker_id = {worker._id} where id = {job}"
+            )
+            end_session(database, worker)
             given_back = await y.until_state(job, "waiting")
             await y.r.resume_queue()
             await y.until_state(job, "done")
@@ -432,7 +436,7 @@ async def test_a_job_that_was_claimed_without_hearing_of_it_is_given_back(yard: 
 
 
 async def test_a_worker_that_loses_its_connection_keeps_its_jobs_beside_one_that_watches(
-    yard: Opened, house: House, monkeypatch: pytest.MonkeyPatch
+    yard: Opened, database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "_WATCH_S", 0.05)
     async with yard(lease_s=60) as y:
@@ -448,20 +452,22 @@ async def test_a_worker_that_loses_its_connection_keeps_its_jobs_beside_one_that
             jobs = [await y.put() for _ in range(2)]
             await y.until(lambda: len(begun) == 2)
             for _ in range(2):
-                house.execute("update worker set locked_at = null")
-                end_session(house, first)
+                database.execute("update worker set locked_at = null")
+                end_session(database, first)
                 # It has a session again, and the other one has looked since.
-                await y.until(lambda: bool(house.query("select from worker where locked_at is not null")))
+                await y.until(lambda: bool(database.query("select from worker where locked_at is not null")))
             end.set()
             for job in jobs:
                 await y.until_state(job, "done")
 
         assert sorted(begun) == jobs
         assert {(await y.job(job)).tries for job in jobs} == {1}
-        assert house.query("select count(*) from job_note") == [(0,)]
+        assert database.query("select count(*) from job_note") == [(0,)]
 
 
-async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_ends(yard: Opened, house: House) -> None:
+async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_ends(
+    yard: Opened, database: ScratchDatabase
+) -> None:
     # A quarter of it is longer than a test waits: that it leaves is noted at once, not with the next heartbeat.
     async with yard(lease_s=600) as y:
         end = asyncio.Event()
@@ -474,7 +480,7 @@ async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_end
         async with y.working(sync=1) as leaving:
             await y.until_state(job, "running")
             leaving.stop()
-            await y.until(lambda: house.query("select locked_at from worker") == [(None,)])
+            await y.until(lambda: database.query("select locked_at from worker") == [(None,)])
             async with await y.engine.database.connect() as c:
                 assert not await queue.sees_loss(c)
                 await tick(y.engine, c, tasks=y.tasks, random=Random(1))

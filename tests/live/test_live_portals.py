@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowen.connectors import registry
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 PORTALS = {
     entry["name"]: entry
@@ -45,11 +45,13 @@ def test_every_kind_has_its_live_test_or_a_reason_to_have_none() -> None:
 @pytest.mark.live
 @pytest.mark.skipif("ROWEN_TEST_LIVE" not in os.environ, reason="asks real portals: set ROWEN_TEST_LIVE=1")
 @pytest.mark.parametrize(("kind", "name"), CHOSEN.items())
-async def test_a_real_portal_gives_items_with_title_and_address(house: House, kind: str, name: str) -> None:
+async def test_a_real_portal_gives_items_with_title_and_address(
+    database: ScratchDatabase, kind: str, name: str
+) -> None:
     portal = PORTALS[name]
     options = {"language": portal["language"]} if "language" in portal else {}
 
-    async with house.open(host_delay_s=1, fetch_tries=2, allow_addresses="") as rowen:
+    async with database.open(host_delay_s=1, fetch_tries=2, allow_addresses="") as rowen:
         seen = await rowen.preview(portal["url"], kind=kind, options=options, limit=FIRST)
 
     assert seen.trouble is None, seen.trouble

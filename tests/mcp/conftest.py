@@ -10,7 +10,7 @@ from mcp import Client
 from rowen import Complete, Fetched
 from rowen.interfaces.mcp.server import AssistantServer
 from rowen.operations import Rowen
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 HAY = "# Hay\n\n## Drying\n\nHay dries for three days in the sun before it is baled.\n"
@@ -44,13 +44,15 @@ async def asking(rowen: Rowen, *, mode: str = "auto", messages: Any = None, **ho
 
 
 @pytest.fixture
-def library(house: House, kinds: Callable[[Any], None]) -> Callable[..., AbstractAsyncContextManager[Rowen]]:
+def library(
+    database: ScratchDatabase, kinds: Callable[[Any], None]
+) -> Callable[..., AbstractAsyncContextManager[Rowen]]:
     """Rowen with the small library in it, as the source `field`."""
     kinds(Scripted)
 
     @asynccontextmanager
     async def filled(**settings: Any) -> AsyncIterator[Rowen]:
-        async with house.open(**settings) as rowen:
+        async with database.open(**settings) as rowen:
             small_library()
             await rowen.add("scripted:field", name="field")
             await rowen.sync("field")

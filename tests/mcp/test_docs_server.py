@@ -34,7 +34,7 @@ WRITING = {
 def site() -> Iterator[Site]:
     made = Site()
     made.put("/docs/", "Barn", "Version two: hay is kept in the barn.", links=("/docs/a", "/docs/b"))
-    made.put("/docs/a", "Doors", "Barn doors open outwards.")
+    made.put("/docs/a", "Interfaces", "Barn doors open outwards.")
     made.put("/docs/b", "Lofts", "Lofts are dry.")
     made.pages["/old"] = Page(status=302, headers={"Location": "/docs/a"})
     yield made
@@ -45,8 +45,8 @@ async def takes(assistant: Client) -> dict[str, set[str]]:
     return {tool.name: set(tool.input_schema.get("properties", ())) for tool in (await assistant.list_tools()).tools}
 
 
-async def test_the_names_and_arguments_are_those_that_prompts_use(house):
-    async with house.open() as rowen:
+async def test_the_names_and_arguments_are_those_that_prompts_use(database):
+    async with database.open() as rowen:
         async with asking(rowen, profile="docs-server") as reader:
             read = await takes(reader)
         async with asking(rowen, profile="docs-server", allow_writes=True) as writer:
@@ -56,8 +56,8 @@ async def test_the_names_and_arguments_are_those_that_prompts_use(house):
     assert every == READING | WRITING
 
 
-async def test_documentation_is_scraped_searched_by_version_refreshed_and_removed(house, site):
-    async with house.open() as rowen, asking(rowen, profile="docs-server", allow_writes=True) as assistant:
+async def test_documentation_is_scraped_searched_by_version_refreshed_and_removed(database, site):
+    async with database.open() as rowen, asking(rowen, profile="docs-server", allow_writes=True) as assistant:
 
         async def ask(name: str, **arguments: object) -> dict:
             answer = await assistant.call_tool(name, arguments)
@@ -71,8 +71,8 @@ async def test_documentation_is_scraped_searched_by_version_refreshed_and_remove
                     await asyncio.sleep(0.01)
         listed = await ask("list_libraries")
         found = await ask("search_docs", library="barn", version="2.x", query="doors open")
-        earlier = await ask("search_docs", library="barn", version="1.9.0", query="doors")
-        missing = await ask("search_docs", library="barn", version="0.3", query="doors")
+        earlier = await ask("search_docs", library="barn", version="1.9.0", query="interfaces")
+        missing = await ask("search_docs", library="barn", version="0.3", query="interfaces")
         best = await ask("find_version", library="barn", targetVersion="1.x")
         again = await ask("refresh_version", library="barn", version="2.1.0")
         jobs = await ask("list_jobs", status="running")
@@ -91,12 +91,12 @@ async def test_documentation_is_scraped_searched_by_version_refreshed_and_remove
     assert (source.options["max_pages"], source.options["scope"]) == (2, "host")
 
 
-async def test_any_page_is_read_now_and_nothing_is_kept_of_it(house, site):
-    async with house.open() as rowen, asking(rowen, profile="docs-server") as assistant:
+async def test_any_page_is_read_now_and_nothing_is_kept_of_it(database, site):
+    async with database.open() as rowen, asking(rowen, profile="docs-server") as assistant:
         read = await assistant.call_tool("fetch_url", {"url": f"{site.url}/old"})
         strict = await assistant.call_tool("fetch_url", {"url": f"{site.url}/old", "followRedirects": False})
         local = await assistant.call_tool("fetch_url", {"url": "file:///etc/hosts"})
-    async with house.open(allow_addresses="") as rowen, asking(rowen, profile="docs-server") as assistant:
+    async with database.open(allow_addresses="") as rowen, asking(rowen, profile="docs-server") as assistant:
         private = await assistant.call_tool("fetch_url", {"url": f"{site.url}/docs/"})
 
     assert "Barn doors open outwards." in read.structured_content["text"]
@@ -105,11 +105,11 @@ async def test_any_page_is_read_now_and_nothing_is_kept_of_it(house, site):
         "refused",
         "address_refused",
     ]
-    assert house.query("select count(*) from item") == [(0,)]
+    assert database.query("select count(*) from item") == [(0,)]
 
 
-async def test_libraries_versions_and_jobs_are_resources_at_the_addresses_that_clients_have(house, tmp_path):
-    async with house.open() as rowen:
+async def test_libraries_versions_and_jobs_are_resources_at_the_addresses_that_clients_have(database, tmp_path):
+    async with database.open() as rowen:
         for version in ("1.4.0", "2.1.0"):
             await rowen.add(str(tmp_path), name=f"barn@{version}")
         job = await rowen.enqueue("barn@2.1.0")
@@ -148,16 +148,16 @@ async def test_libraries_versions_and_jobs_are_resources_at_the_addresses_that_c
 
 @pytest.mark.parametrize("profile", ["rowen", "docs-server"])
 @pytest.mark.parametrize("uri", ["http://[::1", "docs://[", "rowen://[", f"rowen://diffs/x?older={'9' * 5_000}"])
-async def test_an_address_that_no_parser_reads_is_no_resource(house, profile, uri):
-    async with house.open() as rowen, asking(rowen, profile=profile) as assistant:
+async def test_an_address_that_no_parser_reads_is_no_resource(database, profile, uri):
+    async with database.open() as rowen, asking(rowen, profile=profile) as assistant:
         with pytest.raises(MCPError) as problem:
             await assistant.read_resource(uri)
 
     assert problem.value.error.code != INTERNAL_ERROR
 
 
-async def test_a_library_without_a_name_is_refused_as_such(house):
-    async with house.open() as rowen, asking(rowen, profile="docs-server") as assistant:
+async def test_a_library_without_a_name_is_refused_as_such(database):
+    async with database.open() as rowen, asking(rowen, profile="docs-server") as assistant:
         answer = await assistant.call_tool("find_version", {"library": ""})
 
     assert (answer.is_error, answer.structured_content["code"]) == (True, "usage")

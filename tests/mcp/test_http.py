@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from rowen.interfaces.mcp.addresses import item_uri
 from tests.mcp.conftest import HAY, small_library, text_of
 from tests.mcp.test_watching import LONG_S, changed
-from tests.server.doors import door
+from tests.server.interfaces import interface
 from tests.server.test_serving import served
 
 # A proxy is named, so that nobody is taken for who sits at this machine.
@@ -80,9 +80,9 @@ async def test_nobody_asks_without_a_token_and_nobody_writes_where_that_was_not_
     assert len(held) == 1
 
 
-async def test_the_server_has_a_page_for_models_that_find_it(house):
-    async with door(house, public_url="https://rowen.example/base", hosts="127.0.0.1") as here:
-        house.execute(
+async def test_the_server_has_a_page_for_models_that_find_it(database):
+    async with interface(database, public_url="https://rowen.example/base", hosts="127.0.0.1") as here:
+        database.execute(
             "insert into source (name, kind, url) select format('barn-%s', n), 'web',"
             " format('https://example.org/%s/%s', repeat('x', 60), n) from generate_series(100, 180) n"
         )

@@ -11,7 +11,7 @@ from mcp import Client, StdioServerParameters
 
 import rowen
 from rowen.interfaces.mcp.addresses import item_uri
-from tests.conftest import QUIET, House
+from tests.conftest import QUIET, ScratchDatabase
 from tests.docs.markdown import ROOT
 from tests.mcp.conftest import text_of
 
@@ -26,17 +26,17 @@ def documented() -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-m", "rowen", *entry["args"]]}
 
 
-def environment(house: House) -> dict[str, str]:
-    return {**QUIET, "ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(house.home), "ROWEN_WORKERS": "0"}
+def environment(database: ScratchDatabase) -> dict[str, str]:
+    return {**QUIET, "ROWEN_DATABASE_URL": database.conninfo, "ROWEN_HOME": str(database.home), "ROWEN_WORKERS": "0"}
 
 
-async def test_the_documented_entry_finds_cites_and_notices_a_change(house, tmp_path):
+async def test_the_documented_entry_finds_cites_and_notices_a_change(database, tmp_path):
     path = tmp_path / "pages" / "hay.md"
     path.parent.mkdir()
     path.write_text("# Hay\n\nHay dries for three days.\n")
-    async with house.open() as r, asyncio.timeout(LONG_S):
+    async with database.open() as r, asyncio.timeout(LONG_S):
         await r.sync(str(path.parent))
-        async with Client(StdioServerParameters(**documented(), env=environment(house))) as assistant:
+        async with Client(StdioServerParameters(**documented(), env=environment(database))) as assistant:
             found = await assistant.call_tool("search", {"query": "hay dries"})
             async with assistant.listen(resource_subscriptions=[item_uri(path.as_uri())]) as events:
                 path.write_text("# Hay\n\nHay dries for four days.\n")
@@ -49,7 +49,7 @@ async def test_the_documented_entry_finds_cites_and_notices_a_change(house, tmp_
     assert "+Hay dries for four days." in text_of(diff)
 
 
-async def test_an_address_on_the_web_is_never_a_path_for_a_read_only_assistant(house, tmp_path):
+async def test_an_address_on_the_web_is_never_a_path_for_a_read_only_assistant(database, tmp_path):
     """A repository that somebody cloned may hold a folder `HTTP:`, and the process may run in it."""
     secrets = []
     for scheme in ("HTTP:", "http:", "pkg:npm", "git+http:", "Git+HTTPS:"):
@@ -61,7 +61,7 @@ async def test_an_address_on_the_web_is_never_a_path_for_a_read_only_assistant(h
     server = {"command": sys.executable, "args": ["-m", "rowen", "mcp", "--profile", "docs-server"], "cwd": tmp_path}
     quick = {"ROWEN_FETCH_TRIES": "1", "ROWEN_HOST_DELAY_S": "0"}
     async with asyncio.timeout(LONG_S):
-        async with Client(StdioServerParameters(**server, env={**environment(house), **quick})) as assistant:
+        async with Client(StdioServerParameters(**server, env={**environment(database), **quick})) as assistant:
             answers = {url: await assistant.call_tool("fetch_url", {"url": url}) for url in secrets}
 
     codes = {url: answer.structured_content["code"] for url, answer in answers.items()}
@@ -71,9 +71,9 @@ async def test_an_address_on_the_web_is_never_a_path_for_a_read_only_assistant(h
     assert codes["file:HTTP:/127.0.0.1:9/notes.md"] == codes["./HTTP:/127.0.0.1:9/notes.md"] == "refused"
 
 
-async def test_a_database_that_is_down_is_told_in_the_answer_and_the_process_ends_when_told_to(house):
+async def test_a_database_that_is_down_is_told_in_the_answer_and_the_process_ends_when_told_to(database):
     down = {
-        **environment(house),
+        **environment(database),
         "ROWEN_DATABASE_URL": "postgresql://127.0.0.1:9/none",
         "ROWEN_DATABASE_PATIENCE_S": "0.2",
     }

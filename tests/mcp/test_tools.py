@@ -26,13 +26,13 @@ async def test_the_tools_say_what_they_are_for_and_what_they_give(library):
     assert sum(tokens(tool.model_dump_json(exclude_none=True)) for tool in read.values()) < 6_000
 
 
-async def test_a_passage_is_found_with_the_address_to_cite_and_when_it_was_checked(library, house):
+async def test_a_passage_is_found_with_the_address_to_cite_and_when_it_was_checked(library, database):
     async with library() as rowen, asking(rowen) as assistant:
         found = await assistant.call_tool("search", {"query": "how long does hay dry"})
         nothing = await assistant.call_tool("search", {"query": "zeppelin"})
 
     [first, *_] = found.structured_content["results"]
-    [[checked]] = house.query("select max(updated_at) from item where url like '%/hay'")
+    [[checked]] = database.query("select max(updated_at) from item where url like '%/hay'")
     assert (first["id"], first["url"]) == ("https://example.org/hay", "https://example.org/hay#drying")
     assert (first["title"], first["heading"], first["source"]) == ("Hay", "Drying", "field")
     assert first["checked_at"].startswith(f"{checked:%Y-%m-%dT%H:%M:%S}")

@@ -53,15 +53,15 @@ async def test_one_stream_tells_of_so_many_resources_and_no_more(library):
     assert told.uri == item_uri("https://example.org/hay")
 
 
-async def test_the_log_is_read_only_while_somebody_watches(library, house):
+async def test_the_log_is_read_only_while_somebody_watches(library, database):
     listening = "select count(*) from pg_stat_activity where query ilike 'listen%' and datname = current_database()"
     async with library() as rowen, asking(rowen) as assistant, asyncio.timeout(LONG_S):
-        before = house.query(listening)
+        before = database.query(listening)
         async with assistant.listen(resource_subscriptions=[item_uri("https://example.org/hay")]) as events:
             await changed(rowen, HAY.replace("three", "five"))
             await anext(events)
-            during = house.query(listening)
-        while house.query(listening) != before:
+            during = database.query(listening)
+        while database.query(listening) != before:
             await asyncio.sleep(0.01)
 
     assert before == [(0,)]

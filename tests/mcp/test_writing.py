@@ -24,8 +24,8 @@ def site() -> Iterator[Site]:
     made.close()
 
 
-async def test_a_source_is_added_read_searched_and_removed(house, site):
-    async with house.open() as rowen, asking(rowen, allow_writes=True) as assistant:
+async def test_a_source_is_added_read_searched_and_removed(database, site):
+    async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         added = await assistant.call_tool("add_source", {"address": f"{site.url}/", "name": "barn", "every": "1d"})
         synced = await assistant.call_tool("sync_source", {"name": "barn"})
         found = await assistant.call_tool("search", {"query": "hay barn"})
@@ -41,8 +41,8 @@ async def test_a_source_is_added_read_searched_and_removed(house, site):
     assert left == []
 
 
-async def test_a_long_sync_goes_on_after_the_answer_and_a_worker_is_left_to_its_work(house, site, monkeypatch):
-    async with house.open() as rowen, asking(rowen, allow_writes=True) as assistant:
+async def test_a_long_sync_goes_on_after_the_answer_and_a_worker_is_left_to_its_work(database, site, monkeypatch):
+    async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         await rowen.add(f"{site.url}/", name="barn")
         began = await assistant.call_tool("sync_source", {"name": "barn", "wait_s": 0})
         async with asyncio.timeout(20):
@@ -71,8 +71,8 @@ async def test_a_long_sync_goes_on_after_the_answer_and_a_worker_is_left_to_its_
         ("https://example.org/", {"headers": {"X-Key": "file:/etc/hosts"}}),
     ],
 )
-async def test_nothing_of_this_machine_is_added_or_sent(house, address, options):
-    async with house.open() as rowen, asking(rowen, allow_writes=True) as assistant:
+async def test_nothing_of_this_machine_is_added_or_sent(database, address, options):
+    async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         answer = await assistant.call_tool("add_source", {"address": address, "name": "x", "options": options})
         left = await rowen.sources()
 
@@ -80,9 +80,9 @@ async def test_nothing_of_this_machine_is_added_or_sent(house, address, options)
     assert left == []
 
 
-async def test_a_folder_is_added_where_that_was_allowed(house, tmp_path):
+async def test_a_folder_is_added_where_that_was_allowed(database, tmp_path):
     (tmp_path / "hay.md").write_text("Hay is dry.")
-    async with house.open() as rowen, asking(rowen, allow_writes=True, local_files=True) as assistant:
+    async with database.open() as rowen, asking(rowen, allow_writes=True, local_files=True) as assistant:
         added = await assistant.call_tool("add_source", {"address": str(tmp_path), "name": "folder"})
         extracted = await assistant.call_tool("extract", {"url": str(tmp_path / "none.md"), "schema": "product"})
         secret = {"address": "https://example.org/", "options": {"headers": {"X-Key": "env:ROWEN_PUSH_KEY"}}}
@@ -93,8 +93,8 @@ async def test_a_folder_is_added_where_that_was_allowed(house, tmp_path):
     assert extracted.is_error
 
 
-async def test_facts_are_read_from_a_page_now_and_kept_ones_with_their_history(house, site):
-    async with house.open() as rowen, asking(rowen, allow_writes=True) as assistant:
+async def test_facts_are_read_from_a_page_now_and_kept_ones_with_their_history(database, site):
+    async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         now = await assistant.call_tool("extract", {"url": f"{site.url}/lamp", "schema": "product"})
         local = await assistant.call_tool("extract", {"url": "/etc/hosts", "schema": "product"})
         await rowen.add(f"{site.url}/", name="barn")
@@ -117,11 +117,11 @@ async def test_facts_are_read_from_a_page_now_and_kept_ones_with_their_history(h
     assert f"<{site.url}/lamp> · barn · product@" in text_of(kept)
 
 
-async def test_a_sync_that_is_refused_after_the_answer_is_one_line_of_the_log(house, site, caplog):
+async def test_a_sync_that_is_refused_after_the_answer_is_one_line_of_the_log(database, site, caplog):
     unheard = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
     caplog.set_level("INFO", "rowen.interfaces.mcp")
-    async with house.open() as rowen, asking(rowen, allow_writes=True) as assistant:
+    async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         await rowen.add(f"{site.url}/", name="barn")
         for _ in range(2):
             await assistant.call_tool("sync_source", {"name": "barn", "wait_s": 0})

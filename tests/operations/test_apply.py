@@ -8,7 +8,7 @@ import pytest
 
 from rowen.errors import NotFoundError, RefusedError, UsageError
 from rowen.model.source import AppliedSource
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.ckan import CkanPortal
 from tests.portals.site import Page, Site
 from tests.refresh.machine import at_statement
@@ -38,23 +38,27 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def applied(house: House, path: Path, *, probe: bool = False, **how: Any) -> list[AppliedSource]:
-    async with house.open(probe=probe) as rowen:
+async def applied(database: ScratchDatabase, path: Path, *, probe: bool = False, **how: Any) -> list[AppliedSource]:
+    async with database.open(probe=probe) as rowen:
         return await rowen.apply(path, trust=True, **how)
 
 
-def rows(house: House) -> list[tuple[Any, ...]]:
-    return house.query("select xmin::text, name, kind, url, options, schedule, state, cursor from source order by id")
+def rows(database: ScratchDatabase) -> list[tuple[Any, ...]]:
+    return database.query(
+        "select xmin::text, name, kind, url, options, schedule, state, cursor from source order by id"
+    )
 
 
 def told(deeds: list[AppliedSource]) -> dict[str, str]:
     return {deed.source: deed.action for deed in deeds}
 
 
-async def test_a_file_declares_sources_and_the_second_time_nothing_is_written(house: House, file: Path) -> None:
-    first = await applied(house, file)
-    written = rows(house)
-    second = await applied(house, file)
+async def test_a_file_declares_sources_and_the_second_time_nothing_is_written(
+    database: ScratchDatabase, file: Path
+) -> None:
+    first = await applied(database, file)
+    written = rows(database)
+    second = await applied(database, file)
 
     assert told(first) == {"city": "added", "Farm Office": "added"}
     assert first[1].changes == {"state": (None, "paused")}
@@ -66,22 +70,24 @@ async def test_a_file_declares_sources_and_the_second_time_nothing_is_written(ho
         ),
     ]
     assert told(second) == {"city": "unchanged", "Farm Office": "unchanged"}
-    assert rows(house) == written
+    assert rows(database) == written
 
 
-async def test_a_dry_run_tells_the_same_and_writes_nothing(house: House, file: Path) -> None:
-    dry = await applied(house, file, dry_run=True)
+async def test_a_dry_run_tells_the_same_and_writes_nothing(database: ScratchDatabase, file: Path) -> None:
+    dry = await applied(database, file, dry_run=True)
 
-    assert rows(house) == []
-    assert await applied(house, file) == dry
+    assert rows(database) == []
+    assert await applied(database, file) == dry
 
 
-async def test_each_option_that_differs_is_told_and_only_its_source_is_written(house: House, file: Path) -> None:
-    await applied(house, file)
-    before = rows(house)
+async def test_each_option_that_differs_is_told_and_only_its_source_is_written(
+    database: ScratchDatabase, file: Path
+) -> None:
+    await applied(database, file)
+    before = rows(database)
     file.write_text(TWO.replace("delay_s = 2", "max_bytes = 5000").replace("enabled = false", "enabled = true"))
 
-    deeds = await applied(house, file)
+    deeds = await applied(database, file)
 
     [_, farm] = deeds
     assert told(deeds) == {"city": "unchanged", "Farm Office": "changed"}
@@ -90,78 +96,87 @@ async def test_each_option_that_differs_is_told_and_only_its_source_is_written(h
         "max_bytes": (None, 5000),
         "state": ("paused", "active"),
     }
-    assert rows(house)[0] == before[0]
-    assert rows(house)[1] != before[1]
+    assert rows(database)[0] == before[0]
+    assert rows(database)[1] != before[1]
 
 
 async def test_a_source_is_paused_and_resumed_and_left_as_it_is_when_the_file_says_nothing(
-    house: House, file: Path
+    database: ScratchDatabase, file: Path
 ) -> None:
-    await applied(house, file)
+    await applied(database, file)
     file.write_text(TWO.replace("enabled = false", "enabled = true"))
-    resumed = await applied(house, file)
+    resumed = await applied(database, file)
     file.write_text(TWO.replace("enabled = false", ""))
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.pause("Farm Office")
-    left = await applied(house, file)
+    left = await applied(database, file)
 
     assert told(resumed)["Farm Office"] == "resumed"
     assert told(left)["Farm Office"] == "unchanged"
-    assert [row[6] for row in rows(house)] == ["active", "paused"]
+    assert [row[6] for row in rows(database)] == ["active", "paused"]
 
 
-async def test_what_the_file_does_not_name_stays_unless_it_is_pruned(house: House, file: Path, tmp_path: Path) -> None:
+async def test_what_the_file_does_not_name_stays_unless_it_is_pruned(
+    database: ScratchDatabase, file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/a.md").write_text("# A\n")
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.sync(str(tmp_path / "docs"))
 
-    kept = await applied(house, file)
-    dry = await applied(house, file, prune=True, dry_run=True)
-    held = [row[1] for row in rows(house)]
-    pruned = await applied(house, file, prune=True)
+    kept = await applied(database, file)
+    dry = await applied(database, file, prune=True, dry_run=True)
+    held = [row[1] for row in rows(database)]
+    pruned = await applied(database, file, prune=True)
 
     assert "docs" not in told(kept)
     assert told(dry)["docs"] == told(pruned)["docs"] == "removed"
     assert "docs" in held
-    assert [row[1] for row in rows(house)] == ["city", "Farm Office"]
-    assert house.query("select kind, source from change order by number") == [("created", "docs"), ("deleted", "docs")]
+    assert [row[1] for row in rows(database)] == ["city", "Farm Office"]
+    assert database.query("select kind, source from change order by number") == [
+        ("created", "docs"),
+        ("deleted", "docs"),
+    ]
 
 
-async def test_an_empty_file_never_removes_anything(house: House, file: Path) -> None:
-    await applied(house, file)
+async def test_an_empty_file_never_removes_anything(database: ScratchDatabase, file: Path) -> None:
+    await applied(database, file)
     file.write_text("# nothing here\n")
 
     with pytest.raises(RefusedError, match="declares no source at all"):
-        await applied(house, file, prune=True)
+        await applied(database, file, prune=True)
 
-    assert await applied(house, file) == []
-    assert len(rows(house)) == 2
+    assert await applied(database, file) == []
+    assert len(rows(database)) == 2
 
 
-async def test_another_name_for_the_same_address_is_a_new_name_and_the_items_stay(house: House, file: Path) -> None:
-    await applied(house, file)
-    ids = house.query("select id from source order by id")
+async def test_another_name_for_the_same_address_is_a_new_name_and_the_items_stay(
+    database: ScratchDatabase, file: Path
+) -> None:
+    await applied(database, file)
+    ids = database.query("select id from source order by id")
     file.write_text(TWO.replace('"city"', '"town"'))
 
-    deeds = await applied(house, file, prune=True)
+    deeds = await applied(database, file, prune=True)
 
     assert deeds[0].changes == {"name": ("city", "town")}
-    assert house.query("select id from source order by id") == ids
+    assert database.query("select id from source order by id") == ids
 
 
-async def test_another_address_under_the_same_name_is_refused(house: House, file: Path) -> None:
-    await applied(house, file)
-    before = rows(house)
+async def test_another_address_under_the_same_name_is_refused(database: ScratchDatabase, file: Path) -> None:
+    await applied(database, file)
+    before = rows(database)
     file.write_text(TWO.replace("city.example", "elsewhere.example").replace("delay_s = 2", "delay_s = 3"))
 
     with pytest.raises(UsageError, match=r"city is kept as datajson https://city\.example"):
-        await applied(house, file)
+        await applied(database, file)
 
-    assert rows(house) == before
+    assert rows(database) == before
 
 
-async def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_written(house: House, file: Path) -> None:
+async def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_written(
+    database: ScratchDatabase, file: Path
+) -> None:
     file.write_text(
         TWO
         + """
@@ -206,7 +221,7 @@ kind = "datajson"
     )
 
     with pytest.raises(UsageError) as caught:
-        await applied(house, file)
+        await applied(database, file)
 
     lines = str(caught.value).splitlines()
     assert "8 things are wrong" in lines[0]
@@ -222,7 +237,7 @@ kind = "datajson"
         "line 50, entry 9 (city): an entry before it has the same name.",
     ):
         assert any(line.strip().startswith(wanted) for line in lines), wanted
-    assert rows(house) == []
+    assert rows(database) == []
 
 
 @pytest.mark.parametrize(
@@ -235,15 +250,17 @@ kind = "datajson"
         'url = "https://x.example/data.json?api_key=hunter2"',
     ],
 )
-async def test_a_credential_in_clear_is_refused_and_not_repeated(house: House, file: Path, secret: str) -> None:
+async def test_a_credential_in_clear_is_refused_and_not_repeated(
+    database: ScratchDatabase, file: Path, secret: str
+) -> None:
     url = "" if secret.startswith("url") else 'url = "https://x.example/data.json"\n'
     file.write_text(f'[[source]]\nname = "x"\nkind = "datajson"\n{url}{secret}\n')
 
     with pytest.raises(UsageError, match="in clear") as caught:
-        await applied(house, file)
+        await applied(database, file)
 
     assert "hunter2" not in str(caught.value)
-    assert rows(house) == []
+    assert rows(database) == []
 
 
 @pytest.mark.parametrize(
@@ -256,42 +273,46 @@ async def test_a_credential_in_clear_is_refused_and_not_repeated(house: House, f
         (b"source = [1]\n", "is no table"),
     ],
 )
-async def test_a_file_that_is_something_else_is_refused(house: House, file: Path, text: bytes, error: str) -> None:
+async def test_a_file_that_is_something_else_is_refused(
+    database: ScratchDatabase, file: Path, text: bytes, error: str
+) -> None:
     file.write_bytes(text)
 
     with pytest.raises(UsageError, match=error):
-        await applied(house, file)
+        await applied(database, file)
 
 
-async def test_a_missing_file_is_named(house: House, tmp_path: Path) -> None:
+async def test_a_missing_file_is_named(database: ScratchDatabase, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"nowhere\.toml"):
-        await applied(house, tmp_path / "nowhere.toml")
+        await applied(database, tmp_path / "nowhere.toml")
 
 
-async def test_a_break_in_the_middle_leaves_nothing(house: House, file: Path) -> None:
+async def test_a_break_in_the_middle_leaves_nothing(database: ScratchDatabase, file: Path) -> None:
     def fail() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), at_statement("update source set state", before=fail):
-        await applied(house, file)
+        await applied(database, file)
 
-    assert rows(house) == []
+    assert rows(database) == []
 
 
-async def test_an_entry_without_a_kind_is_asked_what_it_is_and_only_once(house: House, tmp_path: Path) -> None:
+async def test_an_entry_without_a_kind_is_asked_what_it_is_and_only_once(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
     file = tmp_path / "portals.toml"
     with closing(CkanPortal()) as portal:
         file.write_text(f'[[source]]\nname = "farm"\nurl = "{portal.url}"\nlanguage = "de"\n')
-        first = await applied(house, file, probe=True)
+        first = await applied(database, file, probe=True)
         asked = len(portal.log)
-        again = await applied(house, file, probe=True)
+        again = await applied(database, file, probe=True)
 
         assert (first[0].action, first[0].kind, first[0].url) == ("added", "ckan", portal.url)
         assert (told(again), len(portal.log) - asked) == ({"farm": "unchanged"}, 0)
 
 
 async def test_what_cannot_be_found_out_is_told_with_its_line_and_nothing_is_written(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "portals.toml"
     with closing(Site()) as site:
@@ -299,6 +320,6 @@ async def test_what_cannot_be_found_out_is_told_with_its_line_and_nothing_is_wri
         file.write_text(TWO + f'[[source]]\nname = "plain"\nurl = "{site.url}"\n')
 
         with pytest.raises(UsageError, match=r"line 16, entry 3 \(plain\): .*no catalog was found there"):
-            await applied(house, file, probe=True)
+            await applied(database, file, probe=True)
 
-    assert rows(house) == []
+    assert rows(database) == []

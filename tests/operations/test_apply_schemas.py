@@ -7,7 +7,7 @@ import pytest
 
 from rowen.errors import UsageError
 from rowen.model.source import AppliedSource
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 SHOP = """
 [[source]]
@@ -38,60 +38,64 @@ AS_TOLD = {
 }
 
 
-async def applied(house: House, folder: Path, text: str, **how: Any) -> AppliedSource:
+async def applied(database: ScratchDatabase, folder: Path, text: str, **how: Any) -> AppliedSource:
     path = folder / "shops.toml"
     path.write_text(text)
-    async with house.open() as r:
+    async with database.open() as r:
         [one] = await r.apply(path, **how)
     return one
 
 
-def rows(house: House) -> list[tuple[Any, ...]]:
-    return house.query(
+def rows(database: ScratchDatabase) -> list[tuple[Any, ...]]:
+    return database.query(
         "select source.xmin::text, held.xmin::text, held.* from source left join source_schema held"
         " on source_id = source.id order by held.name"
     )
 
 
-async def test_a_file_declares_schemas_and_the_second_time_nothing_is_written(house: House, tmp_path: Path) -> None:
-    dry = await applied(house, tmp_path, PLAIN, dry_run=True)
-    assert rows(house) == []
-    first = await applied(house, tmp_path, PLAIN)
-    written = rows(house)
-    second = await applied(house, tmp_path, PLAIN)
+async def test_a_file_declares_schemas_and_the_second_time_nothing_is_written(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
+    dry = await applied(database, tmp_path, PLAIN, dry_run=True)
+    assert rows(database) == []
+    first = await applied(database, tmp_path, PLAIN)
+    written = rows(database)
+    second = await applied(database, tmp_path, PLAIN)
 
     assert first == dry
     assert (first.action, first.changes) == ("added", {"schemas": ([], ["product@1.0.0"])})
-    assert (second.action, rows(house)) == ("unchanged", written)
+    assert (second.action, rows(database)) == ("unchanged", written)
 
 
 async def test_what_is_carried_becomes_what_the_file_says_and_what_was_learned_stays(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
-    await applied(house, tmp_path, PLAIN)
-    source = rows(house)[0][0]
-    rich = await applied(house, tmp_path, SHOP + RICH)
-    house.execute("""update source_schema set rules = rules || '{"name": {"at": "h1", "by": "model"}}'""")
-    written = rows(house)
-    again = await applied(house, tmp_path, SHOP + RICH)
+    await applied(database, tmp_path, PLAIN)
+    source = rows(database)[0][0]
+    rich = await applied(database, tmp_path, SHOP + RICH)
+    database.execute("""update source_schema set rules = rules || '{"name": {"at": "h1", "by": "model"}}'""")
+    written = rows(database)
+    again = await applied(database, tmp_path, SHOP + RICH)
     assert (rich.action, rich.changes) == ("changed", {"schemas": (["product@1.0.0"], ["article@1.0.0", AS_TOLD])})
-    assert (again.action, rows(house), written[0][0]) == ("unchanged", written, source)
+    assert (again.action, rows(database), written[0][0]) == ("unchanged", written, source)
 
-    more = await applied(house, tmp_path, SHOP + RICH.replace(".amount", ".price"))
-    [(rules,)] = house.query("select rules from source_schema where name = 'product'")
+    more = await applied(database, tmp_path, SHOP + RICH.replace(".amount", ".price"))
+    [(rules,)] = database.query("select rules from source_schema where name = 'product'")
     assert more.changes["schemas"][1][1]["rules"] == {"price": ".price | number"}
     assert {name: rule["by"] for name, rule in rules.items()} == {"price": "user", "name": "model"}
 
 
-async def test_without_the_word_schemas_stay_and_an_empty_list_takes_them_away(house: House, tmp_path: Path) -> None:
-    await applied(house, tmp_path, SHOP + RICH)
-    silent = await applied(house, tmp_path, SHOP)
-    assert (silent.action, len(rows(house))) == ("unchanged", 2)
+async def test_without_the_word_schemas_stay_and_an_empty_list_takes_them_away(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
+    await applied(database, tmp_path, SHOP + RICH)
+    silent = await applied(database, tmp_path, SHOP)
+    assert (silent.action, len(rows(database))) == ("unchanged", 2)
 
-    paused = await applied(house, tmp_path, SHOP + "schemas = []\nenabled = false\n")
+    paused = await applied(database, tmp_path, SHOP + "schemas = []\nenabled = false\n")
     assert paused.action == "changed"
     assert paused.changes == {"schemas": (["article@1.0.0", AS_TOLD], []), "state": ("active", "paused")}
-    assert house.query("select state, (select count(*) from source_schema) from source") == [("paused", 0)]
+    assert database.query("select state, (select count(*) from source_schema) from source") == [("paused", 0)]
 
 
 @pytest.mark.parametrize(
@@ -111,10 +115,10 @@ async def test_without_the_word_schemas_stay_and_an_empty_list_takes_them_away(h
     ],
 )
 async def test_what_is_wrong_with_a_schema_is_told_and_nothing_is_written(
-    house: House, tmp_path: Path, said: str, words: str, error: type[Exception]
+    database: ScratchDatabase, tmp_path: Path, said: str, words: str, error: type[Exception]
 ) -> None:
     with pytest.raises(error) as problem:
-        await applied(house, tmp_path, f"{SHOP}{said}\n")
+        await applied(database, tmp_path, f"{SHOP}{said}\n")
     assert words in str(problem.value)
     assert "Nothing was changed." in str(problem.value)
-    assert rows(house) == []
+    assert rows(database) == []

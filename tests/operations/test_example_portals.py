@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from rowen.connectors import registry
 from rowen.model.access import Reach
 from rowen.operations.declarations import Declaration
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 FILE = Path(__file__).parents[2] / "examples" / "portals.toml"
 ENTRIES = tomllib.loads(FILE.read_text("utf-8"))["source"]
@@ -44,8 +44,8 @@ def test_every_entry_names_its_kind_and_an_address_that_is_encrypted_and_public(
         assert host.rpartition(".")[2].isalpha(), entry
 
 
-async def test_it_can_be_applied_and_the_giants_wait(house: House) -> None:
-    async with house.open() as rowen:
+async def test_it_can_be_applied_and_the_giants_wait(database: ScratchDatabase) -> None:
+    async with database.open() as rowen:
         await rowen.apply(FILE)
         again = await rowen.apply(FILE, dry_run=True)
         states = {source.name: source.state for source in await rowen.sources()}

@@ -1,4 +1,4 @@
-"""What the service returns has one JSON form, and what it advises has actions that a door can offer."""
+"""What the service returns has one JSON form, and what it advises has actions that an interface can offer."""
 
 import json
 import pickle
@@ -13,8 +13,8 @@ import rowen
 from rowen import Complete, Failed, Fetched, NotFoundError, fact
 from rowen.errors import Hint, action
 from rowen.model.library import Overview
-from rowen.operations.tally import remarks, remarks_on_source
-from tests.conftest import House
+from rowen.operations.summary import remarks, remarks_on_source
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 ADDRESS = "scripted:one"
@@ -25,9 +25,9 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
 
 
-async def _everything(house: House) -> list[Any]:
-    """One of each thing that a door may be given."""
-    async with house.open() as r:
+async def _everything(database: ScratchDatabase) -> list[Any]:
+    """One of each thing that an interface may be given."""
+    async with database.open() as r:
         shows(Fetched(page(1, "Hay.")), Failed("https://example.org/2", "No."), Complete())
         run = await r.sync(ADDRESS)
         return [
@@ -44,8 +44,8 @@ async def _everything(house: House) -> list[Any]:
         ]
 
 
-async def test_everything_becomes_json(house: House) -> None:
-    things = await _everything(house)
+async def test_everything_becomes_json(database: ScratchDatabase) -> None:
+    things = await _everything(database)
 
     assert len(things) >= 10
     for thing in things:
@@ -74,8 +74,8 @@ def test_what_is_no_fact_is_refused() -> None:
         fact(object())
 
 
-async def test_an_error_says_the_same_at_every_door(house: House) -> None:
-    async with house.open() as r:
+async def test_an_error_says_the_same_at_every_door(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         with pytest.raises(NotFoundError) as caught:
             await r.source("nobody")
 
@@ -112,12 +112,12 @@ def test_a_hint_without_actions_may_hold_anything() -> None:
     assert Hint("The record says {}.") == "The record says {}."
 
 
-async def test_a_partial_run_says_that_what_was_not_seen_was_kept(house: House) -> None:
+async def test_a_partial_run_says_that_what_was_not_seen_was_kept(database: ScratchDatabase) -> None:
     def fails(_: Any) -> Iterator[Any]:
         yield Fetched(page(1))
         raise rowen.SourceError("The portal is down.")
 
-    async with house.open() as r:
+    async with database.open() as r:
         shows(Fetched(page(1)), Fetched(page(2)), Complete())
         await r.sync(ADDRESS)
         Scripted.script = fails

@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Complete, Fetched, FieldChange, NotFoundError
 from rowen.operations.facts import fact
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 URL = "https://example.org/1"
@@ -23,8 +23,8 @@ async def _harvest(r: Any, record: dict[str, Any], text: str = "Some text.") -> 
     return await r.sync("scripted:one")
 
 
-async def test_a_record_is_compared_with_the_one_that_it_took_the_place_of(house: House) -> None:
-    async with house.open(revisions_kept=2) as r:
+async def test_a_record_is_compared_with_the_one_that_it_took_the_place_of(database: ScratchDatabase) -> None:
+    async with database.open(revisions_kept=2) as r:
         await _harvest(r, {"licence": "open", "files": [{"url": "a"}], "old": 1})
         with pytest.raises(NotFoundError, match="No earlier record"):
             await r.compare_fields(URL)
@@ -35,7 +35,7 @@ async def test_a_record_is_compared_with_the_one_that_it_took_the_place_of(house
         for number in range(4):
             await _harvest(r, {"licence": number})
 
-    assert (amended.tally.amended, reworded.tally.updated) == (1, 1)
+    assert (amended.stats.amended, reworded.stats.updated) == (1, 1)
     assert sorted(found.fields, key=lambda one: one.path) == [
         FieldChange("added", "/files/1", after={"url": "b"}),
         FieldChange("changed", "/licence", "open", "<closed>"),
@@ -46,12 +46,12 @@ async def test_a_record_is_compared_with_the_one_that_it_took_the_place_of(house
         "<tr><th>/licence</th><td><del>&quot;open&quot;</del> <ins>&quot;&lt;closed&gt;&quot;</ins></td></tr>" in html
     )
     assert '~ /licence\t"open" → "<closed>"' in text
-    assert house.query("select record->>'licence' from superseded_record order by number") == [("1",), ("2",)]
+    assert database.query("select record->>'licence' from superseded_record order by number") == [("1",), ("2",)]
 
 
-async def test_an_unchanged_record_leaves_nothing_behind(house: House) -> None:
-    async with house.open() as r:
+async def test_an_unchanged_record_leaves_nothing_behind(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, {"licence": "open"})
         await _harvest(r, {"licence": "open"}, "Other text.")
 
-    assert house.query("select count(*) from superseded_record") == [(0,)]
+    assert database.query("select count(*) from superseded_record") == [(0,)]

@@ -9,8 +9,8 @@ from rowen import UsageError
 from rowen.connectors import registry
 from rowen.errors import ConfigurationError
 from rowen.net.credentials import Credentials
-from tests.conftest import House
-from tests.server.doors import door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import interface
 
 BAD: list[dict[str, str]] = [
     {"X-A\r\nX-B": "1"},
@@ -37,8 +37,10 @@ def _options() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("headers", BAD)
-async def test_no_interface_stores_a_header_that_cannot_be_sent(house: House, headers: dict[str, str]) -> None:
-    async with door(house) as it:
+async def test_no_interface_stores_a_header_that_cannot_be_sent(
+    database: ScratchDatabase, headers: dict[str, str]
+) -> None:
+    async with interface(database) as it:
         await it.rowen.add("https://example.org/", kind="web", name="fine")
         options = {"headers": headers}
         entry = {"name": "x", "kind": "web", "url": "https://example.org/x", "options": options}
@@ -64,19 +66,19 @@ async def test_no_interface_stores_a_header_that_cannot_be_sent(house: House, he
     assert len(_options()) > 8
 
 
-async def test_usual_headers_are_stored(house: House) -> None:
+async def test_usual_headers_are_stored(database: ScratchDatabase) -> None:
     headers = {"X-Key": "env:KEY", "Accept-Language": "de, en;q=0.5", "Host": "näher.example"}
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("https://example.org/", kind="web", name="usual", options={"headers": headers})
         stored = (await r.source("usual")).options
 
     assert stored == {"headers": headers}
 
 
-async def test_a_header_that_was_stored_before_is_not_sent_and_can_be_replaced(house: House) -> None:
-    async with house.open() as r:
+async def test_a_header_that_was_stored_before_is_not_sent_and_can_be_replaced(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.add("http://127.0.0.1:9/", kind="web", name="old")
-        house.query("update source set options = %s returning 1", '{"headers": {"X-A\\r\\nX-B": "1"}}')
+        database.query("update source set options = %s returning 1", '{"headers": {"X-A\\r\\nX-B": "1"}}')
         options = dict((await r.source("old")).options)
         with pytest.raises(ConfigurationError, match="cannot be the name of a header"):
             Credentials("http://127.0.0.1:9", options["headers"]).headers("http://127.0.0.1:9")

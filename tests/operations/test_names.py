@@ -8,8 +8,8 @@ import pytest
 
 from rowen import UsageError
 from rowen.model.naming import check_name, trouble_with_name
-from tests.conftest import House
-from tests.server.doors import Door, door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import Interface, interface
 
 BAD = [
     "a/b",
@@ -38,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", GOOD)
-async def test_a_name_reaches_its_source_on_all_interfaces(house: House, folder: Path, name: str) -> None:
-    async with door(house) as it:
+async def test_a_name_reaches_its_source_on_all_interfaces(database: ScratchDatabase, folder: Path, name: str) -> None:
+    async with interface(database) as it:
         made = await it.http.post("/api/v1/sources", json={"address": str(folder), "name": name})
         read = await it.http.get(made.headers["location"])
         page = await it.http.get(made.headers["location"].removeprefix("/api/v1"))
@@ -47,8 +47,8 @@ async def test_a_name_reaches_its_source_on_all_interfaces(house: House, folder:
     assert (made.status_code, read.json()["name"], page.status_code) == (201, name, 200)
 
 
-async def test_no_interface_takes_what_cannot_be_a_name(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_no_interface_takes_what_cannot_be_a_name(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="fine")
         taken = {(way, name) for name in BAD for way in await _ways(it, folder, name)}
         left = [source.name for source in await it.rowen.sources()]
@@ -56,7 +56,7 @@ async def test_no_interface_takes_what_cannot_be_a_name(house: House, folder: Pa
     assert (taken, left) == (set(), ["fine"])
 
 
-async def _ways(it: Door, folder: Path, name: str) -> list[str]:
+async def _ways(it: Interface, folder: Path, name: str) -> list[str]:
     """The ways in which this was taken for a name."""
     declared = [{"name": name, "kind": "web", "url": "https://example.org/"}]
     bodies: dict[str, tuple[str, str, Any]] = {
@@ -76,7 +76,7 @@ async def _ways(it: Door, folder: Path, name: str) -> list[str]:
     return found
 
 
-async def _status(it: Door, method: str, path: str, body: Any) -> int:
+async def _status(it: Interface, method: str, path: str, body: Any) -> int:
     sent = {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
     return (await it.http.request(method, path, **sent)).status_code
 
@@ -89,11 +89,11 @@ def test_an_error_about_a_name_shows_it_without_what_it_hides() -> None:
     assert [trouble_with_name(name) for name in GOOD] == [None] * len(GOOD)
 
 
-async def test_a_name_of_an_earlier_version_is_shown_and_changed(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_a_name_of_an_earlier_version_is_shown_and_changed(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="fine")
         await it.rowen.sync("fine")
-        house.query("update source set name = %s returning 1", "a/b\n\u202e")
+        database.query("update source set name = %s returning 1", "a/b\n\u202e")
         listed = [one["name"] for one in (await it.http.get("/api/v1/sources")).json()["items"]]
         pages = [(await it.http.get(path)).status_code for path in ("/", "/sources", "/changes", "/llms.txt")]
         await it.rowen.edit(listed[0], every="1d")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import rowen
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 SCRIPT = """
 import rowen, sys
@@ -22,13 +22,13 @@ def test_the_api_is_shown_by_dir() -> None:
     assert set(dir(rowen)) == set(rowen.__all__)
 
 
-def test_it_is_open_without_with_and_closed_when_the_program_ends(house: House, tmp_path: Path) -> None:
+def test_it_is_open_without_with_and_closed_when_the_program_ends(database: ScratchDatabase, tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "hay.md").write_text("# Hay\n\n" + "Cut it dry. " * 300)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ROWEN_")},
-        "ROWEN_DATABASE_URL": house.conninfo,
+        "ROWEN_DATABASE_URL": database.conninfo,
         "ROWEN_WORKERS": "0",
         "ROWEN_EMBEDDER": "none",
         "ROWEN_CONFIG": os.devnull,
@@ -45,8 +45,8 @@ def test_it_is_open_without_with_and_closed_when_the_program_ends(house: House, 
     assert max(map(len, done.stdout.split(", <"))) < 250
 
 
-def test_closing_twice_is_closing_once(house: House) -> None:
-    with rowen.open_blocking(house.settings()) as r:
+def test_closing_twice_is_closing_once(database: ScratchDatabase) -> None:
+    with rowen.open_blocking(database.settings()) as r:
         assert r.sources() == []
         r.close()
 

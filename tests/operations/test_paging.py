@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Complete, Failed, Fetched, Page, UsageError
 from rowen.operations.paging import as_number, as_score, as_text, decoded, encoded
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 
@@ -28,8 +28,8 @@ async def _walked(read: Callable[..., Any], *, limit: int) -> list[Any]:
             return found
 
 
-async def test_each_list_is_the_same_page_by_page(house: House) -> None:
-    async with house.open() as r:
+async def test_each_list_is_the_same_page_by_page(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         for number in range(7):
             shows(*(Failed(f"https://example.org/{number}/{n}", "No.") for n in range(3)), Complete())
             await r.sync(f"scripted:{number}")
@@ -42,16 +42,16 @@ async def test_each_list_is_the_same_page_by_page(house: House) -> None:
         assert len(await r.quarantine(limit=100)) == 21
 
 
-async def test_the_change_log_is_read_page_by_page(house: House) -> None:
-    async with house.open() as r:
+async def test_the_change_log_is_read_page_by_page(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         shows(*(Fetched(page(n)) for n in range(25)), Complete())
         await r.sync("scripted:one")
 
         assert [change.number for change in await _walked(r.changes, limit=10)] == list(range(1, 26))
 
 
-async def test_search_goes_on_where_it_ended(house: House) -> None:
-    async with house.open() as r:
+async def test_search_goes_on_where_it_ended(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         shows(*(Fetched(page(n, f"Barley and hay, field {n}. " + "hay " * n)) for n in range(25)), Complete())
         await r.sync("scripted:one")
         whole = await r.search("hay", limit=25)
@@ -63,8 +63,8 @@ async def test_search_goes_on_where_it_ended(house: House) -> None:
         assert whole.next is None
 
 
-async def test_a_cursor_of_another_list_is_refused(house: House) -> None:
-    async with house.open() as r:
+async def test_a_cursor_of_another_list_is_refused(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         shows(*(Fetched(page(n, "Hay.")) for n in range(5)), Complete())
         await r.sync("scripted:one")
         cursor = (await r.search("hay", limit=2)).next

@@ -18,8 +18,8 @@ from rowen.model.signatures import webhook_signature
 from rowen.operations import push as module
 from rowen.operations.push import Push
 from rowen.operations.sources import Sources
-from tests.conftest import House
-from tests.portals.hub import Door, Hub
+from tests.conftest import ScratchDatabase
+from tests.portals.hub import Hub, Interface
 from tests.portals.site import Site, html, keep
 
 KEY = "a key that only this test has"
@@ -57,15 +57,15 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    door = Door()
-    yield door
-    door.close()
+def interface() -> Iterator[Interface]:
+    interface = Interface()
+    yield interface
+    interface.close()
 
 
 @asynccontextmanager
-async def opened(house: House, clock: Clock, **more: Any) -> AsyncIterator[tuple[Rowen, Push]]:
-    async with house.open(push_key=KEY, **more) as r:
+async def opened(database: ScratchDatabase, clock: Clock, **more: Any) -> AsyncIterator[tuple[Rowen, Push]]:
+    async with database.open(push_key=KEY, **more) as r:
         yield r, Push(r._engine, Sources(r._engine), now=clock)
 
 
@@ -86,8 +86,10 @@ def pushed(ref: str = "refs/heads/main", name: str = "Acme/Docs") -> dict[str, A
     return {"ref": ref, "repository": {**repository, "ssh_url": f"git@github.com:{name}.git"}}
 
 
-async def test_a_push_to_github_has_the_sources_of_its_branch_looked_at(house: House, clock: Clock) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_a_push_to_github_has_the_sources_of_its_branch_looked_at(
+    database: ScratchDatabase, clock: Clock
+) -> None:
+    async with opened(database, clock) as (r, push):
         await r.add("github:acme/docs", name="default")
         await r.add("github:acme/docs@v2", name="v2")
         await r.add("git+ssh://git@github.com/acme/docs.git", name="clone")
@@ -103,8 +105,10 @@ async def test_a_push_to_github_has_the_sources_of_its_branch_looked_at(house: H
     assert (none.status, none.poked) == (202, ())
 
 
-async def test_other_events_of_github_concern_sources_that_read_what_they_are_about(house: House, clock: Clock) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_other_events_of_github_concern_sources_that_read_what_they_are_about(
+    database: ScratchDatabase, clock: Clock
+) -> None:
+    async with opened(database, clock) as (r, push):
         await r.add("github:acme/docs", name="talk", options={"issues": True, "releases": True})
         secret = (await push.access("talk"))[0].secret
         told = [
@@ -117,8 +121,8 @@ async def test_other_events_of_github_concern_sources_that_read_what_they_are_ab
     assert (ping.status, ping.body) == (200, "pong")
 
 
-async def test_a_delivery_counts_once_also_as_a_form(house: House, clock: Clock) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_a_delivery_counts_once_also_as_a_form(database: ScratchDatabase, clock: Clock) -> None:
+    async with opened(database, clock) as (r, push):
         await r.add("github:acme/docs", name="docs")
         secret = (await push.access("docs"))[0].secret
         first = await push.receive_github(*of_github(secret, pushed()))
@@ -133,8 +137,10 @@ async def test_a_delivery_counts_once_also_as_a_form(house: House, clock: Clock)
     assert (len(first.poked), again.status, again.poked, len(form.poked)) == (1, 202, (), 1)
 
 
-async def test_who_cannot_sign_is_refused_and_learns_nothing(house: House, clock: Clock, site: Site) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_who_cannot_sign_is_refused_and_learns_nothing(
+    database: ScratchDatabase, clock: Clock, site: Site
+) -> None:
+    async with opened(database, clock) as (r, push):
         await keep(r, site)
         await r.add("github:acme/docs", name="docs")
         headers, body = of_github("a guess", pushed())
@@ -150,7 +156,7 @@ async def test_who_cannot_sign_is_refused_and_learns_nothing(house: House, clock
 
     assert verdicts == [PushVerdict(401, "refused")] * 5
     assert large.status == 413
-    assert house.query("select count(*) from procrastinate_jobs") == [(0,)]
+    assert database.query("select count(*) from procrastinate_jobs") == [(0,)]
 
 
 def call(
@@ -165,8 +171,8 @@ def call(
     }, body
 
 
-async def test_a_signed_call_has_the_named_pages_looked_at(house: House, clock: Clock, site: Site) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_a_signed_call_has_the_named_pages_looked_at(database: ScratchDatabase, clock: Clock, site: Site) -> None:
+    async with opened(database, clock) as (r, push):
         await keep(r, site)
         [access] = await push.access("site")
         urls = [f"{site.url}/p3", f"{site.url}/p4", "https://elsewhere.example/x"]
@@ -180,8 +186,10 @@ async def test_a_signed_call_has_the_named_pages_looked_at(house: House, clock: 
     assert (strange.poked, [one.urls for one in whole.poked]) == ((), [0])
 
 
-async def test_a_call_is_believed_once_and_within_five_minutes(house: House, clock: Clock, site: Site) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_a_call_is_believed_once_and_within_five_minutes(
+    database: ScratchDatabase, clock: Clock, site: Site
+) -> None:
+    async with opened(database, clock) as (r, push):
         await keep(r, site)
         [access] = await push.access("site")
         signed = call(access.secret, [f"{site.url}/p3"], clock)
@@ -200,8 +208,8 @@ async def test_a_call_is_believed_once_and_within_five_minutes(house: House, clo
     assert (late.status, other.status) == (401, 401)
 
 
-async def test_the_secret_of_one_source_opens_no_other(house: House, clock: Clock, site: Site) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_the_secret_of_one_source_opens_no_other(database: ScratchDatabase, clock: Clock, site: Site) -> None:
+    async with opened(database, clock) as (r, push):
         await keep(r, site)
         await r.add(f"{site.url}/p1", name="other")
         [access] = await push.access("other")
@@ -213,8 +221,10 @@ async def test_the_secret_of_one_source_opens_no_other(house: House, clock: Cloc
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"urls": "x"}', b'{"urls": [1]}', b"[" * 100_000, b'{"data": 1}']
 )
-async def test_a_signed_call_that_says_nothing_is_called_unreadable(house: House, clock: Clock, body: bytes) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_a_signed_call_that_says_nothing_is_called_unreadable(
+    database: ScratchDatabase, clock: Clock, body: bytes
+) -> None:
+    async with opened(database, clock) as (r, push):
         await r.add("https://example.org/", name="site", kind="web")
         [access] = await push.access("site")
         stamp = str(int(clock.now.timestamp()))
@@ -225,8 +235,10 @@ async def test_a_signed_call_that_says_nothing_is_called_unreadable(house: House
     assert verdict.status == 400
 
 
-async def test_a_sender_that_comes_too_often_is_told_to_wait(house: House, clock: Clock, site: Site) -> None:
-    async with opened(house, clock, push_per_minute=2) as (r, push):
+async def test_a_sender_that_comes_too_often_is_told_to_wait(
+    database: ScratchDatabase, clock: Clock, site: Site
+) -> None:
+    async with opened(database, clock, push_per_minute=2) as (r, push):
         await keep(r, site)
         [access] = await push.access("site")
         verdicts = [
@@ -250,17 +262,17 @@ def announce(site: Site, hub: Hub) -> None:
     site.pages["/feed"] = type(site.default)(feed, headers={"Content-Type": "application/atom+xml"})
 
 
-def at(door: Door, push: Push) -> None:
-    door.push, door.home = push, asyncio.get_running_loop()
+def at(interface: Interface, push: Push) -> None:
+    interface.push, interface.home = push, asyncio.get_running_loop()
 
 
 async def test_a_subscription_is_found_asked_for_verified_and_told(
-    house: House, clock: Clock, site: Site, hub: Hub, door: Door
+    database: ScratchDatabase, clock: Clock, site: Site, hub: Hub, interface: Interface
 ) -> None:
-    async with opened(house, clock, public_url=door.url) as (r, push):
+    async with opened(database, clock, public_url=interface.url) as (r, push):
         await keep(r, site)
         announce(site, hub)
-        at(door, push)
+        at(interface, push)
         held = await push.subscribe("site")
         site.log.clear()
         feed = site.pages["/feed"].body
@@ -273,20 +285,20 @@ async def test_a_subscription_is_found_asked_for_verified_and_told(
     assert held.renew_at == NOW + timedelta(days=8)
     assert hub.verdicts[0] == (200, "a challenge & more")
     assert (told[0], forged) == (202, (202, ""))
-    assert (run.tally.only, site.asked()) == (1, ["/p3"])
-    assert house.query("select count(*) from procrastinate_jobs") == [(1,)]
+    assert (run.stats.only, site.asked()) == (1, ["/p3"])
+    assert database.query("select count(*) from procrastinate_jobs") == [(1,)]
 
 
 async def test_no_secret_of_a_subscription_stands_in_the_database(
-    house: House, clock: Clock, site: Site, hub: Hub, door: Door
+    database: ScratchDatabase, clock: Clock, site: Site, hub: Hub, interface: Interface
 ) -> None:
-    async with opened(house, clock, public_url=door.url) as (r, push):
+    async with opened(database, clock, public_url=interface.url) as (r, push):
         await keep(r, site)
         announce(site, hub)
-        at(door, push)
+        at(interface, push)
         await push.subscribe("site")
     [form] = hub.asked_for
-    stored = str(house.query("select row_to_json(push_subscription)::text from push_subscription"))
+    stored = str(database.query("select row_to_json(push_subscription)::text from push_subscription"))
 
     assert len(form["hub.secret"]) == 64
     assert form["hub.secret"] not in stored
@@ -294,12 +306,12 @@ async def test_no_secret_of_a_subscription_stands_in_the_database(
 
 
 async def test_a_subscription_is_renewed_before_it_ends(
-    house: House, clock: Clock, site: Site, hub: Hub, door: Door
+    database: ScratchDatabase, clock: Clock, site: Site, hub: Hub, interface: Interface
 ) -> None:
-    async with opened(house, clock, public_url=door.url) as (r, push):
+    async with opened(database, clock, public_url=interface.url) as (r, push):
         await keep(r, site)
         announce(site, hub)
-        at(door, push)
+        at(interface, push)
         held = await push.subscribe("site")
         assert held.renew_at is not None
         for early in (timedelta(minutes=1), timedelta()):
@@ -315,11 +327,13 @@ async def test_a_subscription_is_renewed_before_it_ends(
     assert (renewed.state, renewed.expires_at) == ("active", held.renew_at + timedelta(days=10))
 
 
-async def test_a_hub_may_deny_and_may_be_left(house: House, clock: Clock, site: Site, hub: Hub, door: Door) -> None:
-    async with opened(house, clock, public_url=door.url) as (r, push):
+async def test_a_hub_may_deny_and_may_be_left(
+    database: ScratchDatabase, clock: Clock, site: Site, hub: Hub, interface: Interface
+) -> None:
+    async with opened(database, clock, public_url=interface.url) as (r, push):
         await keep(r, site)
         announce(site, hub)
-        at(door, push)
+        at(interface, push)
         hub.denies = "Not for you."
         denied = await push.subscribe("site")
         over = await asyncio.to_thread(hub.publish, b"<feed/>")
@@ -336,12 +350,12 @@ async def test_a_hub_may_deny_and_may_be_left(house: House, clock: Clock, site: 
 
 
 async def test_a_stranger_can_neither_confirm_nor_end_a_subscription(
-    house: House, clock: Clock, site: Site, hub: Hub, door: Door
+    database: ScratchDatabase, clock: Clock, site: Site, hub: Hub, interface: Interface
 ) -> None:
-    async with opened(house, clock, public_url=door.url) as (r, push):
+    async with opened(database, clock, public_url=interface.url) as (r, push):
         await keep(r, site)
         announce(site, hub)
-        at(door, push)
+        at(interface, push)
         hub.asks_back = False
         await push.subscribe("site")
         token = hub.asked_for[0]["hub.callback"].rpartition("/")[2]
@@ -369,15 +383,17 @@ def test_a_lease_is_what_the_hub_says_within_reason(said: str | None, days: floa
     assert renew_at < expires_at
 
 
-async def test_what_is_missing_for_push_is_said(house: House, clock: Clock, site: Site, hub: Hub, door: Door) -> None:
-    async with opened(house, clock) as (r, push):
+async def test_what_is_missing_for_push_is_said(
+    database: ScratchDatabase, clock: Clock, site: Site, hub: Hub, interface: Interface
+) -> None:
+    async with opened(database, clock) as (r, push):
         await keep(r, site)
         with pytest.raises(NotFoundError, match="names no hub"):
             await push.subscribe("site")
         announce(site, hub)
         with pytest.raises(ConfigurationError, match="where hubs reach this machine"):
             await push.subscribe("site")
-    async with opened(house, clock, public_url=door.url) as (_, push):
+    async with opened(database, clock, public_url=interface.url) as (_, push):
         hub.answers = 500
         with pytest.raises(SourceError, match="answered with status 500"):
             await push.subscribe("site")
@@ -389,10 +405,10 @@ async def test_what_is_missing_for_push_is_said(house: House, clock: Clock, site
         site.pages["/feed"].headers["Link"] = '<http://[>; rel="hub", <http://]/>; rel="self"'
         with pytest.raises(SourceError, match="answered with status 500"):
             await push.subscribe("site")
-    async with house.open(push_key="short") as r:
+    async with database.open(push_key="short") as r:
         with pytest.raises(ConfigurationError, match="fewer than 16"):
             await r.push_access("site")
-    async with house.open() as r:
+    async with database.open() as r:
         with pytest.raises(ConfigurationError, match="no push key"):
             await r.push_access("site")
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from rowen.errors import UsageError
 from rowen.model.source import Source
 from rowen.operations.same_portal import SameAs, Site, same_as
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.ckan import CkanPortal
 from tests.portals.site import Page
 from tests.portals.site import Site as WebSite
@@ -38,9 +38,9 @@ def test_addresses_of_one_portal_are_told_from_others(
     assert (same_as(Site(kind, url, options), [held], whatever_is_read=False) is held) == is_same
 
 
-async def test_a_portal_that_is_kept_is_not_added_again_unless_it_is_given_a_name(house: House) -> None:
+async def test_a_portal_that_is_kept_is_not_added_again_unless_it_is_given_a_name(database: ScratchDatabase) -> None:
     told: list[Any] = []
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("ckan:https://data.city.example", name="city")
         with pytest.raises(UsageError, match="kept already, as 'city', whose address is https:"):
             await r.add("ckan:http://www.data.city.example/")
@@ -52,10 +52,10 @@ async def test_a_portal_that_is_kept_is_not_added_again_unless_it_is_given_a_nam
     assert "kept as 'city': both are harvested" in told[0].words
 
 
-async def test_a_portal_that_calls_itself_by_the_address_of_another_is_that_one(house: House) -> None:
+async def test_a_portal_that_calls_itself_by_the_address_of_another_is_that_one(database: ScratchDatabase) -> None:
     with closing(CkanPortal()) as portal, closing(CkanPortal()) as mirror:
         mirror.site_url = f"{portal.url}/"
-        async with house.open(probe=True) as r:
+        async with database.open(probe=True) as r:
             await r.add(portal.url, name="city")
             with pytest.raises(UsageError, match="kept already, as 'city'"):
                 await r.add(mirror.url)
@@ -64,19 +64,19 @@ async def test_a_portal_that_calls_itself_by_the_address_of_another_is_that_one(
     assert synced.source == "city"
 
 
-async def test_an_address_that_leads_to_a_kept_portal_is_that_one(house: House) -> None:
+async def test_an_address_that_leads_to_a_kept_portal_is_that_one(database: ScratchDatabase) -> None:
     async def lead(request: web.Request) -> web.StreamResponse:
         return web.Response(status=302, headers={"Location": f"{portal.url}{request.path_qs}"})
 
     with closing(CkanPortal()) as portal, closing(WebSite()) as old:
         old.default = old.pages["/"] = Page(handler=lead)
-        async with house.open(probe=True) as r:
+        async with database.open(probe=True) as r:
             await r.add(portal.url, name="city")
             with pytest.raises(UsageError, match="kept already, as 'city'"):
                 await r.add(old.url)
 
 
-async def test_a_file_declares_a_portal_once_unless_it_says_twice(house: House, tmp_path: Path) -> None:
+async def test_a_file_declares_a_portal_once_unless_it_says_twice(database: ScratchDatabase, tmp_path: Path) -> None:
     def declared(*more: str) -> Path:
         entries = ['name = "city"\nurl = "https://data.city.example"\naliases = ["https://old.example"]', *more]
         path = tmp_path / "portals.toml"
@@ -84,7 +84,7 @@ async def test_a_file_declares_a_portal_once_unless_it_says_twice(house: House, 
         return path
 
     www, old = 'name = "www"\nurl = "http://www.data.city.example/"', 'name = "old"\nurl = "https://old.example"'
-    async with house.open() as r:
+    async with database.open() as r:
         with pytest.raises(UsageError, match="portals twice") as refused:
             await r.apply(declared(www, old))
         nothing = await r.sources()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen.errors import NotFoundError, RefusedError, UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market, stock
 
 THEIRS = {
@@ -19,8 +19,10 @@ THEIRS = {
 }
 
 
-async def test_a_version_that_nothing_rests_on_is_removed_and_the_one_before_is_the_latest_again(house: House) -> None:
-    async with house.open() as r:
+async def test_a_version_that_nothing_rests_on_is_removed_and_the_one_before_is_the_latest_again(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await r.add_schema("lamp@1.9.0", LAMP)
         await r.add_schema("lamp@1.10.0", {**LAMP, "required": []})
 
@@ -37,10 +39,10 @@ async def test_a_version_that_nothing_rests_on_is_removed_and_the_one_before_is_
 
 
 async def test_a_version_in_use_is_removed_only_with_its_facts_and_the_next_version_reads_them_again_for_free(
-    house: House,
+    database: ScratchDatabase,
 ) -> None:
     with market(2) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
             await r.add_schema("lamp@1.1.0", LAMP | {"title": "Lamp"})
@@ -62,7 +64,7 @@ async def test_a_version_in_use_is_removed_only_with_its_facts_and_the_next_vers
 
             assert (removed.versions, removed.sources, len(gone)) == (2, (), 0)
             assert ([one.schema for one in back], model.calls) == (["lamp@1.1.0"] * 2, calls)
-            assert await r.carried_schemas("shop") == []
+            assert await r.source_schemas("shop") == []
             assert [one.ref for one in await r.schemas("lamp")] == []
 
 
@@ -75,7 +77,7 @@ def folder(root: Path, files: dict[str, Any]) -> Path:
 
 
 async def test_a_folder_of_another_program_comes_in_with_an_index_beside_it_and_goes_out_so(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
     theirs = folder(
         tmp_path,
@@ -87,7 +89,7 @@ async def test_a_folder_of_another_program_comes_in_with_an_index_beside_it_and_
             "README.md": "What they are.",
         },
     )
-    async with house.open() as r:
+    async with database.open() as r:
         added = await r.add_schema_files(theirs, prefix="theirs_")
         again = await r.add_schema_files(theirs, prefix="theirs_")
         assert [one.ref for one in added] == ["theirs_lamp@1.0.0", "theirs_lamp@1.1.0", "theirs_product@1.0.0"]
@@ -105,9 +107,11 @@ async def test_a_folder_of_another_program_comes_in_with_an_index_beside_it_and_
     assert json.loads((tmp_path / "out" / "theirs_product" / "1.0.0.json").read_text()) == THEIRS
 
 
-async def test_one_bad_file_of_a_folder_is_named_and_nothing_of_it_is_kept(house: House, tmp_path: Path) -> None:
+async def test_one_bad_file_of_a_folder_is_named_and_nothing_of_it_is_kept(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
     bad = folder(tmp_path, {"a/1.0.0.json": LAMP, "b/1.0.0.json": {"type": "array"}})
-    async with house.open() as r:
+    async with database.open() as r:
         with pytest.raises(UsageError, match=r"b/1\.0\.0\.json: .* Nothing was added"):
             await r.add_schema_files(bad)
         assert await r.schemas("a") == []

@@ -5,50 +5,52 @@ from datetime import timedelta
 import pytest
 
 from rowen import Rowen
-from rowen.operations.tally import remarks_on_switched_off
-from tests.conftest import House
+from rowen.operations.summary import remarks_on_switched_off
+from tests.conftest import ScratchDatabase
 from tests.portals.site import Page, Site
 from tests.web.world import sites
 
 PLAIN = {"sitemap": False, "llms": False}
 
 
-async def counted(rowen: Rowen, house: House) -> bool:
+async def counted(rowen: Rowen, database: ScratchDatabase) -> bool:
     """Whether the numbers are those of the tables."""
     state, sources = await rowen.situation(), await rowen.standing_sources()
     held = dict(
-        house.query("select source.name, count(item.id) from source left join item on source_id = source.id group by 1")
+        database.query(
+            "select source.name, count(item.id) from source left join item on source_id = source.id group by 1"
+        )
     )
     return state.items == sum(held.values()) and {one.name: one.items for one in sources} == held
 
 
-async def test_items_are_counted_once_and_then_by_the_log(house: House) -> None:
+async def test_items_are_counted_once_and_then_by_the_log(database: ScratchDatabase) -> None:
     with sites() as there:
         docs, valley = there["docs"], there["valley"]
-        async with house.open() as rowen:
-            right = [await counted(rowen, house)]
+        async with database.open() as rowen:
+            right = [await counted(rowen, database)]
             await rowen.add(docs.url + "/", name="docs", options=PLAIN)
             await rowen.add(valley.address, name="valley")
             await rowen.sync("docs")
-            right.append(await counted(rowen, house))
+            right.append(await counted(rowen, database))
             docs.put("/", "Handbook", "All.", links=("/p0", "/p1"))
             await rowen.sync("docs", accept_deletions=True)
             await rowen.sync("valley")
-            right.append(await counted(rowen, house))
+            right.append(await counted(rowen, database))
             await rowen.remove("docs")
             valley.remove("set-01")
             await rowen.sync("valley")
-            right.append(await counted(rowen, house))
-            house.execute("update item set title = 'x'")
+            right.append(await counted(rowen, database))
+            database.execute("update item set title = 'x'")
             whole = await rowen.items_of((await rowen.source("valley", counted=False)).id)
 
     assert right == [True] * 4
     assert whole == 45
 
 
-async def test_savings_tell_where_looks_ended_and_what_was_not_spent(house: House) -> None:
+async def test_savings_tell_where_looks_ended_and_what_was_not_spent(database: ScratchDatabase) -> None:
     with sites() as there:
-        async with house.open() as rowen:
+        async with database.open() as rowen:
             nothing = await rowen.savings()
             await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
             first = await rowen.sync("docs")
@@ -57,33 +59,35 @@ async def test_savings_tell_where_looks_ended_and_what_was_not_spent(house: Hous
             before = await rowen.savings(timedelta(days=-1))
 
     assert (nothing.runs, before.runs, saved.runs) == (0, 0, 2)
-    assert (saved.paid, saved.validator) == (first.tally.created, again.tally.stopped_at_validator)
-    assert saved.requests == first.tally.requests + again.tally.requests
-    assert 0.5 < saved.bytes_spared / first.tally.bytes < 1.5
+    assert (saved.paid, saved.validator) == (first.stats.created, again.stats.stopped_at_validator)
+    assert saved.requests == first.stats.requests + again.stats.requests
+    assert 0.5 < saved.bytes_spared / first.stats.bytes < 1.5
     assert dict(saved.rungs)["paid"] == 25
 
 
-async def test_what_a_catalog_was_not_asked_for_is_worth_what_a_whole_walk_would_cost(house: House) -> None:
+async def test_what_a_catalog_was_not_asked_for_is_worth_what_a_whole_walk_would_cost(
+    database: ScratchDatabase,
+) -> None:
     with sites() as there:
-        async with house.open() as rowen:
+        async with database.open() as rowen:
             await rowen.add(there["valley"].address, name="valley", options={"page_size": 10})
             first = await rowen.sync("valley")
             again = await rowen.sync("valley")
             saved = await rowen.savings()
 
-    assert again.tally.not_asked > 40
-    assert 0 < saved.requests_spared <= first.tally.requests < again.tally.not_asked
-    assert 0.5 < saved.bytes_spared / first.tally.bytes <= 1
+    assert again.stats.not_asked > 40
+    assert 0 < saved.requests_spared <= first.stats.requests < again.stats.not_asked
+    assert 0.5 < saved.bytes_spared / first.stats.bytes <= 1
 
 
-async def test_a_preview_shows_first_items_and_leaves_no_trace(house: House) -> None:
+async def test_a_preview_shows_first_items_and_leaves_no_trace(database: ScratchDatabase) -> None:
     site = Site()
     try:
         site.grow(9)
         site.pages["/p3"] = Page(b"", status=500)
-        async with house.open() as rowen:
+        async with database.open() as rowen:
             few = await rowen.preview(site.url + "/", limit=2)
-            left = house.query(
+            left = database.query(
                 "select (select count(*) from source), (select count(*) from item), (select count(*) from run)"
             )
             asked = len(site.asked())
@@ -96,31 +100,31 @@ async def test_a_preview_shows_first_items_and_leaves_no_trace(house: House) -> 
     assert asked < 9
 
 
-async def test_troubles_are_grouped_by_their_reason(house: House) -> None:
+async def test_troubles_are_grouped_by_their_reason(database: ScratchDatabase) -> None:
     with sites() as there:
         docs = there["docs"]
         for number in range(3):
             docs.alter(f"/p{number}", body=b"%PDF-1.4 broken", headers={"Content-Type": "application/pdf"})
-        async with house.open() as rowen:
+        async with database.open() as rowen:
             await rowen.add(docs.url + "/", name="docs", options=PLAIN)
             run = await rowen.sync("docs")
             groups = await rowen.troubles(run.id)
 
-    assert sum(one.items for one in groups) == run.tally.failed == 3
+    assert sum(one.items for one in groups) == run.stats.failed == 3
     assert groups == sorted(groups, key=lambda one: -one.items)
 
 
 async def test_who_was_switched_off_is_named_with_what_tries_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "x" * 32)
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.add("https://docs.example.org/", name="docs", kind="web")
         await rowen.add_webhook("builds", "https://ci.example.org/hook", secret="env:HOOK_SECRET")
         await rowen.keep_endpoint("docs", "https://store.example.org/sparql")
         before = (await rowen.situation()).needs
-        house.execute("update webhook set state = 'disabled'")
-        house.execute("update statement_target set state = 'disabled'")
+        database.execute("update webhook set state = 'disabled'")
+        database.execute("update statement_target set state = 'disabled'")
         state = await rowen.situation()
         hints = list(remarks_on_switched_off(await rowen.switched_off()))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.council import CouncilSite, Paper
 from tests.portals.ldes import LdesSite
 from tests.portals.triple_store import TripleStore
@@ -31,12 +31,12 @@ def endpoint() -> Iterator[TripleStore]:
 
 
 async def test_an_endpoint_is_told_to_delete_what_a_page_no_longer_states_and_keeps_what_others_put_there(
-    house: House, council: CouncilSite, endpoint: TripleStore
+    database: ScratchDatabase, council: CouncilSite, endpoint: TripleStore
 ) -> None:
     endpoint.store.update(f"INSERT DATA {{ GRAPH <{GRAPH}> {{ {FOREIGN} }} }}")
     council.publish("/a", Paper("Cameras"))
     council.publish("/b", Paper("Library", "agenda"))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(council.feed, name="feed")
         await r.add(council.documents, name="papers", options={"revisit": 0})
         for name in ("feed", "papers"):
@@ -59,14 +59,14 @@ async def test_an_endpoint_is_told_to_delete_what_a_page_no_longer_states_and_ke
 
 
 async def test_each_entry_point_is_kept_apart_from_the_others_also_where_they_announce_the_same(
-    house: House, council: CouncilSite, tmp_path: Path
+    database: ScratchDatabase, council: CouncilSite, tmp_path: Path
 ) -> None:
     with closing(CouncilSite()) as other:
         council.publish("/a", Paper("Cameras"))
         other.publish("/b", Paper("Library"))
         for site in (council, other):
             site.publish("/common", Paper("Budget", about="http://data.example/id/common"))
-        async with house.open() as r:
+        async with database.open() as r:
             for name, site in (("one", council), ("two", other)):
                 await r.add(site.feed, name=f"{name}-feed")
                 await r.add(site.documents, name=name)
@@ -83,21 +83,21 @@ async def test_each_entry_point_is_kept_apart_from_the_others_also_where_they_an
     assert (removed, left.pages) == (2, {"decision list": 2})
 
 
-async def test_entry_points_are_added_watched_paused_and_removed_on_the_web_page(house: House) -> None:
+async def test_entry_points_are_added_watched_paused_and_removed_on_the_web_page(database: ScratchDatabase) -> None:
     with closing(LdesSite()) as feed:
         feed.chain([feed.event("a")], [feed.event("b")])
-        async with house.open() as r, served(r) as door:
-            added = await door.post("/add", address=feed.address, name="council", kind="ldes")
+        async with database.open() as r, served(r) as interface:
+            added = await interface.post("/add", address=feed.address, name="council", kind="ldes")
             async with asyncio.timeout(60):
                 await r.work(until_idle=True)
-            followed = (await door.get("/following.json")).text
-            told = await door.get("/sources/council")
-            await door.post("/sources/council/edit", name="council", cron="0 3 * * *")
+            followed = (await interface.get("/following.json")).text
+            told = await interface.get("/sources/council")
+            await interface.post("/sources/council/edit", name="council", cron="0 3 * * *")
             scheduled = (await r.source("council")).schedule
-            await door.post("/sources/council/pause")
+            await interface.post("/sources/council/pause")
             paused = await r.source("council")
-            followed_when_paused = (await door.get("/following.json")).text
-            removed = await door.post("/sources/council/remove")
+            followed_when_paused = (await interface.get("/following.json")).text
+            removed = await interface.post("/sources/council/remove")
             left = await r.sources()
 
     assert (added.status, removed.status, list(left)) == (303, 303, [])

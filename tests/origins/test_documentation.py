@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rowen import Source, Tally
+from rowen import RunStats, Source
 from rowen.connectors.github import GitHub
 from rowen.connectors.packages import PyPI
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.connectors.test_packages import sync as sync_package
 from tests.logical import index_of
 from tests.portals.github import Portal
@@ -50,20 +50,20 @@ def writes_of_a_page(statements: list[str]) -> list[str]:
 
 
 async def test_a_page_is_replaced_whole_or_not_at_all_wherever_its_writing_is_killed(
-    house: House, new_house: Callable[[], House], site: Site, statements: list[str]
+    database: ScratchDatabase, new_database: Callable[[], ScratchDatabase], site: Site, statements: list[str]
 ) -> None:
     site.put("/p12", "Page 12", *LONG)
-    watched = new_house()
-    for kept in (house, watched):
+    watched = new_database()
+    for kept in (database, watched):
         async with kept.open() as r:
             await keep(r, site)
-    before = index_of(house), house.query(VALIDATORS)
+    before = index_of(database), database.query(VALIDATORS)
     site.put("/p12", "Page twelve", *LONG[:5], "Something else. " * 40, *LONG[7:9])
     async with watched.open() as r:
         statements.clear()
         await r.sync("site")
         writes = writes_of_a_page(statements)
-    rebuilt = new_house()
+    rebuilt = new_database()
     async with rebuilt.open() as r:
         await keep(r, site)
 
@@ -74,27 +74,27 @@ async def test_a_page_is_replaced_whole_or_not_at_all_wherever_its_writing_is_ki
     )
     for words in writes:
         for after in (False, True):
-            assert killed.run(house.conninfo, "site", statement=words, after=after), words
-            house.execute("update run set lease_until = now() - interval '1 second'")
-            assert (index_of(house), house.query(VALIDATORS)) == before, (words, after)
-    async with house.open() as r:
+            assert killed.run(database.conninfo, "site", statement=words, after=after), words
+            database.execute("update run set lease_until = now() - interval '1 second'")
+            assert (index_of(database), database.query(VALIDATORS)) == before, (words, after)
+    async with database.open() as r:
         run = await r.sync("site")
 
-    assert (run.status, run.tally.updated, run.tally.unchanged) == ("completed", 1, 12)
-    assert index_of(house) == index_of(rebuilt)
-    assert {url: etag for url, etag, _ in house.query(VALIDATORS)}[f"{site.url}/p12"] == site.pages["/p12"].etag
+    assert (run.status, run.stats.updated, run.stats.unchanged) == ("completed", 1, 12)
+    assert index_of(database) == index_of(rebuilt)
+    assert {url: etag for url, etag, _ in database.query(VALIDATORS)}[f"{site.url}/p12"] == site.pages["/p12"].etag
 
 
 async def test_a_changed_page_has_new_validators_and_its_new_title_also_where_its_text_stayed(
-    house: House, site: Site
+    database: ScratchDatabase, site: Site
 ) -> None:
     def stored() -> dict[str, tuple[str, str, str]]:
-        rows = house.query("select url, title, etag, last_modified from item join item_check on item.id = item_id")
+        rows = database.query("select url, title, etag, last_modified from item join item_check on item.id = item_id")
         return {url.removeprefix(site.url): tuple(rest) for url, *rest in rows}
 
     for path in ("/p11", "/p12"):
         site.put(path, "Old", "Some words.", validator="both")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         before = stored()
         site.put("/p11", "New", "Some words.", validator="both")
@@ -108,13 +108,15 @@ async def test_a_changed_page_has_new_validators_and_its_new_title_also_where_it
         assert after[path][2].endswith("GMT")
 
 
-async def test_a_refresh_reports_each_deletion_while_it_runs_and_by_address(house: House, site: Site) -> None:
+async def test_a_refresh_reports_each_deletion_while_it_runs_and_by_address(
+    database: ScratchDatabase, site: Site
+) -> None:
     reported: list[tuple[str, int]] = []
 
-    def observe(source: Source, tally: Tally) -> None:
-        reported.append((source.name, tally.deleted))
+    def observe(source: Source, stats: RunStats) -> None:
+        reported.append((source.name, stats.deleted))
 
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
         mark = await r.last_change()
         site.pages["/p12"] = Page(status=404)
@@ -123,7 +125,7 @@ async def test_a_refresh_reports_each_deletion_while_it_runs_and_by_address(hous
         changes = await r.changes(since=mark)
         found = await r.search("barley number 12")
 
-    assert run.tally.deleted == 2
+    assert run.stats.deleted == 2
     assert reported[-1] == ("site", 2)
     assert {(change.kind, change.url) for change in changes} == {
         ("deleted", f"{site.url}/p11"),
@@ -131,11 +133,11 @@ async def test_a_refresh_reports_each_deletion_while_it_runs_and_by_address(hous
     }
     assert f"{site.url}/p12" not in [hit.url for hit in found]
     orphans = "select count(*) from {} where not exists (select from item where item.id = item_id)"
-    assert [house.query(orphans.format(table)) for table in ("chunk", "item_check")] == [[(0,)]] * 2
+    assert [database.query(orphans.format(table)) for table in ("chunk", "item_check")] == [[(0,)]] * 2
 
 
-async def test_one_refresh_meets_unchanged_changed_missing_and_new_pages(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_one_refresh_meets_unchanged_changed_missing_and_new_pages(database: ScratchDatabase, site: Site) -> None:
+    async with database.open() as r:
         await keep(r, site)
         spellings = ("/fresh", "/fresh#top", "/./fresh", "/fresh?utm_source=mail", f"{site.url.upper()}/fresh")
         site.put("/p3", "Page 3", "Other words.", links=(*links_of(3), *spellings))
@@ -143,54 +145,58 @@ async def test_one_refresh_meets_unchanged_changed_missing_and_new_pages(house: 
         site.pages["/p12"] = Page(status=404)
         run = await r.sync("site")
 
-    counted = (run.tally.unchanged, run.tally.updated, run.tally.deleted, run.tally.created)
+    counted = (run.stats.unchanged, run.stats.updated, run.stats.deleted, run.stats.created)
     assert counted == (11, 1, 1, 1)
-    assert (run.tally.not_modified, site.bodies()) == (11, ["/fresh", "/p3"])
+    assert (run.stats.not_modified, site.bodies()) == (11, ["/fresh", "/p3"])
     asked = site.asked()
     assert sorted(asked) == sorted(set(asked)), "each page is asked for once"
 
 
-async def test_a_refresh_of_an_unchanged_site_costs_a_small_part_of_a_crawl(house: House, site: Site) -> None:
+async def test_a_refresh_of_an_unchanged_site_costs_a_small_part_of_a_crawl(
+    database: ScratchDatabase, site: Site
+) -> None:
     for number in range(13):
         path = f"/p{number}" if number else "/"
         site.put(path, f"Page {number}", *(f"{number}: {text}" for text in LONG), links=links_of(number))
-    async with house.open() as r:
+    async with database.open() as r:
         first = await keep(r, site)
         site.alter("/p12", body=html("Page 12", "Other words."))
         run = await r.sync("site")
 
-    assert run.tally.bytes < 0.1 * first.tally.bytes
-    assert (run.tally.requests, run.tally.chunks_written) == (first.tally.requests, 1)
+    assert run.stats.bytes < 0.1 * first.stats.bytes
+    assert (run.stats.requests, run.stats.chunks_written) == (first.stats.requests, 1)
 
 
-async def test_a_page_that_is_found_behind_another_one_is_one_link_deeper(house: House, site: Site) -> None:
-    async with house.open() as r:
+async def test_a_page_that_is_found_behind_another_one_is_one_link_deeper(
+    database: ScratchDatabase, site: Site
+) -> None:
+    async with database.open() as r:
         await keep(r, site)
-        deep = dict(house.query("select url, depth from item_check join item on item.id = item_id"))
+        deep = dict(database.query("select url, depth from item_check join item on item.id = item_id"))
         site.put("/fresh", "Fresh", "A new page.")
         site.put("/p12", "Page 12", "All about rowan number 12.", links=("/fresh",))
         await r.sync("site")
-        later = dict(house.query("select url, depth from item_check join item on item.id = item_id"))
+        later = dict(database.query("select url, depth from item_check join item on item.id = item_id"))
 
     assert later[f"{site.url}/fresh"] == later[f"{site.url}/p12"] + 1
     assert {url: later[url] for url in deep} == deep
 
 
 async def test_a_page_keeps_its_validators_type_and_depth_beside_its_passages_in_their_order(
-    house: House, site: Site
+    database: ScratchDatabase, site: Site
 ) -> None:
     site.put("/p12", "Page 12", *LONG, validator="both")
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, site)
-        [item] = house.query(
+        [item] = database.query(
             "select item.id, title, media_type, etag, last_modified, depth, created_at, updated_at"
             " from item join item_check on item.id = item_id where url like '%/p12'"
         )
-        passages = house.query(
+        passages = database.query(
             "select position, heading, text from chunk where item_id = %s order by position", item[0]
         )
-        [source] = house.query("select source_id, key from item where url like '%/p12'")
-        doubles = house.query("select count(*) from item where source_id = %s and key = %s", *source)
+        [source] = database.query("select source_id, key from item where url like '%/p12'")
+        doubles = database.query("select count(*) from item where source_id = %s and key = %s", *source)
 
     assert (item[1], item[2], item[3], item[5]) == ("Page 12", "text/html", site.pages["/p12"].etag, 3)
     assert item[4].endswith("GMT")
@@ -201,14 +207,14 @@ async def test_a_page_keeps_its_validators_type_and_depth_beside_its_passages_in
 
 
 async def test_a_site_a_repository_and_a_package_stand_side_by_side_in_one_database(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
     with closing(Site()) as docs, closing(Portal()) as hosted, closing(PythonIndex()) as index:
         docs.put("/", "Haytools", "How to turn hay with a website.")
         hosted.repository.put("README.md", "# Haytools\n\nHow to turn hay with a repository.")
         index.publish("haytools", "1.0", description="# Haytools\n\nHow to turn hay with a package.")
         (tmp_path / "notes.md").write_text("# Notes\n\nHow to turn hay with a folder.\n")
-        async with house.open() as r:
+        async with database.open() as r:
             await r.sync(str(tmp_path))
             await keep(r, docs)
             await r.add(hosted.address, name="hosted", options={"api_url": f"{hosted.web}/api/v3"})
@@ -224,18 +230,18 @@ async def test_a_site_a_repository_and_a_package_stand_side_by_side_in_one_datab
     assert kinds == {"web", "github", "pypi", "files"}
     assert len({hit.source for hit in found}) == 4
     assert [hit.source for hit in only] == ["hosted"]
-    assert (changed.tally.updated, changed.tally.created) == (1, 0)
+    assert (changed.stats.updated, changed.stats.created) == (1, 0)
 
 
 async def test_a_signed_push_of_a_github_has_a_worker_read_what_changed_and_an_unsigned_one_nothing(
-    house: House,
+    database: ScratchDatabase,
 ) -> None:
     with closing(Portal()) as hosted:
         hosted.repository.put("README.md", "# Haytools\n\nTurn the hay once.")
         told = {"html_url": f"{hosted.web}/me/it", "default_branch": "main"}
         body = json.dumps({"ref": "refs/heads/main", "repository": told}).encode()
         settings = {"port": 0, "push_key": "k" * 24, "public_url": "http://127.0.0.1:8400", "cb_failure_threshold": 5}
-        async with house.open(**settings) as r, serving(r) as address, aiohttp.ClientSession() as session:
+        async with database.open(**settings) as r, serving(r) as address, aiohttp.ClientSession() as session:
             await r.add(hosted.address, name="hosted", options={"delay_s": 0})
             await r.sync("hosted")
             secret = str((await r.push_access("hosted"))[0].secret)
@@ -257,7 +263,7 @@ async def test_a_signed_push_of_a_github_has_a_worker_read_what_changed_and_an_u
             unasked = hosted.take()
             taken = await push(secret, "d-2")
             async with asyncio.timeout(60):
-                while [run.tally.updated for run in await r.runs("hosted", limit=1)] != [1]:
+                while [run.stats.updated for run in await r.runs("hosted", limit=1)] != [1]:
                     await asyncio.sleep(0.01)
             [entry] = await r.search("hay")
 
@@ -266,11 +272,11 @@ async def test_a_signed_push_of_a_github_has_a_worker_read_what_changed_and_an_u
 
 
 async def test_a_folder_is_scanned_whole_and_new_changed_touched_and_missing_files_are_told_apart(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
     for name in ("same", "edited", "touched", "missing"):
         (tmp_path / f"{name}.md").write_text(f"# {name}\n\nAll about {name}.\n")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(str(tmp_path), name="notes")
         await r.sync("notes")
         (tmp_path / "below").mkdir()
@@ -281,8 +287,8 @@ async def test_a_folder_is_scanned_whole_and_new_changed_touched_and_missing_fil
         run = await r.sync("notes")
         quiet = await r.sync("notes")
 
-    counted = (run.tally.created, run.tally.updated, run.tally.unchanged, run.tally.deleted)
+    counted = (run.stats.created, run.stats.updated, run.stats.unchanged, run.stats.deleted)
     assert counted == (1, 1, 2, 1)
     # A file that was written a moment ago may be compared by its content as well.
-    assert (run.tally.requests, run.tally.stopped_at_body in (1, 2)) == (0, True)
-    assert (quiet.tally.unchanged, quiet.tally.updated, quiet.tally.chunks_written) == (4, 0, 0)
+    assert (run.stats.requests, run.stats.stopped_at_body in (1, 2)) == (0, True)
+    assert (quiet.stats.unchanged, quiet.stats.updated, quiet.stats.chunks_written) == (4, 0, 0)

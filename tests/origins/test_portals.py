@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import Checkpoint, Complete, Failed, Fetched, Incomplete, Known, Observation
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import sync, untitled
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -39,25 +39,30 @@ RESOURCE = {"name": "Table", "url": "https://elsewhere.example/moved.csv", "form
     ],
 )
 async def test_only_what_a_dataset_says_anew_is_embedded(
-    house: House, portal: CkanPortal, provider: Provider, edit: dict[str, Any], outcome: str, inputs: list[str]
+    database: ScratchDatabase,
+    portal: CkanPortal,
+    provider: Provider,
+    edit: dict[str, Any],
+    outcome: str,
+    inputs: list[str],
 ) -> None:
     portal.fill(3)
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await keep(r, portal)
         provider.received.clear()
         portal.make("d00001", **edit)
         run = await r.sync("portal")
 
-    assert (getattr(run.tally, outcome), run.tally.requests) == (1, 2)
+    assert (getattr(run.stats, outcome), run.stats.requests) == (1, 2)
     assert [text.partition("\n")[0] for text in provider.received] == inputs
-    assert run.tally.embedded == len(inputs)
+    assert run.stats.embedded == len(inputs)
 
 
 async def test_a_new_dataset_is_embedded_and_what_did_not_change_is_not_fetched(
-    house: House, portal: CkanPortal, provider: Provider
+    database: ScratchDatabase, portal: CkanPortal, provider: Provider
 ) -> None:
     portal.fill(20)
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await keep(r, portal)
         provider.received.clear()
         quiet = await r.sync("portal")
@@ -66,34 +71,34 @@ async def test_a_new_dataset_is_embedded_and_what_did_not_change_is_not_fetched(
         run = await r.sync("portal")
 
     # The newest record is within the overlap and comes again; the others are not asked for.
-    assert (quiet.tally.rows_written, quiet.tally.requests, sent_quietly) == (0, 2, [])
-    assert quiet.tally.not_asked >= 19
-    assert run.tally.created == 1
-    assert len(provider.received) == run.tally.embedded > 0
+    assert (quiet.stats.rows_written, quiet.stats.requests, sent_quietly) == (0, 2, [])
+    assert quiet.stats.not_asked >= 19
+    assert run.stats.created == 1
+    assert len(provider.received) == run.stats.embedded > 0
     assert all("new" in text for text in provider.received)
 
 
 async def test_a_full_sync_reads_all_datasets_and_embeds_none_that_did_not_change(
-    house: House, portal: CkanPortal, provider: Provider
+    database: ScratchDatabase, portal: CkanPortal, provider: Provider
 ) -> None:
     portal.fill(10)
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         first = await keep(r, portal)
         provider.received.clear()
         later = await r.sync("portal")
         full = await r.sync("portal", full=True)
 
     assert [run.mode for run in (first, later, full)] == ["full", "incremental", "full"]
-    assert (full.tally.unchanged, full.tally.not_asked, full.tally.embedded) == (first.tally.created, 0, 0)
-    assert full.tally.requests < full.tally.unchanged, "datasets come in pages"
+    assert (full.stats.unchanged, full.stats.not_asked, full.stats.embedded) == (first.stats.created, 0, 0)
+    assert full.stats.requests < full.stats.unchanged, "datasets come in pages"
     assert provider.received == []
 
 
 async def test_created_and_updated_are_embedded_and_unchanged_and_failed_are_not(
-    house: House, provider: Provider, kinds: Callable[[Any], None]
+    database: ScratchDatabase, provider: Provider, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
-    async with house.open(**provider.settings) as r:
+    async with database.open(**provider.settings) as r:
         await sync(r, *(Fetched(untitled(number, f"Text {number}.")) for number in (1, 2, 3)))
         provider.received.clear()
         run = await sync(
@@ -103,16 +108,16 @@ async def test_created_and_updated_are_embedded_and_unchanged_and_failed_are_not
             Failed("https://example.org/3", "It is broken."),
             Fetched(untitled(4, "Text 4.")),
         )
-        told = run.tally.to_json()
+        told = run.stats.to_json()
 
     counted = {name: told[name] for name in ("created", "updated", "unchanged", "failed", "skipped", "embedded")}
     assert counted == {"created": 1, "updated": 1, "unchanged": 1, "failed": 1, "skipped": 0, "embedded": 2}
     assert sorted(provider.received) == ["Another text.", "Text 4."]
 
 
-async def test_the_record_of_syncs_has_its_old_columns_and_types(house: House) -> None:
+async def test_the_record_of_syncs_has_its_old_columns_and_types(database: ScratchDatabase) -> None:
     columns = dict(
-        house.query(
+        database.query(
             "select column_name, data_type from information_schema.columns where table_name = 'portal_sync_status'"
         )
     )
@@ -125,18 +130,18 @@ async def test_the_record_of_syncs_has_its_old_columns_and_types(house: House) -
 
 
 async def test_the_record_of_syncs_tells_start_mode_count_and_end_also_of_a_cancelled_one(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
 
     def record() -> tuple[Any, ...]:
-        [row] = house.query(
+        [row] = database.query(
             "select last_successful_sync, last_sync_mode, sync_status, datasets_synced, updated_at"
             " from portal_sync_status"
         )
         return row
 
-    async with house.open() as r:
+    async with database.open() as r:
         whole = await sync(r, Fetched(page(1)), Fetched(page(2)), full=True)
         after_whole = record()
 
@@ -163,11 +168,11 @@ async def test_the_record_of_syncs_tells_start_mode_count_and_end_also_of_a_canc
 
 
 async def test_the_next_sync_asks_from_before_the_newest_record_by_the_clock_of_the_portal(
-    house: House, portal: CkanPortal
+    database: ScratchDatabase, portal: CkanPortal
 ) -> None:
     portal.fill(5)
     newest = max(record["metadata_modified"] for record in portal.records.values())
-    async with house.open() as r:
+    async with database.open() as r:
         await keep(r, portal)
         await r.sync("portal")
 

@@ -14,7 +14,7 @@ from rowen.jobs.tasks import TASKS, AtWork
 from rowen.model.hashes import canonical_json
 from rowen.net.breaker import Breaker, CircuitLimits
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market, stock
 from tests.jobs.conftest import Opened, yard  # noqa: F401 (a fixture)
 from tests.net.world import FakeTime
@@ -22,9 +22,9 @@ from tests.portals.language_model import Model
 from tests.portals.site import Page, Site
 
 
-async def test_a_page_becomes_markdown_then_data_and_both_hashes_are_kept(house: House) -> None:
+async def test_a_page_becomes_markdown_then_data_and_both_hashes_are_kept(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
             entry = await r.get(f"{shop.url}/1")
@@ -36,19 +36,21 @@ async def test_a_page_becomes_markdown_then_data_and_both_hashes_are_kept(house:
     assert "Price: 10" in entry.text
     assert facts.data == {"name": "Lamp 1", "price": 10.0, "colour": "red"}
     assert (facts.url, facts.schema.partition("@")[0], facts.model) == (f"{shop.url}/1", "lamp", "openai:double")
-    [(content, data)] = house.query(
+    [(content, data)] = database.query(
         "select item.content_hash, data_hash from extraction join item on item.key = extraction.key"
     )
     assert bytes(data) == sha256(canonical_json({"name": "Lamp 1", "price": 10, "colour": "red"})).digest()
     assert len(bytes(content)) == 32
 
 
-async def test_facts_are_found_by_address_and_schema_through_an_index(house: House) -> None:
+async def test_facts_are_found_by_address_and_schema_through_an_index(database: ScratchDatabase) -> None:
     columns = {
         name
-        for (name,) in house.query("select column_name from information_schema.columns where table_name = 'extraction'")
+        for (name,) in database.query(
+            "select column_name from information_schema.columns where table_name = 'extraction'"
+        )
     }
-    indexes = [one for (one,) in house.query("select indexdef from pg_indexes where tablename = 'extraction'")]
+    indexes = [one for (one,) in database.query("select indexdef from pg_indexes where tablename = 'extraction'")]
 
     assert columns >= {"id", "url", "name", "data", "content_hash", "data_hash", "model", "at"}
     assert any("(key, name)" in one for one in indexes)
@@ -78,7 +80,7 @@ async def test_each_worker_asks_the_model_at_the_address_of_its_own_settings_and
     assert sorted(one.model or "" for one in facts) == ["openai:double", "openai:other"]
 
 
-async def test_a_site_that_asks_to_wait_holds_up_no_other(house: House) -> None:
+async def test_a_site_that_asks_to_wait_holds_up_no_other(database: ScratchDatabase) -> None:
     waits = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -89,7 +91,7 @@ async def test_a_site_that_asks_to_wait_holds_up_no_other(house: House) -> None:
     with closing(Site()) as slow, closing(Site()) as quick:
         slow.pages["/"] = Page(handler=busy)
         quick.grow(13)
-        async with house.open(fetch_tries=3) as r:
+        async with database.open(fetch_tries=3) as r:
             for name, site in (("slow", slow), ("quick", quick)):
                 url = site.url.replace("127.0.0.1", "localhost") if name == "slow" else site.url
                 await r.add(f"{url}/", name=name, options={"sitemap": False, "llms": False, "robots": False})
@@ -102,14 +104,14 @@ async def test_a_site_that_asks_to_wait_holds_up_no_other(house: House) -> None:
             with suppress(Exception):
                 await asyncio.wait_for(waiting, 60)
 
-    assert (run.status, run.tally.created) == ("completed", 13)
+    assert (run.status, run.stats.created) == ("completed", 13)
     assert still_waits
     assert len(slow.asked()) == 1
 
 
 def test_one_page_is_extracted_without_keeping_anything_of_it(
     cli: Cli,  # noqa: F811
-    house: House,
+    database: ScratchDatabase,
 ) -> None:
     with market(1) as (shop, model):
         local = {**model.environment, "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_HOST_DELAY_S": "0"}
@@ -118,7 +120,7 @@ def test_one_page_is_extracted_without_keeping_anything_of_it(
         done = cli("extract", f"{shop.url}/1", "--schema", "lamp@1", **local)
 
     assert json.loads(done.out) == {"name": "Lamp 1", "price": 10, "colour": "red"}
-    kept = house.query(
+    kept = database.query(
         "select (select count(*) from source), (select count(*) from item), (select count(*) from extraction)"
     )
     assert kept == [(0, 0, 0)]
@@ -126,7 +128,7 @@ def test_one_page_is_extracted_without_keeping_anything_of_it(
 
 @pytest.mark.parametrize("fault", ["timeout", "markup"])
 async def test_a_page_in_trouble_is_tried_again_and_one_that_cannot_be_read_fails_alone(
-    house: House, fault: str
+    database: ScratchDatabase, fault: str
 ) -> None:
     with market(2) as (shop, model):
         if fault == "timeout":
@@ -134,16 +136,16 @@ async def test_a_page_in_trouble_is_tried_again_and_one_that_cannot_be_read_fail
             shop.pages["/1"] = Page(b"Oops.", status=503)
         else:
             shop.pages["/1"] = Page(b"\x00\x01\x02" * 100, headers={"Content-Type": "application/pdf"})
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             first = await r.sync("shop")
             if fault == "timeout":
                 shop.pages["/1"] = good
             second = await r.sync("shop")
 
-    assert (first.tally.failed, first.tally.created) == (1, 1)
+    assert (first.stats.failed, first.stats.created) == (1, 1)
     healed = fault == "timeout"
-    assert (second.tally.created, second.tally.failed) == ((1, 0) if healed else (0, 1))
+    assert (second.stats.created, second.stats.failed) == ((1, 0) if healed else (0, 1))
     assert model.calls == (2 if healed else 1)
 
 
@@ -192,7 +194,10 @@ def test_after_429_the_pause_of_a_circuit_doubles_with_each_opening_up_to_five_m
     assert pauses == [60, 120, 240, 300, 300, 300]
 
 
-def test_a_schema_that_nobody_has_is_named_with_how_to_see_those_that_there_are(cli: Cli, house: House) -> None:  # noqa: F811
+def test_a_schema_that_nobody_has_is_named_with_how_to_see_those_that_there_are(
+    cli: Cli,  # noqa: F811
+    database: ScratchDatabase,
+) -> None:
     missing = cli("extract", "https://shop.example/1", "--schema", "lamp@1", "--json")
     wrong = cli("schema", "show", "product@99")
 
@@ -203,7 +208,7 @@ def test_a_schema_that_nobody_has_is_named_with_how_to_see_those_that_there_are(
 
 async def test_a_claim_passes_over_a_job_that_somebody_else_has_locked(
     yard: Opened,  # noqa: F811
-    house: House,
+    database: ScratchDatabase,
 ) -> None:
     async with yard() as y:
 
@@ -212,7 +217,7 @@ async def test_a_claim_passes_over_a_job_that_somebody_else_has_locked(
 
         y.task(nothing)
         locked, free = await y.put(), await y.put()
-        with psycopg.connect(house.conninfo) as other:
+        with psycopg.connect(database.conninfo) as other:
             other.execute("select from rowen.procrastinate_jobs where id = %s for update", [locked])
             async with y.working(sync=1):
                 await y.until_state(free, "done")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched, Outcome
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import sync
 from tests.portals.scripted import Scripted, page
 
@@ -17,10 +17,10 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
 
 
-def hashes(house: House) -> dict[str, tuple[bytes, bytes]]:
+def hashes(database: ScratchDatabase) -> dict[str, tuple[bytes, bytes]]:
     return {
         url: (bytes(key), bytes(content))
-        for url, key, content in house.query("select url, key, content_hash from item")
+        for url, key, content in database.query("select url, key, content_hash from item")
     }
 
 
@@ -30,64 +30,64 @@ def hashes(house: House) -> dict[str, tuple[bytes, bytes]]:
     ids=["title", "description", "tags"],
 )
 async def test_another_title_description_or_tag_at_the_same_url_is_an_update_of_the_same_item(
-    house: House, edit: dict[str, Any]
+    database: ScratchDatabase, edit: dict[str, Any]
 ) -> None:
     first = {"title": "Population 2023", "text": "Some words.", "tags": ("census",)}
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, Fetched(page("population", **first)))
-        [before] = hashes(house).values()
+        [before] = hashes(database).values()
         run = await sync(r, Fetched(page("population", **{**first, **edit})))
-        [after] = hashes(house).values()
+        [after] = hashes(database).values()
         entry = await r.get("https://example.org/population")
         [change] = await r.changes(since=1)
 
-    assert (run.tally.updated, run.tally.created) == (1, 0)
+    assert (run.stats.updated, run.stats.created) == (1, 0)
     assert after[0] == before[0]
     assert after[1] != before[1]
     assert (change.kind, entry.revision) == ("updated", 2)
-    assert house.query("select updated_at > created_at from item") == [(True,)]
+    assert database.query("select updated_at > created_at from item") == [(True,)]
 
 
-async def test_the_same_title_at_another_url_is_another_item_while_both_are_there(house: House) -> None:
-    async with house.open() as r:
+async def test_the_same_title_at_another_url_is_another_item_while_both_are_there(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page("old", title="Population")))
         run = await sync(r, Fetched(page("old", title="Population")), Fetched(page("new", title="Population")))
 
-    [old, new] = hashes(house).values()
-    assert (run.tally.created, run.tally.unchanged) == (1, 1)
+    [old, new] = hashes(database).values()
+    assert (run.stats.created, run.stats.unchanged) == (1, 1)
     assert old[0] != new[0]
     assert old[1] == new[1]
 
 
-async def test_the_same_again_writes_no_item_and_is_known_to_be_checked(house: House) -> None:
+async def test_the_same_again_writes_no_item_and_is_known_to_be_checked(database: ScratchDatabase) -> None:
     url = "https://example.org/1"
-    async with house.open() as r:
+    async with database.open() as r:
         await sync(r, Fetched(page(1)))
-        stored = house.query("select updated_at, record_hash from item")
+        stored = database.query("select updated_at, record_hash from item")
         [(_, first)] = (await r.checked([url])).items()
         run = await sync(r, Fetched(page(1)))
         [(_, second)] = (await r.checked([url])).items()
 
-    assert (run.tally.unchanged, run.tally.rows_written) == (1, 0)
-    assert house.query("select updated_at, record_hash from item") == stored
+    assert (run.stats.unchanged, run.stats.rows_written) == (1, 0)
+    assert database.query("select updated_at, record_hash from item") == stored
     assert second > first
 
 
-async def test_a_url_can_be_stored_once_in_a_source_and_both_hashes_have_32_bytes(house: House) -> None:
-    async with house.open() as r:
+async def test_a_url_can_be_stored_once_in_a_source_and_both_hashes_have_32_bytes(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page(1)), Fetched(page(1, "Again.")), Fetched(page(2)))
 
-    assert house.query("select count(*), min(length(key)), min(length(content_hash)) from item") == [(2, 32, 32)]
-    keys = house.query("select indexdef from pg_indexes where tablename = 'item' and indexdef like '%UNIQUE%'")
+    assert database.query("select count(*), min(length(key)), min(length(content_hash)) from item") == [(2, 32, 32)]
+    keys = database.query("select indexdef from pg_indexes where tablename = 'item' and indexdef like '%UNIQUE%'")
     assert any(re.search(r"\(source_id, key\)", definition) for (definition,) in keys)
     required = dict(
-        house.query("select column_name, is_nullable from information_schema.columns where table_name = 'item'")
+        database.query("select column_name, is_nullable from information_schema.columns where table_name = 'item'")
     )
     assert [required[name] for name in ("key", "content_hash", "title", "tags")] == ["NO"] * 4
 
 
-async def test_every_item_has_one_outcome_and_the_statistics_add_up(house: House) -> None:
-    async with house.open() as r:
+async def test_every_item_has_one_outcome_and_the_statistics_add_up(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *(Fetched(page(number)) for number in range(10)))
         run = await sync(
             r,
@@ -96,7 +96,7 @@ async def test_every_item_has_one_outcome_and_the_statistics_add_up(house: House
             *(Fetched(page(number)) for number in range(10, 12)),
         )
 
-    told = run.tally.to_json()
+    told = run.stats.to_json()
     assert {name: told[name] for name in ("created", "updated", "unchanged", "failed")} == {
         "created": 2,
         "updated": 3,
@@ -106,8 +106,10 @@ async def test_every_item_has_one_outcome_and_the_statistics_add_up(house: House
     assert sum(told[outcome.value] for outcome in Outcome) == 12
 
 
-async def test_white_space_around_an_address_and_the_case_of_its_host_name_no_other_item(house: House) -> None:
-    async with house.open() as r:
+async def test_white_space_around_an_address_and_the_case_of_its_host_name_no_other_item(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         document = page(1)
         await sync(r, Fetched(document))
         for spelling in (" https://example.org/1 ", "HTTPS://EXAMPLE.ORG/1", "http://example.org/1#top"):
@@ -116,13 +118,13 @@ async def test_white_space_around_an_address_and_the_case_of_its_host_name_no_ot
                 Complete(),
             ]
             run = await r.sync("scripted:one")
-            assert (run.tally.created, run.tally.deleted) == (0, 0), spelling
+            assert (run.stats.created, run.stats.deleted) == (0, 0), spelling
 
-    assert len(hashes(house)) == 1
+    assert len(hashes(database)) == 1
 
 
-async def test_the_log_of_a_sync_names_what_was_created_and_updated(house: House) -> None:
-    async with house.open() as r:
+async def test_the_log_of_a_sync_names_what_was_created_and_updated(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, Fetched(page(1)))
         await sync(r, Fetched(page(1, title="Population 2024")), Fetched(page(2)))
         changes = await r.changes()

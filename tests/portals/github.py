@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from rowen import Run
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.git import SUBMODULE, Tree
 
 Files = dict[str, tuple[str, bytes]]
@@ -255,23 +255,23 @@ def _missing() -> web.Response:
     return web.Response(status=404, text='{"message": "Not Found"}', content_type="application/json")
 
 
-async def sync(house: House, portal: Portal, *, address: str = "", **options: Any) -> Run:
+async def sync(database: ScratchDatabase, portal: Portal, *, address: str = "", **options: Any) -> Run:
     """One run over the portal's repository, which the first one adds."""
     portal.take()
     settings = {"allow_addresses": "127.0.0.0/8", "fetch_tries": 1, "proxy": None}
-    async with house.open(**settings) as r:
+    async with database.open(**settings) as r:
         if not await r.sources():
             await r.add(address or portal.address, name="it", kind="github", options={"delay_s": 0, **options})
         return await r.sync("it")
 
 
-def paths(house: House) -> set[str]:
-    return {record["path"] for (record,) in house.query("select record from item")}
+def paths(database: ScratchDatabase) -> set[str]:
+    return {record["path"] for (record,) in database.query("select record from item")}
 
 
-def errors(house: House) -> list[str]:
-    return [error for (error,) in house.query("select error from quarantine order by url")]
+def errors(database: ScratchDatabase) -> list[str]:
+    return [error for (error,) in database.query("select error from quarantine order by url")]
 
 
 def costs(run: Run) -> tuple[int, int]:
-    return run.tally.requests, run.tally.not_modified
+    return run.stats.requests, run.stats.not_modified

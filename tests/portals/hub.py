@@ -1,4 +1,4 @@
-"""A WebSub hub on loopback, and the door that it calls: both speak HTTP, as they do outside."""
+"""A WebSub hub on loopback, and the interface that it calls: both speak HTTP, as they do outside."""
 
 import asyncio
 import hashlib
@@ -60,7 +60,7 @@ class Hub(Site):
         return verdict
 
 
-class Door(Site):
+class Interface(Site):
     """Hands what comes to the service, which lives in the loop of the test."""
 
     def __init__(self) -> None:

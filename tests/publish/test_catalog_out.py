@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Rowen, Run, UsageError
 from rowen.operations import feeds
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.datajson import DataJsonSite
 from tests.portals.site import Page, Site
 
@@ -23,7 +23,7 @@ def portals() -> Iterator[tuple[DataJsonSite, DataJsonSite]]:
 
 
 @pytest.fixture
-def door() -> Iterator[Site]:
+def interface() -> Iterator[Site]:
     site = Site()
     yield site
     site.close()
@@ -44,26 +44,26 @@ async def _listed(r: Rowen, name: str) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
-async def _publish(r: Rowen, door: Site) -> None:
+async def _publish(r: Rowen, interface: Site) -> None:
     """Put all pages where somebody can read them, as a server would."""
     after: str | None = None
     while True:
         page = await r.catalog(after=after)
         place = f"/catalog/dcat?after={after}" if after else "/catalog/dcat"
-        door.pages[place] = Page(page.body, headers=TURTLE)
+        interface.pages[place] = Page(page.body, headers=TURTLE)
         following = re.search(r"hydra:next <[^>]*after=(\w+)>", page.body.decode())
         if following is None:
             break
         after = following[1]
     whole = b"".join([piece async for piece in r.data_json()])
-    door.pages["/catalog/data.json"] = Page(whole, headers={"Content-Type": "application/json"})
+    interface.pages["/catalog/data.json"] = Page(whole, headers={"Content-Type": "application/json"})
 
 
 @pytest.mark.parametrize(("kind", "path"), [("dcat", "/catalog/dcat"), ("datajson", "/catalog/data.json")])
 async def test_another_rowen_harvests_what_this_one_has(
-    new_house: Callable[[], House],
+    new_database: Callable[[], ScratchDatabase],
     portals: tuple[DataJsonSite, DataJsonSite],
-    door: Site,
+    interface: Site,
     kind: str,
     path: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -73,30 +73,30 @@ async def test_another_rowen_harvests_what_this_one_has(
         portals[0].add(f"http://portal.example/{number}", f'Field "{number}" <b>&', description=f"Hay {number}.")
     portals[1].add("http://other.example/1", "Meadows", description="Clover.")
 
-    async with new_house().open(public_url=door.url) as ours:
+    async with new_database().open(public_url=interface.url) as ours:
         for portal in portals:
             await _harvest(ours, portal.address, "datajson")
         held = {}
         for source in await ours.sources():
             held |= await _listed(ours, source.name)
-        await _publish(ours, door)
-    async with new_house().open() as theirs:
-        run = await _harvest(theirs, f"{door.url}{path}", kind, name="copy")
+        await _publish(ours, interface)
+    async with new_database().open() as theirs:
+        run = await _harvest(theirs, f"{interface.url}{path}", kind, name="copy")
         copied = await _listed(theirs, "copy")
 
     assert run.complete
-    assert run.tally.created == 6
+    assert run.stats.created == 6
     assert {title for title, _ in copied.values()} == {title for title, _ in held.values()}
     assert [files for _, files in copied.values()] == [files for _, files in held.values()]
 
 
 async def test_a_dataset_that_two_portals_list_is_told_once(
-    house: House, portals: tuple[DataJsonSite, DataJsonSite]
+    database: ScratchDatabase, portals: tuple[DataJsonSite, DataJsonSite]
 ) -> None:
     for portal in portals:
         portal.add("http://portal.example/same", "Field names of the county", description="All of them." * 20)
 
-    async with house.open() as r:
+    async with database.open() as r:
         for portal in portals:
             await _harvest(r, portal.address, "datajson")
         merged = (await r.catalog()).body.decode()
@@ -110,8 +110,8 @@ async def test_a_dataset_that_two_portals_list_is_told_once(
     assert own.count("a dcat:Dataset") == 1
 
 
-async def test_a_place_that_is_none_is_refused(house: House) -> None:
-    async with house.open() as r:
+async def test_a_place_that_is_none_is_refused(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         with pytest.raises(UsageError, match="no place in the catalog"):
             await r.catalog(after="../etc")
         assert b"".join([piece async for piece in r.data_json()]).endswith(b"]}\n")

@@ -8,7 +8,7 @@ from pyoxigraph import NamedNode, RdfFormat, Store
 
 from rowen import Complete, Fetched, NotFoundError, UsageError
 from rowen.publish import event_stream
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 TREE, LDES, DCT = "https://w3id.org/tree#", "https://w3id.org/ldes#", "http://purl.org/dc/terms/"
@@ -61,8 +61,8 @@ async def _harvest(r: Any, *documents: Any, name: str = "one") -> None:
     await r.sync(f"scripted:{name}", accept_deletions=True)
 
 
-async def test_who_copies_the_stream_has_the_index(house: House) -> None:
-    async with house.open() as r:
+async def test_who_copies_the_stream_has_the_index(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, *(page(n, f"Text {n}.") for n in range(11)))
         await _harvest(r, *(page(n, f"Text {n}{'!' * (n % 2)}") for n in range(9)))
         await _harvest(r, *(page(n, f"Text {n}.") for n in (0, 2, 3, 10)))
@@ -73,8 +73,8 @@ async def test_who_copies_the_stream_has_the_index(house: House) -> None:
     assert copied == held
 
 
-async def test_a_full_page_says_that_it_never_changes_and_does_not_gain_members(house: House) -> None:
-    async with house.open() as r:
+async def test_a_full_page_says_that_it_never_changes_and_does_not_gain_members(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, *(page(n) for n in range(5)))
         full, tail = await r.event_stream("pages/0"), await r.event_stream("pages/1")
         await _harvest(r, *(page(n) for n in range(7)))
@@ -86,16 +86,16 @@ async def test_a_full_page_says_that_it_never_changes_and_does_not_gain_members(
         assert (await r.event_stream("pages/1")).etag != tail.etag
 
 
-async def test_a_page_that_did_not_change_has_its_validator(house: House) -> None:
-    async with house.open() as r:
+async def test_a_page_that_did_not_change_has_its_validator(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, *(page(n) for n in range(9)))
 
         for node in ("", "blocks/0", "pages/0", "pages/2"):
             assert (await r.event_stream(node)).etag == (await r.event_stream(node)).etag
 
 
-async def test_relations_tell_from_when_to_when_so_that_pages_can_be_left_out(house: House) -> None:
-    async with house.open() as r:
+async def test_relations_tell_from_when_to_when_so_that_pages_can_be_left_out(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, *(page(n) for n in range(10)))
 
         root, block = _graph((await r.event_stream()).body), _graph((await r.event_stream("blocks/0")).body)
@@ -108,8 +108,8 @@ async def test_relations_tell_from_when_to_when_so_that_pages_can_be_left_out(ho
     assert _objects(root, f"{LDES}versionAmount") == ["1"]
 
 
-async def test_an_item_of_two_sources_is_deleted_only_when_both_have_lost_it(house: House) -> None:
-    async with house.open() as r:
+async def test_an_item_of_two_sources_is_deleted_only_when_both_have_lost_it(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1, "Both."), page(2))
         await _harvest(r, page(1, "Both."), page(3), name="two")
         await _harvest(r, page(2))
@@ -120,10 +120,10 @@ async def test_an_item_of_two_sources_is_deleted_only_when_both_have_lost_it(hou
         assert "https://example.org/1" in await _copied(r, source=names[1])
 
 
-async def test_times_never_fall_as_numbers_rise(house: House) -> None:
-    async with house.open() as r:
+async def test_times_never_fall_as_numbers_rise(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1))
-        house.execute("update change set at = now() + interval '1 hour'")
+        database.execute("update change set at = now() + interval '1 hour'")
         await _harvest(r, page(1), page(2))
 
         first, second = await r.changes()
@@ -131,8 +131,8 @@ async def test_times_never_fall_as_numbers_rise(house: House) -> None:
     assert second.at >= first.at
 
 
-async def test_pages_that_are_none_are_refused(house: House) -> None:
-    async with house.open() as r:
+async def test_pages_that_are_none_are_refused(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         assert (await r.event_stream("pages/0")).body
         with pytest.raises(NotFoundError):
             await r.event_stream("pages/7")
@@ -141,8 +141,8 @@ async def test_pages_that_are_none_are_refused(house: House) -> None:
                 await r.event_stream(node)
 
 
-async def test_addresses_that_are_no_iris_and_hostile_texts_can_be_told(house: House) -> None:
-    async with house.open() as r:
+async def test_addresses_that_are_no_iris_and_hostile_texts_can_be_told(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page('a b<c>"{d}', 'Quotes """ and \\ and <x>.\n\ttab', title="T\u2028 é"))
 
         copied = await _copied(r)

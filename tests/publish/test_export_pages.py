@@ -10,7 +10,7 @@ import pytest
 from rowen.errors import UsageError
 from rowen.publish import changelog, distributions
 from rowen.publish.row import Identity
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.datajson import DataJsonSite
 from tests.publish.snapshots import exported, harvest
 
@@ -41,32 +41,32 @@ def test_a_long_changelog_names_some_and_counts_the_rest(tmp_path: Path) -> None
 
 
 async def test_a_joint_file_holds_the_rows_of_all_sources_beside_their_own(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
 
-    await exported(house, out, "parquet", joint=True)
+    await exported(database, out, "parquet", joint=True)
 
     joint = pq.read_table(out / "items.parquet").to_pylist()
     apart = [row for name in ("city", "nation") for row in pq.read_table(out / f"{name}.parquet").to_pylist()]
     assert (len(joint), joint) == (3, apart)
     with pytest.raises(UsageError, match="csv has no joint file"):
-        await exported(house, out / "2", "csv", joint=True)
+        await exported(database, out / "2", "csv", joint=True)
 
 
 async def test_the_checksum_of_the_declared_sources_follows_what_they_are_and_not_what_they_hold(
-    house: House, city: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, out: Path
 ) -> None:
     async def declared(name: str) -> str:
-        await exported(house, out / name)
+        await exported(database, out / name)
         return str(json.loads((out / name / "manifest.json").read_text())["declared_sha256"])
 
-    await harvest(house, city=city)
+    await harvest(database, city=city)
     first = await declared("1")
     city.add("new")
-    await harvest(house, city=city)
+    await harvest(database, city=city)
     grown = await declared("2")
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.edit("city", options={"language": "de"})
     edited = await declared("3")
 
@@ -74,12 +74,12 @@ async def test_the_checksum_of_the_declared_sources_follows_what_they_are_and_no
 
 
 async def test_the_report_tells_people_how_items_spread_and_quotes_what_portals_say(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
     city.add("odd licence", license="a | b [c](d)", language=["de", "fr"])
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
 
-    await exported(house, out)
+    await exported(database, out)
 
     page = (out / "report.md").read_text()
     spread = json.loads((out / "coverage.json").read_text())["total"]["distributions"]
@@ -92,24 +92,24 @@ async def test_the_report_tells_people_how_items_spread_and_quotes_what_portals_
 
 
 async def test_the_changes_after_a_number_are_what_became_of_each_item(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
     city.add("amended")
-    await harvest(house, city=city, nation=nation)
-    before = await exported(house, out / "before")
+    await harvest(database, city=city, nation=nation)
+    before = await exported(database, out / "before")
     city.add("came and went")
     gone = city.records.pop(0)
     city.records[0]["description"] = "Another text."
     city.records[1]["license"] = "CC BY"
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
     city.records.pop()
     city.add("new")
     city.records[1]["license"] = "CC0"
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
 
-    compared = await exported(house, out / "compared", previous=out / "before")
-    counted = await exported(house, out / "counted", since=before.last_change)
-    nothing = await exported(house, out / "nothing", since=counted.last_change)
+    compared = await exported(database, out / "compared", previous=out / "before")
+    counted = await exported(database, out / "counted", since=before.last_change)
+    nothing = await exported(database, out / "nothing", since=counted.last_change)
 
     listed = [(out / name / "changes.jsonl").read_text().splitlines() for name in ("compared", "counted")]
     lines = [[(one["change"], one["title"]) for one in map(json.loads, told)] for told in listed]
@@ -120,5 +120,5 @@ async def test_the_changes_after_a_number_are_what_became_of_each_item(
     assert nothing.changes == dict.fromkeys(counted.changes, 0)
     assert "Nothing changed." in (out / "nothing/changelog.md").read_text()
     with pytest.raises(UsageError, match="no change 4,711 yet"):
-        await exported(house, out / "later", since=4711)
+        await exported(database, out / "later", since=4711)
     assert not (out / "later").exists()

@@ -20,7 +20,7 @@ from rowen.errors import ExportError, NotFoundError, RefusedError, UsageError
 from rowen.publish import lines
 from rowen.publish.formats import FORMATS, Format
 from rowen.publish.row import COLUMNS
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.datajson import DataJsonSite
 from tests.publish.snapshots import NOON, ODD, UUID, exported, harvest
 from tests.refresh.machine import at_statement
@@ -47,9 +47,9 @@ def read_csv(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_sqlite(folder: Path) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(folder / "items.sqlite")) as database:
-        database.row_factory = sqlite3.Row
-        return [dict(row) for row in database.execute("select * from item order by id")]
+    with closing(sqlite3.connect(folder / "items.sqlite")) as pool:
+        pool.row_factory = sqlite3.Row
+        return [dict(row) for row in pool.execute("select * from item order by id")]
 
 
 BESIDE = ("identity", "changes", "manifest", "coverage")
@@ -84,11 +84,11 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_every_format_holds_the_same_rows(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path, form: Format
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path, form: Format
 ) -> None:
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
 
-    done = await exported(house, out, form)
+    done = await exported(database, out, form)
 
     found = {
         (row["source"], row["title"]): {k: plain(v) for k, v in row.items() if k != "id"} for row in READ[form](out)
@@ -109,12 +109,12 @@ async def test_every_format_holds_the_same_rows(
     assert (wells["duplicate_of"], odd["group_id"]) == (None, None)
 
 
-async def test_sqlite_can_be_searched(house: House, city: DataJsonSite, out: Path) -> None:
-    await harvest(house, city=city)
-    await exported(house, out, "sqlite")
+async def test_sqlite_can_be_searched(database: ScratchDatabase, city: DataJsonSite, out: Path) -> None:
+    await harvest(database, city=city)
+    await exported(database, out, "sqlite")
 
-    with closing(sqlite3.connect(out / "items.sqlite")) as database:
-        found = database.execute(
+    with closing(sqlite3.connect(out / "items.sqlite")) as pool:
+        found = pool.execute(
             "select title from item where id in (select rowid from item_search where item_search match 'zweite')"
         ).fetchall()
 
@@ -122,10 +122,10 @@ async def test_sqlite_can_be_searched(house: House, city: DataJsonSite, out: Pat
 
 
 async def test_the_manifest_tells_where_it_comes_from_and_its_checksums_are_true(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city, nation=nation)
-    await exported(house, out, "parquet")
+    await harvest(database, city=city, nation=nation)
+    await exported(database, out, "parquet")
 
     manifest = json.loads((out / "manifest.json").read_text())
 
@@ -146,10 +146,10 @@ async def test_the_manifest_tells_where_it_comes_from_and_its_checksums_are_true
 
 
 async def test_the_coverage_report_counts_what_is_known(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city, nation=nation)
-    await exported(house, out)
+    await harvest(database, city=city, nation=nation)
+    await exported(database, out)
 
     coverage = json.loads((out / "coverage.json").read_text())
 
@@ -165,75 +165,81 @@ async def test_the_coverage_report_counts_what_is_known(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_the_same_index_gives_the_same_bytes(house: House, city: DataJsonSite, out: Path, form: Format) -> None:
-    await harvest(house, city=city)
+async def test_the_same_index_gives_the_same_bytes(
+    database: ScratchDatabase, city: DataJsonSite, out: Path, form: Format
+) -> None:
+    await harvest(database, city=city)
 
     for name in ("one", "two"):
-        await exported(house, out / name, form)
+        await exported(database, out / name, form)
 
     one, two = (json.loads((out / name / "manifest.json").read_text())["files"] for name in ("one", "two"))
     assert one == two
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_an_empty_index_is_a_snapshot_too(house: House, city: DataJsonSite, out: Path, form: Format) -> None:
-    nothing = await exported(house, out / "nothing", form)
-    async with house.open() as rowen:
+async def test_an_empty_index_is_a_snapshot_too(
+    database: ScratchDatabase, city: DataJsonSite, out: Path, form: Format
+) -> None:
+    nothing = await exported(database, out / "nothing", form)
+    async with database.open() as rowen:
         await rowen.add(city.address, name="city", kind="datajson")
-    unread = await exported(house, out / "unread", form, previous=out / "nothing")
+    unread = await exported(database, out / "unread", form, previous=out / "nothing")
 
     assert (nothing.items, nothing.sources, unread.items, unread.sources) == (0, 0, 0, 1)
     assert READ[form](out / "unread") == []
     assert unread.changes == {"created": 0, "updated": 0, "amended": 0, "deleted": 0}
 
 
-async def test_what_is_deleted_is_not_exported(house: House, city: DataJsonSite, out: Path) -> None:
-    await harvest(house, city=city)
+async def test_what_is_deleted_is_not_exported(database: ScratchDatabase, city: DataJsonSite, out: Path) -> None:
+    await harvest(database, city=city)
     city.records.pop(0)
-    await harvest(house, city=city)
+    await harvest(database, city=city)
 
-    await exported(house, out)
+    await exported(database, out)
 
     assert [row["title"] for row in read_jsonl(out)] == [ODD]
 
 
-async def test_what_happens_during_an_export_is_not_in_it(house: House, city: DataJsonSite, out: Path) -> None:
-    await harvest(house, city=city)
+async def test_what_happens_during_an_export_is_not_in_it(
+    database: ScratchDatabase, city: DataJsonSite, out: Path
+) -> None:
+    await harvest(database, city=city)
 
-    with at_statement("twin_holder", before=lambda: house.execute("delete from item")):
-        done = await exported(house, out)
+    with at_statement("twin_holder", before=lambda: database.execute("delete from item")):
+        done = await exported(database, out)
 
     assert done.items == len(read_jsonl(out)) == 2
-    assert house.query("select count(*) from item") == [(0,)]
+    assert database.query("select count(*) from item") == [(0,)]
 
 
 async def test_only_some_sources_can_be_taken(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
 
-    await exported(house, out, sources=["nation"])
+    await exported(database, out, sources=["nation"])
 
     [row] = read_jsonl(out)
     assert (row["source"], row["duplicate_of"]) == ("nation", f"{city.address}#/{UUID}")
     with pytest.raises(NotFoundError, match="nowhere"):
-        await exported(house, out / "2", sources=["nowhere"])
+        await exported(database, out / "2", sources=["nowhere"])
 
 
 @pytest.mark.parametrize(("before", "after"), [("parquet", "parquet"), ("csv", "jsonl"), ("sqlite", "csv")])
 async def test_the_changes_since_an_earlier_snapshot_are_listed(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path, before: Format, after: Format
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path, before: Format, after: Format
 ) -> None:
     city.add("amended")
-    await harvest(house, city=city, nation=nation)
-    await exported(house, out / "before", before)
+    await harvest(database, city=city, nation=nation)
+    await exported(database, out / "before", before)
     city.records.pop(0)
     city.records[0]["description"] = "Another text."
     city.records[1]["license"] = "CC BY"
     city.add("new")
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
 
-    done = await exported(house, out / "after", after, previous=out / "before")
+    done = await exported(database, out / "after", after, previous=out / "before")
 
     assert done.changes == {"created": 1, "updated": 1, "amended": 1, "deleted": 1}
     listed = [json.loads(line) for line in (out / "after/changes.jsonl").read_text().splitlines()]
@@ -250,31 +256,31 @@ async def test_the_changes_since_an_earlier_snapshot_are_listed(
 
 
 async def test_a_part_can_be_taken_and_is_no_basis_of_a_comparison(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
 
-    part = await exported(house, out / "part", "csv", limit=1)
+    part = await exported(database, out / "part", "csv", limit=1)
 
     assert (part.items, len(read_csv(out / "part"))) == (1, 1)
     assert json.loads((out / "part/manifest.json").read_text())["limit"] == 1
     with pytest.raises(ExportError, match="only a part of the items"):
-        await exported(house, out / "2", previous=out / "part")
+        await exported(database, out / "2", previous=out / "part")
     for how in ({"previous": out / "part", "limit": 1}, {"since": 0, "limit": 1}, {"since": 0, "previous": out}):
         with pytest.raises(UsageError):
-            await exported(house, out / "2", **how)
+            await exported(database, out / "2", **how)
     assert not (out / "2").exists()
 
 
 async def test_a_removed_source_is_deleted_and_one_that_was_not_chosen_is_not(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city, nation=nation)
-    await exported(house, out / "1")
-    chosen = await exported(house, out / "2", sources=["city"], previous=out / "1")
-    async with house.open() as rowen:
+    await harvest(database, city=city, nation=nation)
+    await exported(database, out / "1")
+    chosen = await exported(database, out / "2", sources=["city"], previous=out / "1")
+    async with database.open() as rowen:
         await rowen.remove("nation")
-    removed = await exported(house, out / "3", previous=out / "1")
+    removed = await exported(database, out / "3", previous=out / "1")
 
     assert chosen.changes == {"created": 0, "updated": 0, "amended": 0, "deleted": 0}
     assert removed.changes == {"created": 0, "updated": 0, "amended": 0, "deleted": 1}
@@ -286,15 +292,15 @@ def tampered(folder: Path, **changes: Any) -> None:
 
 
 async def test_an_earlier_snapshot_that_was_changed_is_refused_with_its_checksum(
-    house: House, city: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city)
-    await exported(house, out / "1")
+    await harvest(database, city=city)
+    await exported(database, out / "1")
     identity = out / "1/identity.jsonl"
     identity.write_text(identity.read_text().replace("odd", "even"))
 
     with pytest.raises(ExportError, match=r"identity\.jsonl is not what its manifest says: SHA-256"):
-        await exported(house, out / "2", previous=out / "1")
+        await exported(database, out / "2", previous=out / "1")
 
     assert not (out / "2").exists()
 
@@ -310,80 +316,82 @@ async def test_an_earlier_snapshot_that_was_changed_is_refused_with_its_checksum
     ],
 )
 async def test_an_earlier_snapshot_of_another_kind_is_refused(
-    house: House, out: Path, changes: dict[str, Any], error: str
+    database: ScratchDatabase, out: Path, changes: dict[str, Any], error: str
 ) -> None:
-    await exported(house, out / "1")
+    await exported(database, out / "1")
     tampered(out / "1", **changes)
 
     with pytest.raises(ExportError, match=error):
-        await exported(house, out / "2", previous=out / "1")
+        await exported(database, out / "2", previous=out / "1")
 
     assert not (out / "2").exists()
 
 
-async def test_a_folder_that_is_no_snapshot_is_refused(house: House, tmp_path: Path, out: Path) -> None:
+async def test_a_folder_that_is_no_snapshot_is_refused(database: ScratchDatabase, tmp_path: Path, out: Path) -> None:
     with pytest.raises(NotFoundError, match=r"no manifest\.json"):
-        await exported(house, out, previous=tmp_path)
+        await exported(database, out, previous=tmp_path)
 
 
-async def test_a_folder_that_is_there_is_left_alone_and_an_empty_one_is_taken(house: House, out: Path) -> None:
+async def test_a_folder_that_is_there_is_left_alone_and_an_empty_one_is_taken(
+    database: ScratchDatabase, out: Path
+) -> None:
     out.mkdir()
-    await exported(house, out)
+    await exported(database, out)
     before = sorted(path.name for path in out.iterdir())
 
     with pytest.raises(RefusedError, match="is there already"):
-        await exported(house, out)
+        await exported(database, out)
 
     assert sorted(path.name for path in out.iterdir()) == before
 
 
 async def test_a_full_disk_is_named_and_nothing_is_left(
-    house: House, city: DataJsonSite, out: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, city: DataJsonSite, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await harvest(house, city=city)
+    await harvest(database, city=city)
 
     def full(self: object, rows: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(lines.JsonLinesWriter, "write", full)
     with pytest.raises(ExportError, match=r"No space left for .*exports\. Nothing of it was kept"):
-        await exported(house, out)
+        await exported(database, out)
 
     assert list(out.parent.glob(".exports*")) == []
     assert not out.exists()
 
 
-async def test_a_place_that_cannot_be_written_is_named(house: House, tmp_path: Path) -> None:
+async def test_a_place_that_cannot_be_written_is_named(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ExportError, match="could not be written"):
-        await exported(house, tmp_path / "file/exports")
+        await exported(database, tmp_path / "file/exports")
 
 
 async def test_a_place_that_may_not_be_written_is_named(
-    house: House, out: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(**_: object) -> str:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(tempfile, "mkdtemp", forbidden)
     with pytest.raises(ExportError, match="may not be written: Permission denied"):
-        await exported(house, out)
+        await exported(database, out)
 
 
 async def test_a_source_that_could_not_be_read_to_its_end_is_not_called_complete(
-    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+    database: ScratchDatabase, city: DataJsonSite, nation: DataJsonSite, out: Path
 ) -> None:
-    await harvest(house, city=city, nation=nation)
+    await harvest(database, city=city, nation=nation)
     city.down = True
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.sync("city")
-    house.execute(
+    database.execute(
         "insert into item_held (item_id, source_id, run_id) select item.id, source_id, 1 from item"
         " join source on source.id = source_id where source.name = 'nation' limit 1"
     )
 
-    await exported(house, out)
+    await exported(database, out)
 
     first, second = json.loads((out / "manifest.json").read_text())["sources"]
     assert (first["complete"], first["last_run"]["status"], first["items"]) == (False, "failed", 2)
@@ -391,24 +399,26 @@ async def test_a_source_that_could_not_be_read_to_its_end_is_not_called_complete
     assert first["last_complete_at"]
 
 
-async def test_an_export_that_is_broken_off_leaves_nothing(house: House, city: DataJsonSite, out: Path) -> None:
-    await harvest(house, city=city)
+async def test_an_export_that_is_broken_off_leaves_nothing(
+    database: ScratchDatabase, city: DataJsonSite, out: Path
+) -> None:
+    await harvest(database, city=city)
 
     def fail() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), at_statement("twin_holder", before=fail):
-        await exported(house, out)
+        await exported(database, out)
 
     assert list(out.parent.glob("*exports*")) == []
 
 
-async def test_csv_for_spreadsheets_holds_no_formula(house: House, city: DataJsonSite, out: Path) -> None:
+async def test_csv_for_spreadsheets_holds_no_formula(database: ScratchDatabase, city: DataJsonSite, out: Path) -> None:
     city.records[1]["title"] = "@SUM(1)"
-    await harvest(house, city=city)
+    await harvest(database, city=city)
 
-    await exported(house, out / "exact", "csv")
-    await exported(house, out / "excel", "csv", excel=True)
+    await exported(database, out / "exact", "csv")
+    await exported(database, out / "excel", "csv", excel=True)
 
     exact, safe = ({row["identifier"]: row for row in read_csv(out / name)} for name in ("exact", "excel"))
     assert (exact["odd"]["title"], safe["odd"]["title"]) == ("@SUM(1)", "'@SUM(1)")
@@ -416,18 +426,20 @@ async def test_csv_for_spreadsheets_holds_no_formula(house: House, city: DataJso
     assert (out / "excel/city.csv").read_bytes().startswith(b"\xef\xbb\xbf")
     assert not any(cell.startswith(("=", "+", "-", "@", "\t")) for row in safe.values() for cell in row.values())
     with pytest.raises(UsageError, match="no care for spreadsheets"):
-        await exported(house, out / "x", "jsonl", excel=True)
+        await exported(database, out / "x", "jsonl", excel=True)
 
 
-async def test_names_of_sources_never_lead_out_of_the_folder(house: House, city: DataJsonSite, out: Path) -> None:
-    await harvest(house, city=city)
-    async with house.open() as rowen:
+async def test_names_of_sources_never_lead_out_of_the_folder(
+    database: ScratchDatabase, city: DataJsonSite, out: Path
+) -> None:
+    await harvest(database, city=city)
+    async with database.open() as rowen:
         for name in ("etc", "Identity", "a b", "a-b", "…"):
             await rowen.add(city.address, name=name, kind="datajson")
     # Sources that had such a name before it was refused keep it.
-    house.execute("update source set name = '../../etc' where name = 'etc'")
+    database.execute("update source set name = '../../etc' where name = 'etc'")
 
-    await exported(house, out)
+    await exported(database, out)
 
     files = [one["file"] for one in json.loads((out / "manifest.json").read_text())["sources"]]
     assert sorted(files) == sorted(
@@ -436,31 +448,35 @@ async def test_names_of_sources_never_lead_out_of_the_folder(house: House, city:
     assert all((out / file).is_file() for file in files)
 
 
-async def test_without_pyarrow_the_extra_is_named(house: House, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_pyarrow_the_extra_is_named(
+    database: ScratchDatabase, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "rowen.publish.parquet", raising=False)
 
     with pytest.raises(UsageError, match="pyarrow") as caught:
-        await exported(house, out, "parquet")
+        await exported(database, out, "parquet")
 
     assert "'pyarrow>=" in (caught.value.hint or "")
     assert not out.exists()
 
 
-async def test_items_that_are_no_datasets_are_exported_as_well(house: House, tmp_path: Path, out: Path) -> None:
+async def test_items_that_are_no_datasets_are_exported_as_well(
+    database: ScratchDatabase, tmp_path: Path, out: Path
+) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/hay.md").write_text("# Hay\n\nTurn it twice.\n")
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await rowen.sync(str(tmp_path / "docs"))
 
-    await exported(house, out)
+    await exported(database, out)
 
     [row] = read_jsonl(out)
     assert (row["source"], row["kind"], row["title"], row["publisher"]) == ("docs", "files", "Hay", None)
     assert (row["media_type"], row["group_id"]) == ("text/markdown", None)
 
 
-async def test_exports_and_get_agree_on_who_belongs_together(house: House, out: Path) -> None:
+async def test_exports_and_get_agree_on_who_belongs_together(database: ScratchDatabase, out: Path) -> None:
     sites = [DataJsonSite() for _ in range(4)]
     try:
         for number, site in enumerate(sites):
@@ -470,11 +486,11 @@ async def test_exports_and_get_agree_on_who_belongs_together(house: House, out: 
             for copy in range(number):
                 words = f"What portal {number} says of number {copy}, in words of its own."
                 site.add(f"page{copy}", description=words, landingPage="https://shared.example/page")
-        await harvest(house, **{f"s{number}": site for number, site in enumerate(sites)})
-        await exported(house, out)
+        await harvest(database, **{f"s{number}": site for number, site in enumerate(sites)})
+        await exported(database, out)
         rows = {row["url"]: row for row in read_jsonl(out)}
 
-        async with house.open() as rowen:
+        async with database.open() as rowen:
             groups = {url: await rowen.twins(url) for url in rows}
     finally:
         for site in sites:

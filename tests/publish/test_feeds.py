@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rowen import Complete, Fetched, NotFoundError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -24,8 +24,8 @@ async def _harvest(r: Any, *documents: Any, name: str = "one") -> None:
     await r.sync(f"scripted:{name}")
 
 
-async def test_a_feed_shows_the_newest_changes_first_with_what_differs(house: House) -> None:
-    async with house.open() as r:
+async def test_a_feed_shows_the_newest_changes_first_with_what_differs(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1, "Nine perches for nine hens."), page(2))
         await _harvest(r, page(1, "Ten perches for nine hens."), page(2))
 
@@ -40,8 +40,8 @@ async def test_a_feed_shows_the_newest_changes_first_with_what_differs(house: Ho
     assert "<ins>Ten</ins> perches" in told["items"][0]["content_html"]
 
 
-async def test_a_line_that_is_no_longer_true_is_told_without_its_text(house: House) -> None:
-    async with house.open() as r:
+async def test_a_line_that_is_no_longer_true_is_told_without_its_text(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1, "Nine perches."))
         await _harvest(r, page(1, "Ten perches."))
 
@@ -50,8 +50,8 @@ async def test_a_line_that_is_no_longer_true_is_told_without_its_text(house: Hou
     assert "perches" not in told["items"][-1]["content_html"]
 
 
-async def test_a_feed_of_some_kinds_or_of_a_field_has_only_those_and_says_so(house: House) -> None:
-    async with house.open() as r:
+async def test_a_feed_of_some_kinds_or_of_a_field_has_only_those_and_says_so(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1, "Nine perches."), page(2))
         await _harvest(r, page(1, "Ten perches."))
 
@@ -66,8 +66,8 @@ async def test_a_feed_of_some_kinds_or_of_a_field_has_only_those_and_says_so(hou
     assert (none["title"], none["items"]) == ("Changes of price in one", [])
 
 
-async def test_older_pages_follow_without_a_gap(house: House) -> None:
-    async with house.open() as r:
+async def test_older_pages_follow_without_a_gap(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, *(page(n) for n in range(25)))
 
         numbers: list[int] = []
@@ -82,8 +82,8 @@ async def test_older_pages_follow_without_a_gap(house: House) -> None:
     assert numbers == list(range(25, 0, -1))
 
 
-async def test_a_feed_can_be_that_of_a_source_or_of_words(house: House) -> None:
-    async with house.open() as r:
+async def test_a_feed_can_be_that_of_a_source_or_of_words(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1, "Barley in spring."), page(2, "Hay in summer."))
         await _harvest(r, page(3, "Barley in autumn."), name="two")
 
@@ -98,8 +98,8 @@ async def test_a_feed_can_be_that_of_a_source_or_of_words(house: House) -> None:
     assert of_words["title"] == "Changes that match “barley”"
 
 
-async def test_the_same_log_gives_the_same_validator(house: House) -> None:
-    async with house.open() as r:
+async def test_the_same_log_gives_the_same_validator(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1))
         first = [(await r.feed(form)).etag for form in ("atom", "json")]
         again = [(await r.feed(form)).etag for form in ("atom", "json")]
@@ -112,8 +112,8 @@ async def test_the_same_log_gives_the_same_validator(house: House) -> None:
 HOSTILE = "</title><script>alert(1)</script>\x0b\x00 ]]> & \ufffe"
 
 
-async def test_hostile_titles_and_texts_stay_text(house: House) -> None:
-    async with house.open() as r:
+async def test_hostile_titles_and_texts_stay_text(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1, f"{HOSTILE} one", title=HOSTILE), page("2?a=\"'<b>", title="t"))
         await _harvest(r, page(1, f"{HOSTILE} two", title=HOSTILE), page("2?a=\"'<b>", title="t"))
 
@@ -127,11 +127,11 @@ async def test_hostile_titles_and_texts_stay_text(house: House) -> None:
     assert any("&lt;script&gt;" in content for content in contents)
 
 
-async def test_facts_that_differ_are_told_field_by_field(house: House) -> None:
-    async with house.open() as r:
+async def test_facts_that_differ_are_told_field_by_field(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1))
         diff = '[{"op": "changed", "path": "/price", "before": 3, "after": 4}]'
-        house.execute(f"update change set kind = 'extracted', schema = 'product@1.0.0', diff = '{diff}'")
+        database.execute(f"update change set kind = 'extracted', schema = 'product@1.0.0', diff = '{diff}'")
 
         told = json.loads((await r.feed("json")).body)["items"][0]
 
@@ -139,8 +139,8 @@ async def test_facts_that_differ_are_told_field_by_field(house: House) -> None:
     assert (told["_rowen"]["schema"], told["_rowen"]["diff"][0]["after"]) == ("product@1.0.0", 4)
 
 
-async def test_a_client_of_server_sent_events_goes_on_where_it_was(house: House) -> None:
-    async with house.open() as r:
+async def test_a_client_of_server_sent_events_goes_on_where_it_was(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, page(1), page(2), page(3))
 
         events = r.events(last_event_id="1")

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Complete, ConfigurationError, Fetched, UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site
 
@@ -42,8 +42,10 @@ async def _harvest(r: Any, *documents: Any) -> None:
     await r.sync("scripted:one")
 
 
-async def test_people_get_one_message_about_many_changes_with_what_differs(house: House, chat: Chat) -> None:
-    async with house.open(trust_database=True) as r:
+async def test_people_get_one_message_about_many_changes_with_what_differs(
+    database: ScratchDatabase, chat: Chat
+) -> None:
+    async with database.open(trust_database=True) as r:
         await _harvest(r, page(1, "Nine perches for nine hens."))
         await r.add_notice("team", "env:CHAT")
         await _harvest(r, page(1, "Ten perches for nine hens."), *(page(n) for n in range(2, 6)))
@@ -55,12 +57,14 @@ async def test_people_get_one_message_about_many_changes_with_what_differs(house
     (message,) = chat.heard
     assert message["title"].endswith("and 4 more")
     assert "-Nine perches for nine hens.\n+Ten perches for nine hens." in message["message"]
-    assert house.query("select url, secrets from webhook") == [("env:CHAT", ["env:CHAT"])]
+    assert database.query("select url, secrets from webhook") == [("env:CHAT", ["env:CHAT"])]
 
 
-async def test_a_service_that_refuses_is_told_again_later_and_no_login_is_shown(house: House, chat: Chat) -> None:
+async def test_a_service_that_refuses_is_told_again_later_and_no_login_is_shown(
+    database: ScratchDatabase, chat: Chat
+) -> None:
     chat.status = 500
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await r.add_notice("team", "env:CHAT")
         await _harvest(r, page(1), page(2))
         await r.deliver("team")
@@ -70,16 +74,16 @@ async def test_a_service_that_refuses_is_told_again_later_and_no_login_is_shown(
         (after,) = await r.notices()
 
     assert (notice.failures, notice.waiting, after.waiting) == (1, 2, 0)
-    assert "hush" not in json.dumps([str(one) for one in await _log(house)])
+    assert "hush" not in json.dumps([str(one) for one in await _log(database)])
 
 
-async def _log(house: House) -> list[Any]:
-    async with house.open(trust_database=True) as r:
+async def _log(database: ScratchDatabase) -> list[Any]:
+    async with database.open(trust_database=True) as r:
         return list(await r.deliveries("team"))
 
 
-async def test_a_private_address_is_refused_where_it_would_be_reached(house: House, chat: Chat) -> None:
-    async with house.open(trust_database=True, allow_addresses="") as r:
+async def test_a_private_address_is_refused_where_it_would_be_reached(database: ScratchDatabase, chat: Chat) -> None:
+    async with database.open(trust_database=True, allow_addresses="") as r:
         await r.add_notice("team", "env:CHAT")
         await _harvest(r, page(1))
         await r.deliver("team")
@@ -90,10 +94,10 @@ async def test_a_private_address_is_refused_where_it_would_be_reached(house: Hou
 
 
 async def test_an_address_is_given_by_where_it_is_found(
-    house: House, chat: Chat, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRANGE", base64.b64encode(b"nonsense").decode())
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         with pytest.raises(UsageError, match="never itself"):
             await r.add_notice("team", "json://me:hush@example.org/")
         with pytest.raises(ConfigurationError):

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rowen import Complete, Document, Fetched, Observation, Rowen, RowenError
 from rowen.publish import event_stream
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 from tests.seeds import drawn
 
@@ -65,13 +65,13 @@ def _small(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(event_stream, "BLOCK_LINES", 12)
 
 
-def said(house: House) -> dict[str, tuple[str, str]]:
-    return {url: (title, text) for url, title, text in house.query("select url, title, text from item")}
+def said(database: ScratchDatabase) -> dict[str, tuple[str, str]]:
+    return {url: (title, text) for url, title, text in database.query("select url, title, text from item")}
 
 
-def copied(house: House) -> dict[str, tuple[str, str]]:
+def copied(database: ScratchDatabase) -> dict[str, tuple[str, str]]:
     """What the follower holds, as the publisher said it."""
-    rows = house.query("select url, title, record->'rdf'->>'schema:text' from item")
+    rows = database.query("select url, title, record->'rdf'->>'schema:text' from item")
     return {url: (title, text) for url, title, text in rows}
 
 
@@ -101,17 +101,17 @@ async def edit(r: Rowen, chance: Random, held: dict[int, Document]) -> None:
         await r.sync("scripted:one", accept_deletions=True)
 
 
-def kill(house: House) -> None:
-    house.execute(
+def kill(database: ScratchDatabase) -> None:
+    database.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
 
 
-async def follow(house: House, served: Loopback, chance: Random) -> None:
+async def follow(database: ScratchDatabase, served: Loopback, chance: Random) -> None:
     """A run of the follower that goes wrong: the server fails, the task is cancelled, or the database goes away."""
     how = chance.randrange(3)
-    async with house.open() as r:
+    async with database.open() as r:
         run = asyncio.ensure_future(r.sync("copy", accept_deletions=True))
 
         def harm() -> web.Response | None:
@@ -120,7 +120,7 @@ async def follow(house: House, served: Loopback, chance: Random) -> None:
             if how == 1:
                 run.cancel()
             else:
-                kill(house)
+                kill(database)
             return None
 
         served.harm, served.harm_after = harm, served.asked + 1 + chance.randrange(4)
@@ -131,9 +131,9 @@ async def follow(house: House, served: Loopback, chance: Random) -> None:
 
 @pytest.mark.parametrize("example", range(1))
 async def test_the_copy_of_a_stream_is_the_index_whatever_went_wrong_on_both_sides(
-    new_house: Callable[[], House], example: int
+    new_database: Callable[[], ScratchDatabase], example: int
 ) -> None:
-    chance, ours, theirs = Random(drawn(f"round trip {example}")), new_house(), new_house()
+    chance, ours, theirs = Random(drawn(f"round trip {example}")), new_database(), new_database()
     held: dict[int, Document] = {}
     async with loopback() as served, ours.open(public_url=served.url) as publisher:
         served.publisher = publisher
@@ -153,5 +153,5 @@ async def test_the_copy_of_a_stream_is_the_index_whatever_went_wrong_on_both_sid
 
     assert caught_up.status == "completed", caught_up.error
     assert copied(theirs) == said(ours)
-    assert (idle.status, idle.tally.rows_written) == ("completed", 0)
+    assert (idle.status, idle.stats.rows_written) == ("completed", 0)
     assert served.asked - asked == served.not_modified - not_modified <= 4

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched, NotFoundError, RefusedError, UsageError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 
@@ -20,8 +20,8 @@ async def _harvest(r: Any, texts: dict[int, str], *, name: str = "one") -> None:
     await r.sync(f"scripted:{name}", accept_deletions=True)
 
 
-async def test_what_matches_when_it_is_saved_is_no_news(house: House) -> None:
-    async with house.open() as r:
+async def test_what_matches_when_it_is_saved_is_no_news(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, {1: "Barley and hay.", 2: "Oats."})
 
         made = await r.save_search("barley", "barley")
@@ -30,8 +30,8 @@ async def test_what_matches_when_it_is_saved_is_no_news(house: House) -> None:
         assert await r.search_news("barley") == []
 
 
-async def test_what_newly_matches_and_what_no_longer_does_is_told_once(house: House) -> None:
-    async with house.open() as r:
+async def test_what_newly_matches_and_what_no_longer_does_is_told_once(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, {1: "Barley and hay.", 2: "Oats.", 3: "Barley, too.", 4: "Oats."})
         await r.save_search("barley", "barley hay OR barley")
         await _harvest(r, {1: "Barley and more hay.", 2: "Barley instead.", 4: "Oats."})
@@ -48,8 +48,8 @@ async def test_what_newly_matches_and_what_no_longer_does_is_told_once(house: Ho
     assert saved.matches == 1
 
 
-async def test_a_saved_search_keeps_to_its_sources(house: House) -> None:
-    async with house.open() as r:
+async def test_a_saved_search_keeps_to_its_sources(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, {1: "Oats."})
         name = (await r.sources())[0].name
         await r.save_search("barley", "barley", sources=[name])
@@ -61,8 +61,8 @@ async def test_a_saved_search_keeps_to_its_sources(house: House) -> None:
     assert [one.source for one in news] == [name]
 
 
-async def test_what_changed_and_changed_back_between_two_looks_is_no_news(house: House) -> None:
-    async with house.open() as r:
+async def test_what_changed_and_changed_back_between_two_looks_is_no_news(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await _harvest(r, {1: "Oats."})
         await r.save_search("barley", "barley")
         await _harvest(r, {1: "Barley."})
@@ -71,8 +71,8 @@ async def test_what_changed_and_changed_back_between_two_looks_is_no_news(house:
         assert await r.search_news("barley") == []
 
 
-async def test_names_are_used_once_and_words_are_needed(house: House) -> None:
-    async with house.open() as r:
+async def test_names_are_used_once_and_words_are_needed(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.save_search("barley", "barley")
         with pytest.raises(RefusedError):
             await r.save_search("barley", "hay")
@@ -83,11 +83,11 @@ async def test_names_are_used_once_and_words_are_needed(house: House) -> None:
             await r.search_news("barley")
 
 
-async def test_so_many_searches_can_be_saved_and_no_more(house: House) -> None:
-    house.execute(
+async def test_so_many_searches_can_be_saved_and_no_more(database: ScratchDatabase) -> None:
+    database.execute(
         "insert into saved_search (name, query, after) select 'search ' || n, 'hay', 0 from generate_series(1, 999) n"
     )
-    async with house.open() as r:
+    async with database.open() as r:
         await r.save_search("the last", "barley")
         with pytest.raises(RefusedError, match="1,000 searches are saved"):
             await r.save_search("one more", "barley")

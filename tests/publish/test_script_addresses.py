@@ -13,9 +13,9 @@ from rowen import Complete, Document, Fetched
 from rowen.model.quoting import address
 from rowen.model.twins import DATASET
 from rowen.model.url import is_link, runs_script
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, shows
-from tests.server.doors import door
+from tests.server.interfaces import interface
 
 _RUN = ["javascript:alert(1)", "JaVaScRiPt:alert(1)", "javascript://example.org/%0aalert(1)", "vbscript:x"]
 _RUN += ["data:text/html,<script>alert(1)</script>", " javascript:alert(1)", "java\tscript:x", "\x01javascript:x"]
@@ -52,11 +52,11 @@ def test_what_is_on_no_network_is_no_link(url: str) -> None:
     assert not runs_script(url)
 
 
-async def test_no_publication_links_to_what_runs(house: House, kinds: Callable[[Any], None]) -> None:
+async def test_no_publication_links_to_what_runs(database: ScratchDatabase, kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
     shows(*(_dataset(number, url) for number, url in enumerate([*_RUN, "https://example.org/fine"])), Complete())
     read = {}
-    async with door(house) as it:
+    async with interface(database) as it:
         await it.rowen.add("scripted:javascript", name="docs")
         await it.rowen.sync("docs")
         paths = [

@@ -10,7 +10,7 @@ import pyoxigraph as ox
 import pytest
 
 from rowen import Rowen, RowenError
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.council import ELI_TITLE, CouncilSite, Paper
 from tests.portals.triple_store import TripleStore
 
@@ -55,35 +55,35 @@ def _quad(one: dict[str, Any]) -> tuple[str, ...]:
     return tuple(json.dumps(one[part], sort_keys=True) for part in ("graph", "subject", "predicate", "object"))
 
 
-def current(house: House) -> set[str]:
+def current(database: ScratchDatabase) -> set[str]:
     return {
-        line for (line,) in house.query("select jsonb_array_elements_text(record #> '{rdfa,statements}') from item")
+        line for (line,) in database.query("select jsonb_array_elements_text(record #> '{rdfa,statements}') from item")
     }
 
 
 async def test_the_dump_holds_what_all_pages_state_each_in_its_graph(
-    house: House, council: CouncilSite, tmp_path: Path
+    database: ScratchDatabase, council: CouncilSite, tmp_path: Path
 ) -> None:
     council.publish("/a", Paper("Cameras"))
     council.publish("/b", Paper("Library", "agenda"))
-    async with house.open() as r:
+    async with database.open() as r:
         await follow(r, council)
         report = await r.dump_statements("papers", tmp_path / "papers.nq")
         summary = await r.statements("papers")
 
     quads = list(ox.parse(path=tmp_path / "papers.nq"))
-    assert {str(quad.triple) for quad in quads} == current(house)
+    assert {str(quad.triple) for quad in quads} == current(database)
     assert {quad.graph_name.value for quad in quads} == {f"{council.url}/a", f"{council.url}/b"}
     assert (report.parts, report.added) == (2, len(quads))
     assert (summary.pages, summary.statements) == ({"decision list": 1, "agenda": 1}, len(quads))
 
 
 async def test_delta_files_replay_to_the_present_state_and_go_on_where_they_ended(
-    house: House, council: CouncilSite, tmp_path: Path
+    database: ScratchDatabase, council: CouncilSite, tmp_path: Path
 ) -> None:
     council.publish("/a", Paper("Cameras"))
     council.publish("/b", Paper("Library"))
-    async with house.open() as r:
+    async with database.open() as r:
         await follow(r, council)
         first = await r.statement_deltas("papers", tmp_path / "deltas", graph=GRAPH)
         council.publish("/a", Paper("Cameras, amended"))
@@ -98,18 +98,18 @@ async def test_delta_files_replay_to_the_present_state_and_go_on_where_they_ende
     files = sorted((tmp_path / "deltas").iterdir())
     held = consumed(files)
     assert (first.parts, later.parts, idle.parts, len(files)) == (1, 3, 0, 4)
-    assert len(held) == len(current(house)) == len(list(ox.parse(path=tmp_path / "all.nq")))
+    assert len(held) == len(current(database)) == len(list(ox.parse(path=tmp_path / "all.nq")))
     [title] = [json.loads(quad[3]) for quad in held if ELI_TITLE in quad[2]]
     assert title == {"type": "literal", "value": "Cameras", "xml:lang": "nl"}, "it left, came back, and is there again"
     assert {json.loads(quad[0])["value"] for quad in held} == {GRAPH}
 
 
 async def test_what_another_page_still_states_is_not_deleted_from_a_graph_of_all(
-    house: House, council: CouncilSite, tmp_path: Path, endpoint: TripleStore
+    database: ScratchDatabase, council: CouncilSite, tmp_path: Path, endpoint: TripleStore
 ) -> None:
     council.publish("/a", Paper("Shared", about="http://data.example/id/one"))
     council.publish("/b", Paper("Shared", about="http://data.example/id/one"))
-    async with house.open() as r:
+    async with database.open() as r:
         await follow(r, council)
         await r.statement_deltas("papers", tmp_path, graph=GRAPH)
         await r.push_statements("papers", endpoint.endpoint, graph=GRAPH)
@@ -120,17 +120,17 @@ async def test_what_another_page_still_states_is_not_deleted_from_a_graph_of_all
 
     held = {json.loads(quad[3])["value"] for quad in consumed(sorted(tmp_path.iterdir())) if ELI_TITLE in quad[2]}
     assert held == {"Shared", "Its own"}
-    assert endpoint.statements() == current(house)
+    assert endpoint.statements() == current(database)
 
 
 async def test_an_endpoint_is_told_what_changed_once_and_a_failing_one_is_tried_again(
-    house: House, council: CouncilSite, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, council: CouncilSite, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORE_KEY", "hidden")
     headers = {"Authorization": "Bearer env:STORE_KEY"}
     council.publish("/a", Paper("Cameras"))
     council.publish("/b", Paper("Library"))
-    async with house.open(fetch_tries=3) as r:
+    async with database.open(fetch_tries=3) as r:
         await follow(r, council)
         endpoint.failures = 1
         first = await r.push_statements("papers", endpoint.endpoint, headers=headers)
@@ -141,35 +141,35 @@ async def test_an_endpoint_is_told_what_changed_once_and_a_failing_one_is_tried_
         later = await r.push_statements("papers", endpoint.endpoint, headers=headers)
 
     assert (first.parts, idle.parts, later.parts) == (2, 0, 2)
-    assert endpoint.statements() == current(house)
+    assert endpoint.statements() == current(database)
     assert endpoint.graphs() == {f"{council.url}/a"}
     assert set(endpoint.keys) == {"Bearer hidden"}
-    assert "hidden" not in str(house.query("select * from statement_target"))
+    assert "hidden" not in str(database.query("select * from statement_target"))
 
 
 async def test_an_endpoint_that_refuses_or_lies_in_a_private_network_is_an_error_and_nothing_is_noted(
-    house: House, council: CouncilSite, endpoint: TripleStore
+    database: ScratchDatabase, council: CouncilSite, endpoint: TripleStore
 ) -> None:
     council.publish("/a", Paper("Cameras"))
-    async with house.open(fetch_tries=1) as r:
+    async with database.open(fetch_tries=1) as r:
         await follow(r, council)
         endpoint.failures = 1
         with pytest.raises(RowenError, match="did not take an update"):
             await r.push_statements("papers", endpoint.endpoint)
         with pytest.raises(RowenError, match="in clear"):
             await r.push_statements("papers", endpoint.endpoint, headers={"Authorization": "Bearer secret"})
-    async with house.open(fetch_tries=1, allow_addresses="") as r:
+    async with database.open(fetch_tries=1, allow_addresses="") as r:
         with pytest.raises(RowenError, match="not a public address"):
             await r.push_statements("papers", endpoint.endpoint)
 
-    assert (house.query("select count(*) from statement_target"), endpoint.updates) == ([(0,)], [])
+    assert (database.query("select count(*) from statement_target"), endpoint.updates) == ([(0,)], [])
 
 
 async def test_a_source_that_is_renamed_or_removed_and_added_again_loses_no_delta(
-    house: House, council: CouncilSite, tmp_path: Path
+    database: ScratchDatabase, council: CouncilSite, tmp_path: Path
 ) -> None:
     council.publish("/a", Paper("Cameras"))
-    async with house.open() as r:
+    async with database.open() as r:
         await follow(r, council)
         await r.edit("papers", rename="council")
         renamed = await r.statement_deltas("council", tmp_path)
@@ -191,17 +191,17 @@ def shapes(constraint: str) -> str:
 
 
 async def test_what_does_not_conform_to_the_profile_is_left_out_or_counted_and_other_shapes_judge_anew(
-    house: House, council: CouncilSite, tmp_path: Path
+    database: ScratchDatabase, council: CouncilSite, tmp_path: Path
 ) -> None:
     path = tmp_path / "profile.ttl"
     path.write_text(shapes('sh:pattern "^Cam"'))
     council.publish("/a", Paper("Cameras"))
     council.publish("/b", Paper("Library"))
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add(council.feed, name="feed")
         await r.add(council.documents, name="papers", options={"revisit": 0, "shapes": f"file:{path}"})
         await follow(r, council)
-        dropped, lines = await r.statements("papers"), current(house)
+        dropped, lines = await r.statements("papers"), current(database)
         path.write_text("What was declared holds.")
         idle = await r.sync("papers", full=True)
         await r.edit("papers", options={"nonconforming": "report"})
@@ -211,9 +211,9 @@ async def test_what_does_not_conform_to_the_profile_is_left_out_or_counted_and_o
             await r.edit("papers", options={"shapes": shapes("sh:minLength 3")})
 
     assert (titles(lines), dropped.dropped, dropped.violations) == ({"Cameras"}, {"pattern": 1}, {})
-    assert (idle.tally.amended, idle.tally.updated) == (0, 0)
-    assert (judged.tally.amended, judged.tally.updated, judged.tally.statements_added) == (1, 0, 1)
-    assert (titles(current(house)), reported.dropped, reported.violations) == (
+    assert (idle.stats.amended, idle.stats.updated) == (0, 0)
+    assert (judged.stats.amended, judged.stats.updated, judged.stats.statements_added) == (1, 0, 1)
+    assert (titles(current(database)), reported.dropped, reported.violations) == (
         {"Cameras", "Library"},
         {},
         {"pattern": 1},

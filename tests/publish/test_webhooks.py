@@ -15,7 +15,7 @@ from aiohttp import web
 from rowen import Complete, Fetched, RefusedError, UsageError
 from rowen.jobs import deliveries
 from rowen.store import webhooks
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site
@@ -79,8 +79,10 @@ async def _hook(r: Any, receiver: Receiver, **more: Any) -> None:
     await r.add_webhook("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET", **more)
 
 
-async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(house: House, receiver: Receiver) -> None:
-    async with house.open(trust_database=True) as r:
+async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(
+    database: ScratchDatabase, receiver: Receiver
+) -> None:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 20)
 
@@ -93,26 +95,26 @@ async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(house
 
 
 async def test_a_slow_answer_holds_up_no_other_and_what_was_taken_meanwhile_is_written_down(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
     receiver.slow = 1
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 40)
 
         telling = asyncio.create_task(r.deliver("team"))
         async with asyncio.timeout(30):
-            while house.query("select after, cardinality(ahead) from webhook") != [(0, 39)]:
+            while database.query("select after, cardinality(ahead) from webhook") != [(0, 39)]:
                 await asyncio.sleep(0.02)
         receiver.slow = None
         delivered = await telling
 
     assert (delivered, len(receiver.heard), receiver.accepted[-1]) == (40, 40, 1)
-    assert house.query("select after, ahead from webhook") == [(40, [])]
+    assert database.query("select after, ahead from webhook") == [(40, [])]
 
 
-async def test_only_what_a_receiver_wants_is_sent(house: House, receiver: Receiver) -> None:
-    async with house.open(trust_database=True) as r:
+async def test_only_what_a_receiver_wants_is_sent(database: ScratchDatabase, receiver: Receiver) -> None:
+    async with database.open(trust_database=True) as r:
         await _grow(r, 1)
         name = (await r.sources())[0].name
         await _hook(r, receiver, sources=[name], kinds=["updated"], query="barley")
@@ -126,8 +128,10 @@ async def test_only_what_a_receiver_wants_is_sent(house: House, receiver: Receiv
     assert hook.waiting == 0
 
 
-async def test_a_query_is_compared_with_the_item_of_the_changed_source_alone(house: House, receiver: Receiver) -> None:
-    async with house.open(trust_database=True) as r:
+async def test_a_query_is_compared_with_the_item_of_the_changed_source_alone(
+    database: ScratchDatabase, receiver: Receiver
+) -> None:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver, query="barley")
         for name, text in (("one", "Barley."), ("two", "Oats.")):
             shows(Fetched(page("shared", text)), Complete())
@@ -139,10 +143,10 @@ async def test_a_query_is_compared_with_the_item_of_the_changed_source_alone(hou
 
 
 async def test_a_receiver_hears_when_a_field_fulfils_a_condition_and_of_nothing_else(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings, trust_database=True) as r:
+        async with database.open(**model.settings, trust_database=True) as r:
             await stock(r, shop, conditions=["price < 9"])
             await _hook(r, receiver, kinds=["matched"])
             for price in (20, 8, 7, 12):
@@ -156,10 +160,10 @@ async def test_a_receiver_hears_when_a_field_fulfils_a_condition_and_of_nothing_
 
 @pytest.mark.parametrize("status", [500, 302, 429])
 async def test_a_receiver_that_fails_is_called_again_with_what_it_did_not_take(
-    house: House, receiver: Receiver, status: int
+    database: ScratchDatabase, receiver: Receiver, status: int
 ) -> None:
     receiver.answers = [200, 200, status, 200]
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 12)
 
@@ -175,9 +179,11 @@ async def test_a_receiver_that_fails_is_called_again_with_what_it_did_not_take(
     assert [delivery.status for delivery in log if delivery.error] == [status]
 
 
-async def test_a_receiver_that_says_it_is_gone_is_disabled_and_can_be_resumed(house: House, receiver: Receiver) -> None:
+async def test_a_receiver_that_says_it_is_gone_is_disabled_and_can_be_resumed(
+    database: ScratchDatabase, receiver: Receiver
+) -> None:
     receiver.answers = [410]
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 2)
 
@@ -196,14 +202,14 @@ async def test_a_receiver_that_says_it_is_gone_is_disabled_and_can_be_resumed(ho
 
 @pytest.mark.parametrize(("days", "state"), [(4.9, "active"), (5.1, "disabled")])
 async def test_a_receiver_is_disabled_when_it_has_failed_for_five_days_and_not_before(
-    house: House, receiver: Receiver, days: float, state: str
+    database: ScratchDatabase, receiver: Receiver, days: float, state: str
 ) -> None:
     receiver.answers = [500]
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 1)
         await r.deliver("team")
-        house.execute(f"update webhook set failing_since = now() - interval '{days} days'")
+        database.execute(f"update webhook set failing_since = now() - interval '{days} days'")
         await r.deliver("team")
 
         (hook,) = await r.webhooks()
@@ -212,23 +218,23 @@ async def test_a_receiver_is_disabled_when_it_has_failed_for_five_days_and_not_b
 
 
 async def test_a_receiver_that_acknowledges_a_change_before_it_fails_has_not_failed_for_days(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
     receiver.answers = [500]
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 3)
         await r.deliver("team")
-        house.execute("update webhook set failing_since = now() - interval '6 days', failures = 7")
+        database.execute("update webhook set failing_since = now() - interval '6 days', failures = 7")
         receiver.answers = [200, 500]
         await r.deliver("team")
 
         (hook,) = await r.webhooks()
 
     assert (hook.state, hook.failures, len(receiver.accepted)) == ("active", 1, 1)
-    assert house.query("select failing_since > now() - interval '1 hour' from webhook") == [(True,)]
+    assert database.query("select failing_since > now() - interval '1 hour' from webhook") == [(True,)]
     # As after a first failure: 5 s, not half a day.
-    assert house.query("select next_try_at < now() + interval '1 minute' from webhook") == [(True,)]
+    assert database.query("select next_try_at < now() + interval '1 minute' from webhook") == [(True,)]
 
 
 FAILING = """
@@ -239,85 +245,87 @@ select failures, failing_since < now() - interval '1 day', next_try_at between n
 
 
 async def test_a_failing_receiver_keeps_its_first_failure_and_waits_longer_until_a_call_succeeds(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
     receiver.answers = [500]
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 20)
         await r.deliver("team")
         first_calls = len(receiver.heard)
-        house.execute("update webhook set failing_since = now() - interval '2 days', failures = 2")
+        database.execute("update webhook set failing_since = now() - interval '2 days', failures = 2")
         await r.deliver("team")
-        failing = house.query(FAILING)
-        longer = house.query("select next_try_at > now() + interval '3 minutes' from webhook")
+        failing = database.query(FAILING)
+        longer = database.query("select next_try_at > now() + interval '3 minutes' from webhook")
         calls = len(receiver.heard) - first_calls
         receiver.answers = [200]
         await r.deliver("team")
 
     assert (failing, longer) == ([(3, True, True, "It answered with status 500.")], [(True,)])
     assert (first_calls > 1, calls) == (True, 1)
-    assert house.query(FAILING) == [(0, None, None, None)]
+    assert database.query(FAILING) == [(0, None, None, None)]
 
 
 async def test_a_receiver_is_due_only_after_its_wait_and_at_once_when_it_is_resumed(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
     receiver.answers = [500]
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 1)
-        due = [await _is_due(house)]
+        due = [await _is_due(database)]
         await r.deliver("team")
-        due.append(await _is_due(house))
-        house.execute("update webhook set next_try_at = now() - interval '1 second'")
-        due.append(await _is_due(house))
+        due.append(await _is_due(database))
+        database.execute("update webhook set next_try_at = now() - interval '1 second'")
+        due.append(await _is_due(database))
         for since in (None, 0):
-            house.execute("update webhook set next_try_at = now() + interval '1 day', failing_since = now()")
+            database.execute("update webhook set next_try_at = now() + interval '1 day', failing_since = now()")
             await r.resume_webhook("team", since=since)
-            due.append(await _is_due(house))
-        house.execute("update webhook set after = 1")
-        due.append(await _is_due(house))
+            due.append(await _is_due(database))
+        database.execute("update webhook set after = 1")
+        due.append(await _is_due(database))
 
     assert due == [True, False, True, True, True, False]
-    assert house.query("select failures, failing_since from webhook") == [(0, None)]
+    assert database.query("select failures, failing_since from webhook") == [(0, None)]
 
 
 @pytest.mark.parametrize("status", ["todo", "doing"])
 async def test_a_receiver_is_not_due_while_a_delivery_to_it_waits_or_runs(
-    house: House, receiver: Receiver, status: str
+    database: ScratchDatabase, receiver: Receiver, status: str
 ) -> None:
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 1)
-        house.execute(
+        database.execute(
             "insert into procrastinate_workers default values;"
             " insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status, worker_id)"
             f" select 'deliver', 'deliver', 'webhook:' || id, 'deliver:' || id, '{{}}', '{status}', 1 from webhook"
         )
 
-    assert not await _is_due(house)
+    assert not await _is_due(database)
 
 
-async def _is_due(house: House) -> bool:
-    async with house.open() as r, r._engine.database.connection() as c:
+async def _is_due(database: ScratchDatabase) -> bool:
+    async with database.open() as r, r._engine.database.connection() as c:
         return await webhooks.ready(c) != []
 
 
-async def test_a_replay_calls_a_receiver_that_waits_at_once(house: House, receiver: Receiver) -> None:
-    async with house.open(trust_database=True) as r:
+async def test_a_replay_calls_a_receiver_that_waits_at_once(database: ScratchDatabase, receiver: Receiver) -> None:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 3)
-        house.execute("update webhook set ahead = '{3}', next_try_at = now() + interval '1 day'")
+        database.execute("update webhook set ahead = '{3}', next_try_at = now() + interval '1 day'")
         async with r._engine.database.transaction() as c:
             await webhooks.set_after(c, 1, 1)
 
-    assert house.query("select after, ahead, next_try_at from webhook") == [(1, [], None)]
+    assert database.query("select after, ahead, next_try_at from webhook") == [(1, [], None)]
 
 
-async def test_the_error_of_the_earliest_change_that_failed_is_kept(house: House, receiver: Receiver) -> None:
-    house.execute(LINES.format(3))
-    async with house.open(trust_database=True) as r:
+async def test_the_error_of_the_earliest_change_that_failed_is_kept(
+    database: ScratchDatabase, receiver: Receiver
+) -> None:
+    database.execute(LINES.format(3))
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0)
         async with r._engine.database.connection() as c:
             (webhook,) = await webhooks.every(c, "webhook")
@@ -330,9 +338,9 @@ async def test_the_error_of_the_earliest_change_that_failed_is_kept(house: House
     assert hook.last_error == "Error 1."
 
 
-async def test_what_each_of_two_processes_delivered_is_delivered(house: House, receiver: Receiver) -> None:
-    house.execute(LINES.format(4))
-    async with house.open(trust_database=True) as r:
+async def test_what_each_of_two_processes_delivered_is_delivered(database: ScratchDatabase, receiver: Receiver) -> None:
+    database.execute(LINES.format(4))
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0)
         async with r._engine.database.connection() as c:
             (webhook,) = await webhooks.every(c, "webhook")
@@ -344,14 +352,14 @@ async def test_what_each_of_two_processes_delivered_is_delivered(house: House, r
         delivered = await r.deliver("team")
 
     assert (delivered, sorted(receiver.accepted)) == (2, [1, 3])
-    assert house.query("select after, ahead from webhook") == [(4, [])]
+    assert database.query("select after, ahead from webhook") == [(4, [])]
 
 
 async def test_only_the_last_calls_of_a_receiver_are_kept(
-    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhooks, "_DELIVERIES_KEPT", 4)
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await r.add_webhook("another team", f"{receiver.url}/hook", secret="env:HOOK_SECRET")
         await _hook(r, receiver)
         await _grow(r, 3, name="one")
@@ -366,9 +374,9 @@ async def test_only_the_last_calls_of_a_receiver_are_kept(
 
 
 async def test_a_worker_calls_within_seconds_of_the_sync_and_a_dead_receiver_holds_nothing_up(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
-    async with house.open(trust_database=True) as r, house.open(trust_database=True) as syncing:
+    async with database.open(trust_database=True) as r, database.open(trust_database=True) as syncing:
         await _hook(r, receiver)
         await r.add_webhook("dead", "http://127.0.0.1:9/hook", secret="env:HOOK_SECRET")
         working = asyncio.create_task(r.work())
@@ -386,8 +394,8 @@ async def test_a_worker_calls_within_seconds_of_the_sync_and_a_dead_receiver_hol
     assert states["dead"].waiting == 3
 
 
-async def test_what_was_sent_can_be_sent_once_more_from_a_number(house: House, receiver: Receiver) -> None:
-    async with house.open(trust_database=True) as r:
+async def test_what_was_sent_can_be_sent_once_more_from_a_number(database: ScratchDatabase, receiver: Receiver) -> None:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 5)
         await r.deliver("team")
@@ -401,21 +409,21 @@ async def test_what_was_sent_can_be_sent_once_more_from_a_number(house: House, r
 
 
 async def test_a_secret_is_changed_without_a_gap(
-    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEXT_SECRET", "a secret of a fair length")
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await r.rotate_webhook("team", secret="env:NEXT_SECRET")
         await _grow(r, 1)
         await r.deliver("team")
 
     assert len(receiver.headers[0]["webhook-signature"].split()) == 2
-    assert house.query("select secrets from webhook") == [(["env:NEXT_SECRET", "env:HOOK_SECRET"],)]
+    assert database.query("select secrets from webhook") == [(["env:NEXT_SECRET", "env:HOOK_SECRET"],)]
 
 
-async def test_private_addresses_are_refused_and_nothing_is_lost(house: House, receiver: Receiver) -> None:
-    async with house.open(trust_database=True, allow_addresses="") as r:
+async def test_private_addresses_are_refused_and_nothing_is_lost(database: ScratchDatabase, receiver: Receiver) -> None:
+    async with database.open(trust_database=True, allow_addresses="") as r:
         await _hook(r, receiver)
         await _grow(r, 1)
         await r.deliver("team")
@@ -428,11 +436,11 @@ async def test_private_addresses_are_refused_and_nothing_is_lost(house: House, r
 
 
 async def test_secrets_of_this_machine_are_not_used_for_receivers_that_nobody_here_added(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
-    async with house.open() as r:
+    async with database.open() as r:
         await _grow(r, 1)
-        house.execute(
+        database.execute(
             "insert into webhook (name, url, secrets, after)"
             f" values ('strange', '{receiver.url}/hook', '{{env:HOOK_SECRET}}', 0)"
         )
@@ -445,10 +453,10 @@ async def test_secrets_of_this_machine_are_not_used_for_receivers_that_nobody_he
 
 
 async def test_what_is_wrong_is_refused_when_it_is_added(
-    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHORT", "short")
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         wrong: list[dict[str, Any]] = [
             {"secret": SECRET},
@@ -468,10 +476,10 @@ async def test_what_is_wrong_is_refused_when_it_is_added(
 
 @pytest.mark.parametrize("secret", ["short", "whsec_c2hvcnQgYnV0IGxvbmcgZW5v", "whsec_no base64, however long it is"])
 async def test_a_secret_that_could_be_guessed_is_refused_when_it_is_changed_too(
-    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, secret: str
+    database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
     monkeypatch.setenv("WEAK", secret)
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         for change in (
             r.add_webhook("other", f"{receiver.url}/hook", secret="env:WEAK"),
@@ -480,7 +488,7 @@ async def test_a_secret_that_could_be_guessed_is_refused_when_it_is_changed_too(
             with pytest.raises(UsageError, match="could be guessed"):
                 await change
 
-    assert house.query("select secrets from webhook") == [(["env:HOOK_SECRET"],)]
+    assert database.query("select secrets from webhook") == [(["env:HOOK_SECRET"],)]
 
 
 LINES = """
@@ -491,9 +499,9 @@ select coalesce((select max(number) from change), 0) + n, 1, 'one', 'created', i
 """
 
 
-async def test_more_changes_than_are_read_at_a_time_all_arrive(house: House, receiver: Receiver) -> None:
-    house.execute(LINES.format(1_234))
-    async with house.open(trust_database=True) as r:
+async def test_more_changes_than_are_read_at_a_time_all_arrive(database: ScratchDatabase, receiver: Receiver) -> None:
+    database.execute(LINES.format(1_234))
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0)
         delivered = await r.deliver("team")
         (hook,) = await r.webhooks()
@@ -503,10 +511,10 @@ async def test_more_changes_than_are_read_at_a_time_all_arrive(house: House, rec
 
 
 async def test_a_receiver_that_wants_few_of_many_changes_is_brought_up_to_the_end(
-    house: House, receiver: Receiver
+    database: ScratchDatabase, receiver: Receiver
 ) -> None:
-    house.execute(LINES.format(1_234))
-    async with house.open(trust_database=True) as r:
+    database.execute(LINES.format(1_234))
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0, kinds=["deleted"])
         delivered = await r.deliver("team")
         (hook,) = await r.webhooks()
@@ -515,31 +523,31 @@ async def test_a_receiver_that_wants_few_of_many_changes_is_brought_up_to_the_en
 
 
 async def test_a_second_process_that_delivers_at_any_moment_neither_hides_a_change_nor_moves_the_number_back(
-    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliveries, "_BATCH", 4)
-    async with house.open(trust_database=True) as r:
+    async with database.open(trust_database=True) as r:
         await _grow(r, 1)
         await _hook(r, receiver, since=0)
-        with OtherClient(house) as other, OtherProcess(house, lock_timeout_ms=200) as process:
+        with OtherClient(database) as other, OtherProcess(database, lock_timeout_ms=200) as process:
 
             def deliver() -> bool:
                 other.store()
-                house.execute(LINES.format(5))
+                database.execute(LINES.format(5))
                 process.call(lambda rowen: rowen.deliver("team"))
-                numbers.append(_after(house))
+                numbers.append(_after(database))
                 return True
 
             number, moment = 1, Moment(0, deliver)
             while number <= moment.count or not moment.count:
-                house.execute(LINES.format(6))
+                database.execute(LINES.format(6))
                 numbers: list[int] = []
                 moment = Moment(number, deliver)
                 await moment.during(r.deliver("team"))
-                numbers.append(_after(house))
+                numbers.append(_after(database))
                 await r.deliver("team")
                 assert numbers == sorted(numbers), f"the number went back at moment {number}"
-                assert set(receiver.accepted) == set(range(1, _after(house) + 1)), f"moment {number}"
+                assert set(receiver.accepted) == set(range(1, _after(database) + 1)), f"moment {number}"
                 number += 1
         (hook,) = await r.webhooks()
 
@@ -547,19 +555,19 @@ async def test_a_second_process_that_delivers_at_any_moment_neither_hides_a_chan
     assert number > 20
 
 
-def _after(house: House) -> int:
-    [(after,)] = house.query("select after from webhook")
+def _after(database: ScratchDatabase) -> int:
+    [(after,)] = database.query("select after from webhook")
     return int(after)
 
 
 async def test_a_replay_at_any_moment_of_a_delivery_sends_all_once_more(
-    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliveries, "_BATCH", 4)
-    house.execute(LINES.format(10))
-    async with house.open(trust_database=True) as r:
+    database.execute(LINES.format(10))
+    async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0)
-        with OtherProcess(house, lock_timeout_ms=200) as process:
+        with OtherProcess(database, lock_timeout_ms=200) as process:
             heard = 0
 
             def replay() -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import seeds
-from tests.conftest import QUIET, House, Server, migrated, started
+from tests.conftest import QUIET, ScratchDatabase, Server, migrated, started
 from tests.refresh.kinds import KINDS
 from tests.refresh.machine import Script
 
@@ -71,10 +71,10 @@ def play(kind: str, script: Script, server: Server, template: str, *, seed: int 
     problem: BaseException | None = None
     with (
         tempfile.TemporaryDirectory(prefix="rowen-world-") as folder,
-        houses(server, template, Path(folder)) as new_house,
+        databases(server, template, Path(folder)) as new_database,
         joined.opened(Path(folder)) as world,
     ):
-        machine = joined.machine(world, server, new_house)
+        machine = joined.machine(world, server, new_database)
         try:
             machine.play(script)
         except Exception as caught:  # noqa: BLE001 (the edge of an example)
@@ -86,13 +86,13 @@ def play(kind: str, script: Script, server: Server, template: str, *, seed: int 
 
 
 @contextlib.contextmanager
-def houses(server: Server, template: str, folder: Path) -> Iterator[Callable[[], House]]:
+def databases(server: Server, template: str, folder: Path) -> Iterator[Callable[[], ScratchDatabase]]:
     """Databases of an example; they are dropped at its end."""
     names: list[str] = []
 
-    def make() -> House:
+    def make() -> ScratchDatabase:
         names.append(server.create(template))
-        return House(server.conninfo(names[-1]), folder / "home")
+        return ScratchDatabase(server.conninfo(names[-1]), folder / "home")
 
     try:
         yield make

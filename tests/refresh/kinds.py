@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import rowen
 from rowen.harvest import embed as flow
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.arcgis import ChangingGeoPortal, ChangingHub
 from tests.portals.ckan import ChangingCkan
 from tests.portals.council import ChangingCouncil
@@ -82,15 +82,15 @@ def _package(folder: Path) -> Iterator[ChangingPackage]:
         yield world
 
 
-def vectors_of(house: House) -> dict[bytes, str]:
+def vectors_of(database: ScratchDatabase) -> dict[bytes, str]:
     """Text hash → vector of all passages."""
-    rows = house.query("select distinct text_hash, vector::text from chunk left join embedding using (text_hash)")
+    rows = database.query("select distinct text_hash, vector::text from chunk left join embedding using (text_hash)")
     assert all(vector is not None for _, vector in rows)
     return dict(rows)
 
 
-async def embed(house: House) -> None:
-    async with house.open() as r:
+async def embed(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         report = await r.embed()
         assert report is not None
         assert (report.pending, report.error) == (0, None)
@@ -141,27 +141,27 @@ class EmbeddingMachine(Machine):
         provider.down = False
         self.world.heal()
         self._sync(accept_deletions=True, clean=True)
-        asyncio.run(embed(self.house))
+        asyncio.run(embed(self.database))
         paid_again = sum(provider.repeated().values()) - len(provider.repeated())
         harm = sum(self.counts[name] for name in ("a_run_is_killed", "a_statement_fails", "the_database_is_killed"))
         assert paid_again <= harm * BATCH, (harm, provider.repeated())
 
         rebuilt = self._compared()
         asyncio.run(embed(rebuilt))
-        assert vectors_of(self.house) == vectors_of(rebuilt)
+        assert vectors_of(self.database) == vectors_of(rebuilt)
 
-    def _compared(self) -> House:
+    def _compared(self) -> ScratchDatabase:
         """The rebuilt index, once it is the same but for its vectors."""
-        houses: list[House] = []
-        new_house = self.new_house
+        databases: list[ScratchDatabase] = []
+        new_database = self.new_database
 
-        def remembered() -> House:
-            houses.append(new_house())
-            return houses[-1]
+        def remembered() -> ScratchDatabase:
+            databases.append(new_database())
+            return databases[-1]
 
-        self.new_house = remembered
+        self.new_database = remembered
         super().refresh_equals_rebuild()
-        return houses[-1]
+        return databases[-1]
 
 
 class WindowMachine(Machine):
@@ -172,10 +172,10 @@ class WindowMachine(Machine):
 
     world: ChangingFeed
 
-    def differences(self, rebuilt: House) -> list[str]:
+    def differences(self, rebuilt: ScratchDatabase) -> list[str]:
         passed = self.world.ever - {self.world.entry_url(post.name) for post in self.world.shown}
         kept = {f"only refreshed: {url}" for url in passed}
-        return [line for line in differences(self.house, rebuilt) if line not in kept]
+        return [line for line in differences(self.database, rebuilt) if line not in kept]
 
 
 class AnnouncedMachine(Machine):
@@ -186,9 +186,9 @@ class AnnouncedMachine(Machine):
 
     world: ChangingCouncil
 
-    def synced(self, house: House, **how: bool) -> rowen.Run:
-        feed = asyncio.run(sync_into(house, self.world.feed, **how))
-        documents = asyncio.run(sync_into(house, self.world.address, **how))
+    def synced(self, database: ScratchDatabase, **how: bool) -> rowen.Run:
+        feed = asyncio.run(sync_into(database, self.world.feed, **how))
+        documents = asyncio.run(sync_into(database, self.world.address, **how))
         return feed if feed.status != "completed" else documents
 
 

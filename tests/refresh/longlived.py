@@ -32,7 +32,7 @@ from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
 from rowen.model.item import Raw
 from rowen.model.job import JobEnd
-from tests.conftest import House, Server
+from tests.conftest import ScratchDatabase, Server
 from tests.logical import contents, replayed
 from tests.portals.large import PROBES, ChangingShop, LargeCkan, LargeFolder, LargeSite, Stalling, StallingFeed
 from tests.portals.site import WORDS
@@ -179,8 +179,8 @@ class LongLivedMachine(Machine):
     }
     most_steps = 14
 
-    def __init__(self, world: Town, server: Server, new_house: Callable[[], House]) -> None:
-        super().__init__(world, server, new_house)
+    def __init__(self, world: Town, server: Server, new_database: Callable[[], ScratchDatabase]) -> None:
+        super().__init__(world, server, new_database)
         self.worlds = world.worlds
         self.process = Process()
         self._ends: dict[int, asyncio.Event] = {}
@@ -199,13 +199,13 @@ class LongLivedMachine(Machine):
         ):
             run_bounded(self._live_through(script))
         self.process.confirm_nothing_is_left()
-        sessions = self.house.query(
+        sessions = self.database.query(
             "select pid, query from pg_stat_activity where application_name = 'rowen' and datname = current_database()"
         )
         assert not sessions, sessions
 
     async def _live_through(self, script: Script) -> None:
-        async with self._open(self.house, workers=PARSERS) as self.r:
+        async with self._open(self.database, workers=PARSERS) as self.r:
             await self._add_sources(self.r)
             for step in script.steps:
                 self.counts["steps"] += 1
@@ -221,9 +221,9 @@ class LongLivedMachine(Machine):
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, f"tasks that outlive their client: {left}"
 
-    def _open(self, house: House, **more: Any) -> contextlib.AbstractAsyncContextManager[rowen.Rowen]:
+    def _open(self, database: ScratchDatabase, **more: Any) -> contextlib.AbstractAsyncContextManager[rowen.Rowen]:
         model = self.world.shop.model.settings
-        return house.open(**model, job_retry_s=0.05, job_silence_s=SILENCE_S, **more)
+        return database.open(**model, job_retry_s=0.05, job_silence_s=SILENCE_S, **more)
 
     async def _add_sources(self, r: rowen.Rowen) -> None:
         await r.add_schema("lamp@1.0.0", dict(self.world.shop.schema))
@@ -322,12 +322,12 @@ class LongLivedMachine(Machine):
         """The server ends some sessions of this process."""
 
         async def break_some(_: Tasks) -> None:
-            pids = self.house.query(
+            pids = self.database.query(
                 "select pid from pg_stat_activity where application_name = 'rowen' and datname = current_database()"
                 " order by pid"
             )
             for (pid,) in Random(seed).sample(pids, min(most, len(pids))):
-                self.house.query("select pg_terminate_backend(%s)", pid)
+                self.database.query("select pg_terminate_backend(%s)", pid)
 
         await self._together(self._syncs(runs), moment, break_some)
 
@@ -422,12 +422,12 @@ class LongLivedMachine(Machine):
 
     async def _no_job_is_stuck(self) -> None:
         """A worker that left while its connections broke may leave a job; another worker takes it back in time."""
-        self.house.execute(_TIME_PASSES)
+        self.database.execute(_TIME_PASSES)
         async with self.r._engine.database.connection() as c:
             assert await tick(self.r._engine, c, tasks=TASKS, random=Random(0))
-        assert not (stuck := self.house.query("select id, worker_id from procrastinate_jobs where status = 'doing'")), (
-            stuck
-        )
+        assert not (
+            stuck := self.database.query("select id, worker_id from procrastinate_jobs where status = 'doing'")
+        ), stuck
 
     async def _together(
         self,
@@ -500,16 +500,16 @@ class LongLivedMachine(Machine):
         """One clean run of each source by the same client, and a first harvest of all by another one."""
         self.world.heal()
         await self._sync_cleanly(self.r)
-        rebuilt = self.new_house()
+        rebuilt = self.new_database()
         async with self._open(rebuilt) as other:
             await self._add_sources(other)
             await self._sync_cleanly(other)
-        assert not (found := self.differences(rebuilt)), (found, unread(self.house), unread(rebuilt))
-        assert replayed(self.house) == contents(self.house), "the change log tells of another index"
-        before = self.house.query("select count(*) from change")
+        assert not (found := self.differences(rebuilt)), (found, unread(self.database), unread(rebuilt))
+        assert replayed(self.database) == contents(self.database), "the change log tells of another index"
+        before = self.database.query("select count(*) from change")
         again = await self._sync_cleanly(self.r)
-        assert not (wrote := {run.source: run.tally for run in again if run.tally.rows_written}), wrote
-        assert self.house.query("select count(*) from change") == before
+        assert not (wrote := {run.source: run.stats for run in again if run.stats.rows_written}), wrote
+        assert self.database.query("select count(*) from change") == before
 
     async def _sync_cleanly(self, r: rowen.Rowen) -> list[rowen.Run]:
         async with asyncio.timeout(STEP_LIMIT_S):
@@ -517,12 +517,12 @@ class LongLivedMachine(Machine):
             await r.extract_source("shop")
         for run in runs:
             self.counts["runs"] += 1
-            assert (run.status, run.tally.failed) == ("completed", 0), (unread(self.house), run)
+            assert (run.status, run.stats.failed) == ("completed", 0), (unread(self.database), run)
         return runs
 
-    def differences(self, rebuilt: House) -> list[str]:
-        lines = differences(self.house, rebuilt)
-        before, after = facts_of(self.house), facts_of(rebuilt)
+    def differences(self, rebuilt: ScratchDatabase) -> list[str]:
+        lines = differences(self.database, rebuilt)
+        before, after = facts_of(self.database), facts_of(rebuilt)
         return lines + [
             f"facts of {url}: refreshed {before.get(url)}, rebuilt {after.get(url)}"
             for url in sorted(before.keys() | after.keys())
@@ -552,7 +552,7 @@ class LongLivedMachine(Machine):
         assert database._places._value == database.connections.pooled, database._places
         children = self.process.children()
         assert len(children) <= PARSERS, children
-        assert not (rows := self.house.query(_LEFT_IN_DATABASE)), rows
+        assert not (rows := self.database.query(_LEFT_IN_DATABASE)), rows
 
 
 # Until a worker is taken for dead, by its session or by its heartbeat.
@@ -600,10 +600,10 @@ def open_files() -> dict[str, str]:
     return found
 
 
-def facts_of(house: House) -> dict[str, Any]:
+def facts_of(database: ScratchDatabase) -> dict[str, Any]:
     """URL → the facts in force."""
     return dict(
-        house.query(
+        database.query(
             "select e.url, e.data from extraction_check join extraction e on e.id = extraction_id"
             " where state = 'current'"
         )

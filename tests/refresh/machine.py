@@ -18,7 +18,7 @@ import psycopg
 
 import rowen
 from rowen.errors import NotFoundError, RowenError, UsageError
-from tests.conftest import House, Server
+from tests.conftest import ScratchDatabase, Server
 from tests.logical import contents, index_of, replayed
 from tests.refresh import killed
 from tests.refresh.statements import at_statement, failing_at
@@ -99,11 +99,11 @@ class Machine:
     }
     most_steps: ClassVar[int] = MOST_STEPS
 
-    def __init__(self, world: World, server: Server, new_house: Callable[[], House]) -> None:
+    def __init__(self, world: World, server: Server, new_database: Callable[[], ScratchDatabase]) -> None:
         self.world = world
         self.server = server
-        self.new_house = new_house
-        self.house = new_house()
+        self.new_database = new_database
+        self.database = new_database()
         self.counts: Counter[str] = Counter()
 
     @classmethod
@@ -141,7 +141,7 @@ class Machine:
 
     def a_run_is_killed(self, *, statement: int, after: bool) -> None:
         """kill -9 of the process, just before or after it has sent some statement."""
-        self.counts["kills"] += killed.run(self.house.conninfo, self.world.address, statement=statement, after=after)
+        self.counts["kills"] += killed.run(self.database.conninfo, self.world.address, statement=statement, after=after)
 
     def a_statement_fails(self, *, statement: int) -> None:
         """The connection breaks at some statement."""
@@ -160,7 +160,7 @@ class Machine:
         self.world.ail(Random(seed))
         for _ in range(runs):
             run = self._sync()
-            self.counts["failed records"] += run.tally.failed if run else 0
+            self.counts["failed records"] += run.stats.failed if run else 0
         self.world.recover()
 
     def the_filter_fails_for_a_while(self, *, seed: int, runs: int) -> None:
@@ -182,49 +182,49 @@ class Machine:
         stick(Random(seed))
         for _ in range(runs):
             run = self._sync()
-            if run is not None and run.tally.missing:
+            if run is not None and run.stats.missing:
                 self.counts["runs with missing records"] += 1
         self.world.recover()
 
     def a_narrow_look(self, *, seed: int, items: int, full: bool) -> None:
         """Some items are looked at again, and one that nobody knows; kinds that cannot do so refuse."""
         chance = Random(seed)
-        held = sorted(url for (url,) in self.house.query("select url from item"))
+        held = sorted(url for (url,) in self.database.query("select url from item"))
         urls = chance.sample(held, min(items, len(held)))
         with contextlib.suppress(UsageError, NotFoundError):
             run = asyncio.run(
-                sync_into(self.house, self.world.address, full=full, only=[*urls, "https://nowhere.example/"])
+                sync_into(self.database, self.world.address, full=full, only=[*urls, "https://nowhere.example/"])
             )
             self.counts["narrow looks"] += 1
             assert not run.complete
-            assert run.tally.created == 0
+            assert run.stats.created == 0
 
     def refresh_equals_rebuild(self) -> None:
         """One clean run, and a first harvest of the same world into an empty database."""
         self.world.heal()
         self._sync(accept_deletions=True, clean=True)
-        rebuilt = self.new_house()
+        rebuilt = self.new_database()
         self.synced(rebuilt)
-        assert not (found := self.differences(rebuilt)), (found, unread(self.house), unread(rebuilt))
-        assert replayed(self.house) == contents(self.house), "the change log tells of another index"
-        before = self.house.query("select count(*) from change")
+        assert not (found := self.differences(rebuilt)), (found, unread(self.database), unread(rebuilt))
+        assert replayed(self.database) == contents(self.database), "the change log tells of another index"
+        before = self.database.query("select count(*) from change")
         again = self._sync(clean=True)
         assert again is not None
-        assert again.tally.rows_written == 0, again.tally
-        assert self.house.query("select count(*) from change") == before
+        assert again.stats.rows_written == 0, again.stats
+        assert self.database.query("select count(*) from change") == before
 
-    def differences(self, rebuilt: House) -> list[str]:
+    def differences(self, rebuilt: ScratchDatabase) -> list[str]:
         """What should not differ between the refreshed index and a rebuilt one, and does."""
-        return differences(self.house, rebuilt)
+        return differences(self.database, rebuilt)
 
-    def synced(self, house: House, **how: bool) -> rowen.Run:
+    def synced(self, database: ScratchDatabase, **how: bool) -> rowen.Run:
         """Sync the world into a database."""
-        return asyncio.run(sync_into(house, self.world.address, **how))
+        return asyncio.run(sync_into(database, self.world.address, **how))
 
     def _sync(self, *, clean: bool = False, **how: bool) -> rowen.Run | None:
         self.counts["runs"] += 1
         try:
-            run = self.synced(self.house, **how)
+            run = self.synced(self.database, **how)
         except (RowenError, psycopg.Error):
             self.counts["faults"] += 1
             if clean:
@@ -233,24 +233,24 @@ class Machine:
         self.counts["faults"] += run.status in ("partial", "failed")
         if clean:
             # What is to blame comes first: a summary shows the beginning, and a rare failure may not come again.
-            assert (run.status, run.tally.failed) == ("completed", 0), (unread(self.house), run)
+            assert (run.status, run.stats.failed) == ("completed", 0), (unread(self.database), run)
         return run
 
 
-async def sync_into(house: House, address: str, **how: Any) -> rowen.Run:
+async def sync_into(database: ScratchDatabase, address: str, **how: Any) -> rowen.Run:
     """One sync of an address into a database, within a time."""
-    async with asyncio.timeout(RUN_LIMIT_S), house.open(database_patience_s=PATIENCE_S) as r:
+    async with asyncio.timeout(RUN_LIMIT_S), database.open(database_patience_s=PATIENCE_S) as r:
         return await r.sync(address, **how)
 
 
-def unread(house: House) -> list[str]:
+def unread(database: ScratchDatabase) -> list[str]:
     """What could not be read, and why: a line for each record."""
-    return [f"{url}: {error}" for url, error in house.query("select url, error from quarantine order by url")]
+    return [f"{url}: {error}" for url, error in database.query("select url, error from quarantine order by url")]
 
 
-def differences(refreshed: House, rebuilt: House) -> list[str]:
+def differences(refreshed: ScratchDatabase, rebuilt: ScratchDatabase) -> list[str]:
     """What is only in one of two indexes, or other in both: a line for each item."""
-    before, after = ({row[1]: row for row in index_of(house)} for house in (refreshed, rebuilt))
+    before, after = ({row[1]: row for row in index_of(database)} for database in (refreshed, rebuilt))
     lines = [f"only refreshed: {url}" for url in sorted(before.keys() - after.keys())]
     lines += [f"only rebuilt: {url}" for url in sorted(after.keys() - before.keys())]
     for url in sorted(before.keys() & after.keys()):

@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 from rowen.harvest import prepare
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.large import markup
 from tests.portals.site import Page, Site, html
 from tests.refresh.explore import script_of
@@ -24,12 +24,12 @@ def build(site: Site, name: str, version: int) -> None:
         site.pages[f"/p{number}" if number else "/"] = Page(body.replace(b"<main>", menu + b"<main>"))
 
 
-async def test_twelve_cancelled_runs_beside_three_other_sites_leave_all_pages_right(house: House) -> None:
+async def test_twelve_cancelled_runs_beside_three_other_sites_leave_all_pages_right(database: ScratchDatabase) -> None:
     names = ["cancelled", "north", "south", "west"]
     sites = {name: Site() for name in names}
     chance = Random(12)
     try:
-        async with house.open(workers=2) as r:
+        async with database.open(workers=2) as r:
             for name, site in sites.items():
                 build(site, name, 0)
                 await r.add(f"{site.url}/", name=name, options={"sitemap": False, "llms": False})
@@ -46,13 +46,15 @@ async def test_twelve_cancelled_runs_beside_three_other_sites_leave_all_pages_ri
 
                 assert [runs[name].result().status for name in names[1:]] == ["completed"] * 3
                 sites["cancelled"].log.clear()
-                stored = house.query("select source.name, title, text from item join source on source.id = source_id")
+                stored = database.query(
+                    "select source.name, title, text from item join source on source.id = source_id"
+                )
                 for name, title, text in stored:
                     assert title.startswith(f"{name} "), (name, title)
                     assert f"This is {title} in version" in text, (name, title, text)
                 assert sum(name != "cancelled" for name, _, _ in stored) == 3 * PAGES
             await r.sync("cancelled")
-        after = house.query("select title, url from item")
+        after = database.query("select title, url from item")
     finally:
         for site in sites.values():
             site.close()

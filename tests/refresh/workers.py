@@ -30,17 +30,17 @@ class WorkerMachine(Machine):
         """Two workers keep the source fresh every second, while the world changes and one of them comes to harm."""
         chance = Random(seed)
         asyncio.run(self._schedule())
-        with Nursery(self.house.conninfo, lease_s=LEASE_S, job_retry_s=0.05, job_items=portion) as nursery:
+        with Nursery(self.database.conninfo, lease_s=LEASE_S, job_retry_s=0.05, job_items=portion) as nursery:
             nursery.start()
             nursery.start()
             for _ in range(EVENTS):
                 time.sleep(chance.uniform(0, MOMENT_S))
                 getattr(self, chance.choice(["_change", "_kill", "_freeze", "_stop"]))(nursery, chance)
-        self.counts["jobs"] += self.house.query("select count(*) from run where job_id is not null")[0][0]
+        self.counts["jobs"] += self.database.query("select count(*) from run where job_id is not null")[0][0]
 
     async def _schedule(self) -> None:
         """The source is there, and due."""
-        async with self.house.open() as r:
+        async with self.database.open() as r:
             if not await r.sources():
                 await r.add(self.world.address, name="world", kind=self.world.kind)
             await r.edit((await r.sources())[0].name, every="none")

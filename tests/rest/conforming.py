@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 from rowen.model.outside import UNSTORABLE
 from tests.seeds import drawn
-from tests.server.doors import HERE, Door
+from tests.server.interfaces import HERE, Interface
 
 __all__ = ["Explorer"]
 
@@ -99,11 +99,11 @@ CHECKS = [
 
 
 class Explorer:
-    """Asks all operations of a door's document; `known` are values of parameters that lead to something."""
+    """Asks all operations of an interface's document; `known` are values of parameters that lead to something."""
 
-    def __init__(self, it: Door, known: dict[str, dict[str, Any]], bodies: dict[str, Any]) -> None:
+    def __init__(self, it: Interface, known: dict[str, dict[str, Any]], bodies: dict[str, Any]) -> None:
         self._it, self._known, self._bodies = it, known, bodies
-        self._schema = schemathesis.openapi.from_dict(described(it.doors.inner.openapi()))
+        self._schema = schemathesis.openapi.from_dict(described(it.interfaces.inner.openapi()))
         # To be larger than a server takes is wrong enough.
         self._schema.config.checks.negative_data_rejection.expected_statuses.append("413")
         self.operations = [one.ok() for one in self._schema.get_all_operations()]

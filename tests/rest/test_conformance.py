@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.rest.conforming import SKIPPED, Explorer
-from tests.server.doors import Door, door
+from tests.server.interfaces import Interface, interface
 
 SECONDS = float(os.environ.get("ROWEN_FUZZ_SECONDS", "0"))
 # Of each sort of request: some 600 in all, in about ten seconds; more show what few examples miss.
@@ -25,7 +25,7 @@ TOOL = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 NOBODY = "http://127.0.0.1:9"
 
 
-async def settle(it: Door, folder: Path) -> None:
+async def settle(it: Interface, folder: Path) -> None:
     """Have something of each sort, under the names that lead to it."""
     folder.mkdir(exist_ok=True)
     (folder / "rake.html").write_text(RAKE)
@@ -75,13 +75,13 @@ def bodies(folder: Path) -> dict[str, Any]:
 
 
 async def test_every_answer_is_one_that_the_document_describes(
-    new_house: Callable[[], House], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_database: Callable[[], ScratchDatabase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "x" * 32)
     folder, end, rounds = tmp_path / "guide", monotonic() + SECONDS, 0
     findings: list[str] = []
     while not rounds or (monotonic() < end and not findings):
-        async with door(new_house(), requests_per_minute=10**9, push_key="k" * 24) as it:
+        async with interface(new_database(), requests_per_minute=10**9, push_key="k" * 24) as it:
             await settle(it, folder)
             explorer = Explorer(it, known(folder), bodies(folder))
             await explorer.explore(f"round {rounds}", examples=EXAMPLES)

@@ -16,9 +16,9 @@ from rowen.interfaces.rest.examples import EXAMPLES
 from rowen.interfaces.rest.shapes import SHAPES
 from rowen.operations import Rowen
 from rowen.settings import Settings
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.docs.markdown import ROOT
-from tests.server.doors import door
+from tests.server.interfaces import interface
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_examples_have_the_shape_that_is_promised() -> None:
 
 
 async def test_answers_have_the_shape_that_is_promised(
-    house: House, tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "x" * 32)
     (tmp_path / "hay.md").write_text("# Hay\n\nCut it dry.")
@@ -82,7 +82,7 @@ async def test_answers_have_the_shape_that_is_promised(
     asked = {"url": url, "q": "hay", "schema": "product", "older": "product", "newer": "product", "library": "docs"}
     values = {"name": "docs", "number": "1", "ref": "product"}
     looked = []
-    async with door(house, push_key="k" * 24) as it:
+    async with interface(database, push_key="k" * 24) as it:
         await it.rowen.add(str(tmp_path), name="docs")
         await it.rowen.enqueue("docs")
         await it.rowen.work(until_idle=True)

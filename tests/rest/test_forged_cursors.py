@@ -10,9 +10,9 @@ import pytest
 from rowen import Complete, Failed, Fetched
 from rowen.interfaces.web.routing import PAGES
 from rowen.operations import paging
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
-from tests.server.doors import door
+from tests.server.interfaces import interface
 
 _NAMES = ("\ud800", "2026-01-01T00:00:00+00:00", "2026-01-01", "9999-12-31T23:59:59-23:59")
 _PARTS: list[Any] = [None, True, -1, 2**63, 1.5, "x", "\x00", []]
@@ -41,16 +41,16 @@ def forged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_no_list_takes_a_forged_cursor_for_an_error_of_the_server(
-    house: House, kinds: Callable[[Any], None], forged: list[str]
+    database: ScratchDatabase, kinds: Callable[[Any], None], forged: list[str]
 ) -> None:
     kinds(Scripted)
     shows(*(Fetched(page(n, "Dry hay.")) for n in range(3)), Failed("https://example.org/9", "No."), Complete())
     wrong: dict[str, tuple[str, int, str]] = {}
-    async with door(house) as it:
+    async with interface(database) as it:
         await it.rowen.add("scripted:docs", name="docs")
         await it.rowen.sync("docs")
         await it.rowen.save_search("hay", "hay")
-        lists = list(_lists(it.doors.inner.openapi()))
+        lists = list(_lists(it.interfaces.inner.openapi()))
         # The pages ask the same lists.
         asked = [*product(lists, forged), *product(map(_filled, PAGES), forged[::9])]
         for path, cursor in asked:

@@ -12,8 +12,8 @@ import pytest
 
 from rowen import Rowen
 from rowen.model.signatures import webhook_signature
-from tests.conftest import House
-from tests.server.doors import door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import interface
 
 MARKDOWN = {"Accept": "text/markdown"}
 
@@ -36,8 +36,8 @@ async def work(rowen: Rowen) -> None:
     await rowen.work(until_idle=True)
 
 
-async def test_a_source_is_added_synced_by_its_job_and_found(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_a_source_is_added_synced_by_its_job_and_found(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         added = await it.http.post("/api/v1/sources", json={"address": str(folder), "name": "notes"})
         begun = await it.http.post("/api/v1/sources/notes/sync")
         await work(it.rowen)
@@ -53,9 +53,9 @@ async def test_a_source_is_added_synced_by_its_job_and_found(house: House, folde
 
 
 async def test_an_item_is_told_as_json_or_markdown_with_its_history_and_what_changed(
-    house: House, folder: Path
+    database: ScratchDatabase, folder: Path
 ) -> None:
-    async with door(house) as it:
+    async with interface(database) as it:
         await it.rowen.sync(str(folder))
         (folder / "hay.md").write_text("# Hay\n\nCut it dry.")
         await it.rowen.sync(str(folder))
@@ -78,8 +78,8 @@ async def test_an_item_is_told_as_json_or_markdown_with_its_history_and_what_cha
     assert set(related.json()) == {"similar", "twins"}
 
 
-async def test_search_takes_all_filters_and_goes_on_by_its_cursor(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_search_takes_all_filters_and_goes_on_by_its_cursor(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         asked = {"q": "hay rust* oats", "source": "notes", "kind": "files", "path": folder.as_uri(), "limit": 1}
@@ -99,8 +99,8 @@ async def test_search_takes_all_filters_and_goes_on_by_its_cursor(house: House, 
     assert similar.status_code == 200
 
 
-async def test_what_a_client_has_already_is_not_sent_again(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_what_a_client_has_already_is_not_sent_again(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         for path in (
@@ -122,8 +122,8 @@ async def test_what_a_client_has_already_is_not_sent_again(house: House, folder:
             assert (head.status_code, head.headers["etag"], head.content) == (200, etag, b"")
 
 
-async def test_lists_go_on_by_cursors_that_no_other_list_takes(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_lists_go_on_by_cursors_that_no_other_list_takes(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         first = await it.http.get("/api/v1/changes", params={"limit": 2})
@@ -137,8 +137,8 @@ async def test_lists_go_on_by_cursors_that_no_other_list_takes(house: House, fol
     assert [answer.status_code for answer in (strange, nonsense, much)] == [400, 400, 400]
 
 
-async def test_errors_are_problems_with_the_words_of_the_one_tree(house: House) -> None:
-    async with door(house) as it:
+async def test_errors_are_problems_with_the_words_of_the_one_tree(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         missing = await it.http.get("/api/v1/sources/nobody")
         wrong = await it.http.post("/api/v1/sources", json={"adress": "https://example.org"})
         method = await it.http.put("/api/v1/sources")
@@ -153,8 +153,8 @@ async def test_errors_are_problems_with_the_words_of_the_one_tree(house: House) 
     assert [answer.status_code for answer in (wrong, method, broken)] == [400, 405, 400]
 
 
-async def test_a_source_is_changed_paused_resumed_and_removed(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_a_source_is_changed_paused_resumed_and_removed(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         changed = await it.http.patch("/api/v1/sources/notes", json={"name": "hay", "every": "6h"})
         paused = await it.http.post("/api/v1/sources/hay/pause")
@@ -167,11 +167,13 @@ async def test_a_source_is_changed_paused_resumed_and_removed(house: House, fold
     assert (removed.json(), left.json()["items"]) == ({"source": "hay", "removed": 0}, [])
 
 
-async def test_sources_are_declared_at_once_after_a_look_at_what_that_changes(house: House, folder: Path) -> None:
+async def test_sources_are_declared_at_once_after_a_look_at_what_that_changes(
+    database: ScratchDatabase, folder: Path
+) -> None:
     entry = {"name": "notes", "kind": "files", "url": str(folder), "every": "6h"}
     toml = f'[[source]]\nname = "hay"\nkind = "files"\nurl = "{folder}"\n'
     as_toml = {"Content-Type": "application/toml"}
-    async with door(house) as it:
+    async with interface(database) as it:
         planned = await it.http.post("/api/v1/apply?dry_run=true", json={"source": [entry]})
         none = await it.http.get("/api/v1/sources")
         applied = await it.http.post("/api/v1/apply", json={"source": [entry]})
@@ -193,8 +195,8 @@ async def test_sources_are_declared_at_once_after_a_look_at_what_that_changes(ho
     assert (seen.json()["kept_as"], len(seen.json()["items"]), seen.json()["more"]) == ("hay", 2, True)
 
 
-async def test_items_of_a_source_are_listed_page_by_page_and_narrowed(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_items_of_a_source_are_listed_page_by_page_and_narrowed(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         first = await it.http.get("/api/v1/sources/notes/items", params={"limit": 2})
@@ -211,8 +213,8 @@ async def test_items_of_a_source_are_listed_page_by_page_and_narrowed(house: Hou
     assert [one["title"] for one in newest.json()["items"]] == ["Rust"]
 
 
-async def test_held_deletions_are_shown_and_decided_one_by_one(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_held_deletions_are_shown_and_decided_one_by_one(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         for path in folder.iterdir():
@@ -230,8 +232,10 @@ async def test_held_deletions_are_shown_and_decided_one_by_one(house: House, fol
     assert [one["url"] for one in left] == urls[:1]
 
 
-async def test_a_feed_can_be_narrowed_to_kinds_of_changes_and_to_a_field(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_a_feed_can_be_narrowed_to_kinds_of_changes_and_to_a_field(
+    database: ScratchDatabase, folder: Path
+) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         paths = (
@@ -247,8 +251,8 @@ async def test_a_feed_can_be_narrowed_to_kinds_of_changes_and_to_a_field(house: 
     assert wrong.status_code in (400, 422)
 
 
-async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(house: House, folder: Path) -> None:
-    async with door(house, public_url="http://127.0.0.1:8400") as it:
+async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database, public_url="http://127.0.0.1:8400") as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         atom = await it.http.get("/sources/notes/feeds/atom")
@@ -277,10 +281,10 @@ async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(house: Ho
     assert (line.json()["number"], catalog.json()["dataset"], nothing.status_code) == (1, [], 404)
 
 
-async def test_who_may_only_read_gets_no_contact_details(house: House) -> None:
+async def test_who_may_only_read_gets_no_contact_details(database: ScratchDatabase) -> None:
     record = {"title": "Hay", "maintainer_email": "ada@example.org", "contact": [{"hasEmail": "x@y.z", "fn": "Ada"}]}
-    async with door(house, trusts_loopback=False) as it:
-        house.execute(
+    async with interface(database, trusts_loopback=False) as it:
+        database.execute(
             "insert into source (name, kind, url) values ('a', 'files', 'file:///a');"
             "insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker)"
             " select id, sha256('https://example.org/hay'::bytea), 'https://example.org/hay', 'Hay', 'Hay', '{}',"
@@ -306,10 +310,10 @@ async def test_who_may_only_read_gets_no_contact_details(house: House) -> None:
 
 
 async def test_saved_searches_webhooks_and_schemas_are_kept(
-    house: House, folder: Path, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "x" * 32)
-    async with door(house) as it:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.http.post("/api/v1/saved-searches", json={"name": "dry hay", "query": "dry hay"})
         (folder / "new.md").write_text("# New\n\nDry hay.")
@@ -333,8 +337,8 @@ async def test_saved_searches_webhooks_and_schemas_are_kept(
     assert (in_use.status_code, gone.json()["sources"]) == (403, ["notes"])
 
 
-async def test_exports_are_streamed(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_exports_are_streamed(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         lines = await it.http.get("/api/v1/exports/items.jsonl", params={"source": "notes"})
@@ -356,9 +360,11 @@ async def test_exports_are_streamed(house: House, folder: Path) -> None:
     assert unknown.status_code == 404
 
 
-async def test_a_signed_call_needs_no_token_and_an_unsigned_one_achieves_nothing(house: House, folder: Path) -> None:
+async def test_a_signed_call_needs_no_token_and_an_unsigned_one_achieves_nothing(
+    database: ScratchDatabase, folder: Path
+) -> None:
     key = "k" * 24
-    async with door(house, trusts_loopback=False, push_key=key, public_url="http://127.0.0.1:8400") as it:
+    async with interface(database, trusts_loopback=False, push_key=key, public_url="http://127.0.0.1:8400") as it:
         await it.rowen.add(str(folder), name="notes")
         [access] = await it.rowen.push_access("notes")
         body, at = json.dumps({"urls": []}).encode(), str(int(datetime.now(UTC).timestamp()))
@@ -374,8 +380,8 @@ async def test_a_signed_call_needs_no_token_and_an_unsigned_one_achieves_nothing
     assert job.source == "notes"
 
 
-async def test_probes_and_numbers_are_read_from_the_database(house: House, folder: Path) -> None:
-    async with door(house) as it:
+async def test_probes_and_numbers_are_read_from_the_database(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name='no"tes')
         await it.rowen.sync('no"tes')
         alive, ready = await it.http.get("/healthz"), await it.http.get("/readyz")
@@ -388,20 +394,20 @@ async def test_probes_and_numbers_are_read_from_the_database(house: House, folde
     assert (stats["items"], stats["by_kind"], stats["last_change"]) == (3, {"files": 1}, 3)
 
 
-async def test_a_server_whose_database_is_gone_lives_and_is_not_ready(house: House) -> None:
-    async with door(house) as it:
+async def test_a_server_whose_database_is_gone_lives_and_is_not_ready(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         await it.rowen._engine.database.close()
         alive, ready = await it.http.get("/healthz"), await it.http.get("/readyz")
 
     assert (alive.status_code, ready.status_code, ready.json()["code"]) == (200, 503, "store_unavailable")
 
 
-async def test_a_source_is_extracted_within_a_budget_and_again_whole(house: House, folder: Path) -> None:
+async def test_a_source_is_extracted_within_a_budget_and_again_whole(database: ScratchDatabase, folder: Path) -> None:
     product = '{"@context": "https://schema.org", "@type": "Product", "name": "Rake"}'
     (folder / "rake.html").write_text(f'<script type="application/ld+json">{product}</script><h1>Rake</h1>')
     tool = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     path = "/api/v1/sources/notes/extract"
-    async with door(house) as it:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.add_schema("tool@1.0.0", tool)
         await it.rowen.carry_schema("notes", "tool", only_urls=["*.html"])
@@ -424,9 +430,9 @@ async def test_a_source_is_extracted_within_a_budget_and_again_whole(house: Hous
     assert (unknown.status_code, wrong.status_code) == (404, 400)
 
 
-async def test_what_is_known_beside_an_item_and_a_run_can_be_read(house: House, folder: Path) -> None:
+async def test_what_is_known_beside_an_item_and_a_run_can_be_read(database: ScratchDatabase, folder: Path) -> None:
     (folder / "broken.pdf").write_bytes(b"no PDF")
-    async with door(house) as it:
+    async with interface(database) as it:
         await it.rowen.add(str(folder), name="notes@1.2.0")
         run = await it.rowen.sync("notes@1.2.0")
         detail = await it.http.get("/api/v1/items/detail", params={"url": (folder / "hay.md").as_uri()})

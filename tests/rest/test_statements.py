@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched, Rowen, StatementReport
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
-from tests.server.doors import Door, door
+from tests.server.interfaces import Interface, interface
 
 FILES = "/api/v1/sources/papers/delta-files"
 GRAPH = "http://example.org/graphs/public"
@@ -36,7 +36,7 @@ async def publish(r: Rowen, **titles: str) -> None:
 class Consumer:
     """Keeps the time of the last file that it took, and puts all into one graph, whatever a file says."""
 
-    def __init__(self, it: Door) -> None:
+    def __init__(self, it: Interface) -> None:
         self.it = it
         self.since = "1970-01-01T00:00:00.000Z"
         self.taken: list[str] = []
@@ -60,8 +60,8 @@ def _triple(quad: dict[str, Any]) -> str:
     return json.dumps([quad["subject"], quad["predicate"], quad["object"]], sort_keys=True)
 
 
-async def test_a_consumer_that_asks_since_its_last_file_holds_what_is_stated(house: House) -> None:
-    async with door(house) as it:
+async def test_a_consumer_that_asks_since_its_last_file_holds_what_is_stated(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         await publish(it.rowen, a="Shared", b="Shared", c="Library")
         consumer = Consumer(it)
         first = await consumer.poll()
@@ -77,8 +77,8 @@ async def test_a_consumer_that_asks_since_its_last_file_holds_what_is_stated(hou
     assert (summary.json()["pages"], summary.json()["statements"]) == ({"item": 3}, 3)
 
 
-async def test_a_file_never_changes_and_is_not_sent_twice(house: House) -> None:
-    async with door(house) as it:
+async def test_a_file_never_changes_and_is_not_sent_twice(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         await publish(it.rowen, a="Shared", b="Shared")
         await publish(it.rowen, b="Shared")
         *_, last = (await it.http.get(FILES)).json()["data"]
@@ -98,8 +98,10 @@ async def test_a_file_never_changes_and_is_not_sent_twice(house: House) -> None:
     assert (strange.status_code, wrong.status_code) == (404, 400)
 
 
-async def test_many_changes_that_are_stored_at_once_are_several_files_whose_times_rise(house: House) -> None:
-    async with door(house) as it:
+async def test_many_changes_that_are_stored_at_once_are_several_files_whose_times_rise(
+    database: ScratchDatabase,
+) -> None:
+    async with interface(database) as it:
         await publish(it.rowen, **{f"p{number}": f"Title{number}" for number in range(250)})
         files = (await it.http.get(FILES)).json()["data"]
         consumer = Consumer(it)
@@ -110,10 +112,12 @@ async def test_many_changes_that_are_stored_at_once_are_several_files_whose_time
     assert created == sorted(set(created))
 
 
-async def test_an_endpoint_is_kept_by_who_may_name_secrets_and_shown_to_all_who_may_read(house: House) -> None:
+async def test_an_endpoint_is_kept_by_who_may_name_secrets_and_shown_to_all_who_may_read(
+    database: ScratchDatabase,
+) -> None:
     told = {"endpoint": "https://store.example/sparql", "headers": {"Authorization": "Bearer env:STORE_KEY"}}
     where = "/api/v1/sources/papers/endpoints"
-    async with door(house, trusts_loopback=False) as it:
+    async with interface(database, trusts_loopback=False) as it:
         await publish(it.rowen, a="Shared")
         reader, writer, admin = [await it.token(scope) for scope in ("read", "write", "admin")]
         refused = await it.http.post(where, json=told, headers=writer)
@@ -131,7 +135,7 @@ async def test_an_endpoint_is_kept_by_who_may_name_secrets_and_shown_to_all_who_
 
 
 async def test_a_dump_is_where_delta_files_lead_on_from_and_endpoints_that_are_kept_are_told_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[str, bool]] = []
 
@@ -139,7 +143,7 @@ async def test_a_dump_is_where_delta_files_lead_on_from_and_endpoints_that_are_k
         sent.append((endpoint, again))
         return StatementReport(endpoint, 1, 1, 0, 1)
 
-    async with door(house) as it:
+    async with interface(database) as it:
         await publish(it.rowen, a="Cameras")
         dump = await it.http.get("/api/v1/sources/papers/statements/dump", params={"graph": GRAPH})
         path = "/api/v1/sources/papers/endpoints"

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import House
-from tests.server.doors import Door, door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import Interface, interface
 
 STRANGE = [
     "",
@@ -40,7 +40,7 @@ def encoded(text: str) -> str:
     return quote(text.encode("utf-8", "surrogatepass"), safe="")
 
 
-async def asked(it: Door, path: str, operation: dict[str, Any], values: list[str]) -> None:
+async def asked(it: Interface, path: str, operation: dict[str, Any], values: list[str]) -> None:
     """Ask with strange values for all that may be given."""
     rest = iter(values * 20)
     filled = re.sub(r"\{\w+\}", lambda _: encoded(next(rest)) or "x", path)
@@ -56,7 +56,7 @@ async def asked(it: Door, path: str, operation: dict[str, Any], values: list[str
         assert {"type", "title", "status", "detail", "code"} <= set(answer.json())
 
 
-async def sent(it: Door, method: str, path: str, operation: dict[str, Any], values: list[Any]) -> None:
+async def sent(it: Interface, method: str, path: str, operation: dict[str, Any], values: list[Any]) -> None:
     """Send a body with strange values for all that it may have."""
     rest = iter(values * 20)
     filled = re.sub(r"\{\w+\}", lambda _: encoded(str(next(rest))) or "x", path)
@@ -74,7 +74,7 @@ CALM = re.compile(r"/(?:sources|apply|saved-searches|schemas|webhooks|notices|to
 VALUES = st.one_of(TEXTS, st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.lists(TEXTS, max_size=2))
 
 
-def test_no_body_is_so_strange_that_it_is_answered_with_a_bug(house: House) -> None:
+def test_no_body_is_so_strange_that_it_is_answered_with_a_bug(database: ScratchDatabase) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(st.lists(VALUES, min_size=5, max_size=9))
     @example(["", "", "", "", "\ud800"])
@@ -84,8 +84,8 @@ def test_no_body_is_so_strange_that_it_is_answered_with_a_bug(house: House) -> N
         asyncio.run(walk(values))
 
     async def walk(values: list[Any]) -> None:
-        async with door(house, requests_per_minute=10**9, probe=False) as it:
-            document = json.loads(json.dumps(it.doors.inner.openapi()))
+        async with interface(database, requests_per_minute=10**9, probe=False) as it:
+            document = json.loads(json.dumps(it.interfaces.inner.openapi()))
             for path, methods in document["paths"].items():
                 for method in {"post", "put", "patch"} & set(methods) if CALM.search(path) else ():
                     body = methods[method].get("requestBody", {}).get("content", {}).get("application/json", {})
@@ -96,7 +96,7 @@ def test_no_body_is_so_strange_that_it_is_answered_with_a_bug(house: House) -> N
     strange()
 
 
-def test_no_question_is_so_strange_that_it_is_answered_with_a_bug(house: House, tmp_path: Path) -> None:
+def test_no_question_is_so_strange_that_it_is_answered_with_a_bug(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "hay.md").write_text("# Hay")
 
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
@@ -105,11 +105,11 @@ def test_no_question_is_so_strange_that_it_is_answered_with_a_bug(house: House, 
         asyncio.run(walk(values))
 
     async def walk(values: list[str]) -> None:
-        async with door(house, requests_per_minute=10**9) as it:
+        async with interface(database, requests_per_minute=10**9) as it:
             if not await it.rowen.sources():
                 await it.rowen.add(str(tmp_path), name="docs")
                 await it.rowen.sync("docs")
-            document = json.loads(json.dumps(it.doors.inner.openapi()))
+            document = json.loads(json.dumps(it.interfaces.inner.openapi()))
             for path, methods in document["paths"].items():
                 # What follows something has no end, and a snapshot takes its time.
                 if "get" in methods and not path.endswith("/events") and "/exports/" not in path:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import House
-from tests.server.doors import Door, door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import Interface, interface
 
 ANSWERS = [
     "/api/v1/sources/notes/statements/dump",
@@ -29,7 +29,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     gc.enable()
 
 
-async def with_notes(it: Door, folder: Path) -> None:
+async def with_notes(it: Interface, folder: Path) -> None:
     folder.mkdir()
     (folder / "hay.md").write_text("# Hay")
     await it.rowen.add(str(folder), name="notes")
@@ -39,9 +39,9 @@ async def with_notes(it: Door, folder: Path) -> None:
 @pytest.mark.parametrize("path", ANSWERS)
 @pytest.mark.parametrize("headers", [{}, {"Range": "bytes=x"}, {"Range": "bytes=900000-"}, {"If-None-Match": "*"}])
 async def test_nothing_stays_of_what_was_sent(
-    house: House, tmp_path: Path, temporary: Path, path: str, headers: dict[str, str]
+    database: ScratchDatabase, tmp_path: Path, temporary: Path, path: str, headers: dict[str, str]
 ) -> None:
-    async with door(house) as it:
+    async with interface(database) as it:
         await with_notes(it, tmp_path / "notes")
         answer = await it.http.get(path, headers=headers)
 
@@ -51,9 +51,9 @@ async def test_nothing_stays_of_what_was_sent(
 
 @pytest.mark.parametrize("path", ANSWERS)
 async def test_nothing_stays_of_what_nobody_waited_for(
-    house: House, tmp_path: Path, temporary: Path, path: str
+    database: ScratchDatabase, tmp_path: Path, temporary: Path, path: str
 ) -> None:
-    async with door(house) as it:
+    async with interface(database) as it:
         await with_notes(it, tmp_path / "notes")
         host = (b"host", b"127.0.0.1")
         scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
@@ -67,6 +67,6 @@ async def test_nothing_stays_of_what_nobody_waited_for(
             raise OSError("the client is gone")
 
         with pytest.raises(Exception, match=r".*"):
-            await it.doors.asgi(scope, receive, send)
+            await it.interfaces.asgi(scope, receive, send)
 
     assert list(temporary.iterdir()) == []

@@ -8,8 +8,8 @@ import pytest
 
 from rowen import RowenError
 from rowen.model.outside import is_storable
-from tests.conftest import House
-from tests.server.doors import door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import interface
 
 _UNSTORABLE: list[Any] = ["a\0b", "\ud800", float("nan"), float("inf"), {"\0": 1}, [{"x": ["\udfff"]}]]
 
@@ -21,14 +21,14 @@ def test_what_cannot_be_stored_is_told_from_what_can(value: Any) -> None:
     assert is_storable([None, True, -(10**400), 1e308, "näher \U0001f600", {"x": ()}])
 
 
-async def test_every_operation_refuses_what_cannot_be_stored(house: House) -> None:
+async def test_every_operation_refuses_what_cannot_be_stored(database: ScratchDatabase) -> None:
     wrong = {}
     asked = 0
-    async with door(house, requests_per_minute=10**6) as it:
-        for path, methods in it.doors.inner.openapi()["paths"].items():
+    async with interface(database, requests_per_minute=10**6) as it:
+        for path, methods in it.interfaces.inner.openapi()["paths"].items():
             filled = re.sub(r"{\w+(?::\w+)?}", "1", path)
             for method, operation in methods.items():
-                for name in _fields(it.doors.inner.openapi(), operation):
+                for name in _fields(it.interfaces.inner.openapi(), operation):
                     for value in _UNSTORABLE:
                         body = json.dumps({name: value})
                         answer = await it.http.request(
@@ -58,8 +58,8 @@ def _fields(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     return []
 
 
-async def test_a_form_and_a_path_with_a_nul_are_refused(house: House) -> None:
-    async with door(house) as it:
+async def test_a_form_and_a_path_with_a_nul_are_refused(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         form = await it.http.post("/add", data={"address": "https://a.example", "name": "a\0b"})
         path = await it.http.get("/api/v1/sources/a%00b")
         page = await it.http.get("/sources/a%00b")
@@ -67,7 +67,7 @@ async def test_a_form_and_a_path_with_a_nul_are_refused(house: House) -> None:
     assert [form.status_code, path.status_code, page.status_code] == [400, 400, 400]
 
 
-async def test_half_of_a_pair_is_an_error_of_our_own_in_python(house: House) -> None:
-    async with house.open() as r:
+async def test_half_of_a_pair_is_an_error_of_our_own_in_python(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         with pytest.raises(RowenError, match="surrogate"):
             await r.source("\ud800")

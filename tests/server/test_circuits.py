@@ -2,23 +2,25 @@
 
 import asyncio
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.mcp.conftest import asking
 from tests.portals.site import Page, Site, html
-from tests.server.doors import Door, door
+from tests.server.interfaces import Interface, interface
 
 
-async def listed(it: Door) -> list[dict[str, object]]:
+async def listed(it: Interface) -> list[dict[str, object]]:
     items: list[dict[str, object]] = (await it.http.get("/api/v1/circuits")).json()["items"]
     return items
 
 
-async def test_an_open_circuit_is_seen_by_all_interfaces_and_reset_by_an_administrator(house: House) -> None:
+async def test_an_open_circuit_is_seen_by_all_interfaces_and_reset_by_an_administrator(
+    database: ScratchDatabase,
+) -> None:
     site = Site()
     site.pages["/"] = Page(html("Meadows", "Hay is mown in June."))
     host = site.url.removeprefix("http://")
     try:
-        async with door(house, cb_failure_threshold=2, cb_recovery_timeout_secs=250, fetch_tries=3) as it:
+        async with interface(database, cb_failure_threshold=2, cb_recovery_timeout_secs=250, fetch_tries=3) as it:
             await it.rowen.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
             assert await listed(it) == []
             site.down = True
@@ -52,7 +54,7 @@ async def test_an_open_circuit_is_seen_by_all_interfaces_and_reset_by_an_adminis
             # Its own process hears at once: the next sync calls the host again.
             site.down = False
             run = await it.rowen.sync("meadows")
-            assert (run.status, run.tally.created) == ("completed", 1)
+            assert (run.status, run.stats.created) == ("completed", 1)
             async with asyncio.timeout(30):
                 while await listed(it):
                     await asyncio.sleep(0.02)
@@ -60,22 +62,22 @@ async def test_an_open_circuit_is_seen_by_all_interfaces_and_reset_by_an_adminis
         site.close()
 
 
-async def test_a_half_open_circuit_and_a_lost_row_are_told_as_they_are(house: House) -> None:
+async def test_a_half_open_circuit_and_a_lost_row_are_told_as_they_are(database: ScratchDatabase) -> None:
     site = Site()
     site.pages["/"] = Page(html("Meadows", "Hay is mown in June."))
     try:
-        async with door(house, cb_failure_threshold=2, cb_recovery_timeout_secs=250, fetch_tries=3) as it:
+        async with interface(database, cb_failure_threshold=2, cb_recovery_timeout_secs=250, fetch_tries=3) as it:
             await it.rowen.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
             site.down = True
             await it.rowen.sync("meadows")
             async with asyncio.timeout(30):
                 while not await listed(it):
                     await asyncio.sleep(0.02)
-                house.execute("update circuit set probe_at = now()")
+                database.execute("update circuit set probe_at = now()")
                 assert [one["state"] for one in await listed(it)] == ["half-open"]
 
                 # A crash of the server empties the table; the process writes its circuit again.
-                house.execute("truncate circuit")
+                database.execute("truncate circuit")
                 while [one["state"] for one in await listed(it)] != ["open"]:
                     await asyncio.sleep(0.02)
     finally:

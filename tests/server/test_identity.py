@@ -17,8 +17,8 @@ from joserfc.jwk import ECKey, KeySet, OctKey
 from rowen.errors import ConfigurationError
 from rowen.operations import Rowen
 from rowen.server.app import assemble
-from tests.conftest import House
-from tests.server.doors import Door, door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import Interface, interface
 
 
 class Provider:
@@ -84,12 +84,14 @@ def provider() -> Iterator[Provider]:
     one.server.server_close()
 
 
-async def status(it: Door, token: str) -> int:
+async def status(it: Interface, token: str) -> int:
     return (await it.http.get("/api/v1/me", headers={"Authorization": f"Bearer {token}"})).status_code
 
 
-async def test_a_signed_token_names_a_person_with_the_most_that_its_roles_may(house: House, provider: Provider) -> None:
-    async with door(house, **provider.settings) as it:
+async def test_a_signed_token_names_a_person_with_the_most_that_its_roles_may(
+    database: ScratchDatabase, provider: Provider
+) -> None:
+    async with interface(database, **provider.settings) as it:
         token = provider.token(email="ada@example.org", email_verified=True, aud=["other", "rowen"])
         headers = {"Authorization": f"Bearer {token}"}
         me = await it.http.get("/api/v1/me", headers=headers)
@@ -99,12 +101,14 @@ async def test_a_signed_token_names_a_person_with_the_most_that_its_roles_may(ho
     assert provider.asked == ["/.well-known/openid-configuration", "/keys"]
 
 
-async def test_what_is_not_signed_for_us_by_the_provider_names_nobody(house: House, provider: Provider) -> None:
+async def test_what_is_not_signed_for_us_by_the_provider_names_nobody(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     stranger = ECKey.generate_key("P-256", parameters={"kid": "one", "alg": "ES256"})
     shared = OctKey.import_key(b"x" * 32, parameters={"kid": "one"})
     claims = base64.urlsafe_b64encode(json.dumps({"iss": provider.url, "aud": "rowen"}).encode()).decode().rstrip("=")
     unsigned = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=") + f".{claims}."
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         wrong = {
             "another key": provider.token(stranger),
             "a shared secret": provider.token(shared, algorithm="HS256"),
@@ -124,22 +128,22 @@ async def test_what_is_not_signed_for_us_by_the_provider_names_nobody(house: Hou
 
 
 async def test_a_key_that_is_new_is_found_and_an_unreachable_provider_lets_nobody_in(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         first = await status(it, provider.token())
         people = it.rowen.identify.__self__._people  # type: ignore[attr-defined]
         provider.key = ECKey.generate_key("P-256", parameters={"kid": "two", "alg": "ES256", "use": "sig"})
         people._asked_at -= 31
         second = await status(it, provider.token())
     provider.server.server_close()
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         down = await status(it, provider.token())
 
     assert (first, second, down) == (200, 200, 401)
 
 
-async def test_nobody_takes_the_name_of_another_caller(house: House, provider: Provider) -> None:
+async def test_nobody_takes_the_name_of_another_caller(database: ScratchDatabase, provider: Provider) -> None:
     people = [
         {"email": "root@example.org", "email_verified": True},
         {"email": "root@example.org"},
@@ -147,7 +151,7 @@ async def test_nobody_takes_the_name_of_another_caller(house: House, provider: P
         {"sub": "root@example.org"},
         *({"sub": name, "email": name} for name in ("local", "public", "ci", "token:ci", "email:root@example.org")),
     ]
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         headers = [await it.token("read", name) for name in ("ci", "local", "public", "root@example.org")]
         headers += [{"Authorization": f"Bearer {provider.token(**claims)}"} for claims in people]
         names = [(await it.http.get("/api/v1/me", headers=one)).json()["name"] for one in headers]
@@ -158,13 +162,13 @@ async def test_nobody_takes_the_name_of_another_caller(house: House, provider: P
 
 
 async def test_a_session_of_an_earlier_version_has_the_name_of_its_token_or_ends(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         await it.http.post("/login", data={"token": (await it.rowen.add_token("ci", scope="write")).secret})
-        house.query("update access_session set name = 'ci' returning 1")
+        database.query("update access_session set name = 'ci' returning 1")
         of_token = await it.http.get("/api/v1/me")
-        house.query("update access_session set name = 'local', token_id = null returning 1")
+        database.query("update access_session set name = 'local', token_id = null returning 1")
         of_person = await it.http.get("/api/v1/me")
 
     assert (of_token.json(), of_person.status_code) == ({"name": "token:ci", "scope": "write"}, 401)
@@ -172,9 +176,9 @@ async def test_a_session_of_an_earlier_version_has_the_name_of_its_token_or_ends
 
 @pytest.mark.parametrize("expires", [10**18, 10**400, 1e308])
 async def test_a_token_that_ends_after_all_time_holds_until_then(
-    house: House, provider: Provider, expires: float
+    database: ScratchDatabase, provider: Provider, expires: float
 ) -> None:
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         asked = await status(it, provider.token(exp=expires))
         entered = await it.http.post("/login", data={"token": provider.token(exp=expires)})
 
@@ -182,11 +186,11 @@ async def test_a_token_that_ends_after_all_time_holds_until_then(
 
 
 async def test_a_signed_token_with_strange_claims_names_a_plain_name_or_nobody(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
     texts = ["", "\x00", "\ud800", "a\nb", "\u202ex", "x" * 300]
     strange = [None, True, float("nan"), float("-inf"), -(10**400), *texts, [[]], {}]
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         for claim in ("sub", "exp", "nbf", "iat", "iss", "aud", "email", "email_verified", "realm_access"):
             for value in strange:
                 token = provider.token(**{"email": "ada@example.org", "email_verified": True, claim: value})
@@ -197,29 +201,29 @@ async def test_a_signed_token_with_strange_claims_names_a_plain_name_or_nobody(
 
 @pytest.mark.parametrize("part", [0, 1])
 async def test_deeply_nested_json_in_a_token_is_no_error_of_the_server(
-    house: House, provider: Provider, part: int
+    database: ScratchDatabase, provider: Provider, part: int
 ) -> None:
     parts = provider.token().split(".")
     parts[part] = base64.urlsafe_b64encode(b"[" * 8000).decode().rstrip("=")
-    async with door(house, **provider.settings) as it:
+    async with interface(database, **provider.settings) as it:
         assert await status(it, ".".join(parts)) == 401
 
 
-async def test_a_browser_logs_in_with_a_token_of_the_provider(house: House, provider: Provider) -> None:
-    async with door(house, **provider.settings) as it:
+async def test_a_browser_logs_in_with_a_token_of_the_provider(database: ScratchDatabase, provider: Provider) -> None:
+    async with interface(database, **provider.settings) as it:
         entered = await it.http.post("/login", data={"token": provider.token(), "next": "/"})
         me = await it.http.get("/api/v1/me")
-        [(left_s,)] = house.query("select extract(epoch from expires_at - now())::int from access_session")
+        [(left_s,)] = database.query("select extract(epoch from expires_at - now())::int from access_session")
 
     assert (entered.status_code, me.json()) == (303, {"name": "sub:u1", "scope": "write"})
     assert 500 < left_s <= 600
 
 
 async def test_a_person_logs_in_at_the_provider_and_comes_back_with_a_session(
-    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OIDC_SECRET", "s3cret")
-    async with door(house, **provider.settings, oidc_client_secret="env:OIDC_SECRET") as it:
+    async with interface(database, **provider.settings, oidc_client_secret="env:OIDC_SECRET") as it:
         page = await it.http.get("/login?next=/runs")
         left = await it.http.get("/login/oidc?next=/runs")
         asked = dict(parse_qsl(urlsplit(left.headers["location"]).query))
@@ -239,8 +243,8 @@ async def test_a_person_logs_in_at_the_provider_and_comes_back_with_a_session(
     assert me.json() == {"name": "sub:u1", "scope": "write"}
 
 
-async def test_a_login_that_was_made_for_another_browser_is_none(house: House, provider: Provider) -> None:
-    async with door(house, **provider.settings) as it:
+async def test_a_login_that_was_made_for_another_browser_is_none(database: ScratchDatabase, provider: Provider) -> None:
+    async with interface(database, **provider.settings) as it:
         left = await it.http.get("/login/oidc")
         asked = dict(parse_qsl(urlsplit(left.headers["location"]).query))
         provider.nonce = "of another"
@@ -251,9 +255,9 @@ async def test_a_login_that_was_made_for_another_browser_is_none(house: House, p
 
 
 async def test_over_tls_a_login_is_begun_under_a_cookie_that_no_other_host_can_set(
-    house: House, provider: Provider
+    database: ScratchDatabase, provider: Provider
 ) -> None:
-    async with door(house, **provider.settings, base="https://127.0.0.1:8400") as it:
+    async with interface(database, **provider.settings, base="https://127.0.0.1:8400") as it:
         left = await it.http.get("/login/oidc")
         asked = dict(parse_qsl(urlsplit(left.headers["location"]).query))
         name, _, value = left.headers["set-cookie"].partition(";")[0].partition("=")
@@ -268,6 +272,6 @@ async def test_over_tls_a_login_is_begun_under_a_cookie_that_no_other_host_can_s
     assert (forged.status_code, back.status_code) == (401, 200)
 
 
-def test_a_provider_without_an_audience_or_roles_is_an_error_at_the_start(house: House) -> None:
+def test_a_provider_without_an_audience_or_roles_is_an_error_at_the_start(database: ScratchDatabase) -> None:
     with pytest.raises(ConfigurationError, match="not for whom its tokens are meant"):
-        assemble(Rowen(house.settings(oidc_issuer="https://id.example.org")), trusts_loopback=True)
+        assemble(Rowen(database.settings(oidc_issuer="https://id.example.org")), trusts_loopback=True)

@@ -10,20 +10,20 @@ import pytest
 from rowen.operations.rates import Buckets
 from rowen.server.logs import JsonLine
 from rowen.server.requests import place_of
-from tests.conftest import House
-from tests.server.doors import door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import interface
 
 KEY = {"Idempotency-Key": "5f2b9c1d"}
 
 
-async def test_a_body_that_is_too_large_is_refused_before_it_is_read(house: House) -> None:
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(database: ScratchDatabase) -> None:
     async def endless() -> Any:
         for _ in range(100):
             sent.append(1)
             yield b"x" * 1000
 
     sent: list[int] = []
-    async with door(house, request_limit_bytes=2000) as it:
+    async with interface(database, request_limit_bytes=2000) as it:
         announced = await it.http.post("/api/v1/poke", content=b"x" * 3000)
         streamed = await it.http.post("/api/v1/poke", content=endless())
 
@@ -31,12 +31,12 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(house: Hous
     assert (announced.json()["code"], len(sent)) == ("request_too_large", 3)
 
 
-async def test_who_asks_too_often_is_told_when_to_go_on(house: House) -> None:
-    async with door(house, trusts_loopback=False, requests_per_minute=5) as it:
+async def test_who_asks_too_often_is_told_when_to_go_on(database: ScratchDatabase) -> None:
+    async with interface(database, trusts_loopback=False, requests_per_minute=5) as it:
         token, other = await it.token("read"), await it.token("read", "other")
         found = [await it.http.get("/api/v1/me", headers=token) for _ in range(6)]
         beside = await it.http.get("/api/v1/me", headers=other)
-    async with door(house, requests_per_minute=1) as it:
+    async with interface(database, requests_per_minute=1) as it:
         near = [(await it.http.get("/api/v1/me")).status_code for _ in range(3)]
 
     assert [answer.status_code for answer in found] == [200] * 5 + [429]
@@ -62,9 +62,9 @@ def test_a_bucket_fills_again_and_forgets_who_came_long_ago() -> None:
     assert len(bucket._left) == 10_000
 
 
-async def test_a_repeated_request_is_done_once_and_answered_alike(house: House) -> None:
+async def test_a_repeated_request_is_done_once_and_answered_alike(database: ScratchDatabase) -> None:
     body = {"name": "hay", "query": "dry hay"}
-    async with door(house) as it:
+    async with interface(database) as it:
         first = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)
         again = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)
         other = await it.http.post("/api/v1/saved-searches", json={**body, "name": "b"}, headers=KEY)
@@ -76,8 +76,8 @@ async def test_a_repeated_request_is_done_once_and_answered_alike(house: House) 
     assert (other.status_code, other.json()["code"], without.status_code) == (400, "usage", 403)
 
 
-async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(house: House) -> None:
-    async with door(house, trusts_loopback=False) as it:
+async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(database: ScratchDatabase) -> None:
+    async with interface(database, trusts_loopback=False) as it:
         ada, bob = await it.token("write", "ada"), await it.token("write", "bob")
         body = {"name": "hay", "query": "dry hay"}
         one = await it.http.post("/api/v1/saved-searches", json=body, headers={**ada, **KEY})
@@ -90,10 +90,10 @@ async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(h
     assert [answer.status_code for answer in (one, two, three, wrong)] == [201, 403, 201, 400]
 
 
-async def test_a_request_that_is_under_way_is_not_begun_again(house: House) -> None:
-    async with door(house) as it:
+async def test_a_request_that_is_under_way_is_not_begun_again(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         await it.rowen.answer_once("local", "5f2b9c1d", b"x" * 32)
-        house.execute(
+        database.execute(
             "update idempotent_answer set fingerprint ="
             " sha256('/api/v1/queue/pause'::bytea || '\\x00'::bytea || ''::bytea || '\\x00'::bytea)"
         )
@@ -102,18 +102,18 @@ async def test_a_request_that_is_under_way_is_not_begun_again(house: House) -> N
     assert (busy.status_code, busy.json()["code"], busy.json()["retryable"]) == (409, "busy", True)
 
 
-async def test_the_secret_of_a_new_token_is_kept_nowhere(house: House) -> None:
-    async with door(house) as it:
+async def test_the_secret_of_a_new_token_is_kept_nowhere(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         made = await it.http.post("/api/v1/tokens", json={"name": "ci", "scope": "write"}, headers=KEY)
-        rows = house.query("select count(*) from idempotent_answer")
+        rows = database.query("select count(*) from idempotent_answer")
         listed = await it.http.get("/api/v1/tokens")
 
     assert made.json()["secret"].startswith("rowen_")
     assert (rows, "secret" in listed.text) == ([(0,)], False)
 
 
-async def test_writes_are_written_down_with_who_and_from_where(house: House) -> None:
-    async with door(house, trusts_loopback=False, client="203.0.113.9") as it:
+async def test_writes_are_written_down_with_who_and_from_where(database: ScratchDatabase) -> None:
+    async with interface(database, trusts_loopback=False, client="203.0.113.9") as it:
         ada, reader = await it.token("write", "ada"), await it.token("read", "eve")
         done = await it.http.post("/api/v1/sources/nobody/sync", headers=ada)
         await it.http.post("/api/v1/sources/nobody/sync", headers=reader)
@@ -131,7 +131,7 @@ async def test_writes_are_written_down_with_who_and_from_where(house: House) -> 
 
 
 async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_was_asked(
-    house: House, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines: list[str] = []
 
@@ -145,7 +145,7 @@ async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_w
     with caplog.at_level(logging.INFO, "rowen.server.journal"):
         logger.addHandler(kept)
         try:
-            async with door(house) as it:
+            async with interface(database) as it:
                 await it.http.get("/push/websub/secret-callback")
                 answer = await it.http.get("/api/v1/search?q=private-words")
         finally:
@@ -159,12 +159,10 @@ async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_w
 
 
 @pytest.mark.parametrize("path", ["/rowen/api/v1/sources", "/api/v1/sources"])
-async def test_below_a_base_path_all_addresses_have_it(house: House, path: str) -> None:
-    async with door(house, public_url="https://example.org/rowen/") as it:
+async def test_below_a_base_path_all_addresses_have_it(database: ScratchDatabase, path: str) -> None:
+    async with interface(database, public_url="https://example.org/rowen/") as it:
         for name in ("a", "b"):
-            await it.http.post(
-                "/rowen/api/v1/sources", json={"address": f"https://{name}.example", "kind": "web"}
-            )
+            await it.http.post("/rowen/api/v1/sources", json={"address": f"https://{name}.example", "kind": "web"})
         page = await it.http.get(path, params={"limit": 1})
         rest = await it.http.get(page.links["next"]["url"])
         made = await it.http.post(path, json={"address": "https://c.example", "kind": "web"})
@@ -176,11 +174,11 @@ async def test_below_a_base_path_all_addresses_have_it(house: House, path: str) 
     assert 'href="/rowen/api/openapi.json"' in docs.text
 
 
-async def test_forwarded_headers_are_believed_from_named_proxies_only(house: House) -> None:
+async def test_forwarded_headers_are_believed_from_named_proxies_only(database: ScratchDatabase) -> None:
     told = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
 
     async def address_and_cookie(client: str) -> tuple[str, bool]:
-        async with door(house, client=client, trusts_loopback=False, proxies="10.0.0.0/8") as it:
+        async with interface(database, client=client, trusts_loopback=False, proxies="10.0.0.0/8") as it:
             made = await it.rowen.add_token(f"at-{client}", scope="write")
             entered = await it.http.post("/login", data={"token": made.secret}, headers=told)
             await it.http.post("/api/v1/sources/x/sync", headers={**told, "Authorization": f"Bearer {made.secret}"})
@@ -191,15 +189,15 @@ async def test_forwarded_headers_are_believed_from_named_proxies_only(house: Hou
     assert await address_and_cookie("192.0.2.4") == ("192.0.2.4", False)
 
 
-async def test_a_proxy_on_this_machine_does_not_make_strangers_local(house: House) -> None:
-    async with door(house, proxies="127.0.0.1/32") as it:
+async def test_a_proxy_on_this_machine_does_not_make_strangers_local(database: ScratchDatabase) -> None:
+    async with interface(database, proxies="127.0.0.1/32") as it:
         answer = await it.http.get("/api/v1/me")
 
     assert answer.status_code == 401
 
 
-async def test_what_nobody_foresaw_tells_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with door(house) as it:
+async def test_what_nobody_foresaw_tells_nothing(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with interface(database) as it:
 
         async def broken(*_: Any, **__: Any) -> None:
             raise RuntimeError("a secret of the house")
@@ -227,9 +225,9 @@ def test_whoever_has_many_addresses_is_counted_as_one(one: str, other: str, is_s
     assert (first == second) is is_same
 
 
-async def test_a_person_meets_a_page_and_a_program_a_problem(house: House) -> None:
+async def test_a_person_meets_a_page_and_a_program_a_problem(database: ScratchDatabase) -> None:
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-    async with door(house) as it:
+    async with interface(database) as it:
         strange = await it.http.get("/no<such>", headers=browser)
         asked = await it.http.get("/nosuch")
         api = await it.http.get("/api/v1/nosuch", headers=browser)
@@ -246,12 +244,12 @@ async def test_a_person_meets_a_page_and_a_program_a_problem(house: House) -> No
 
 
 async def test_what_nobody_foresaw_is_a_page_too_and_keeps_its_words_to_the_log(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the words of a secret")
 
-    async with door(house) as it:
+    async with interface(database) as it:
         monkeypatch.setattr(type(it.rowen), "standing_sources", broken)
         found = await it.http.get("/sources", headers={"Accept": "text/html"})
 
@@ -260,11 +258,11 @@ async def test_what_nobody_foresaw_is_a_page_too_and_keeps_its_words_to_the_log(
     assert "secret" not in found.text
 
 
-async def test_one_caller_has_so_many_idempotency_keys_kept_and_known_ones_go_on(house: House) -> None:
+async def test_one_caller_has_so_many_idempotency_keys_kept_and_known_ones_go_on(database: ScratchDatabase) -> None:
     body = {"name": "hay", "query": "hay"}
-    async with door(house) as it:
+    async with interface(database) as it:
         first = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)
-        house.execute(
+        database.execute(
             "insert into idempotent_answer (principal, key, fingerprint)"
             " select 'local', 'key-' || n, 'x' from generate_series(2, 10000) n"
         )

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from rowen.operations.exports import Exports
-from tests.conftest import House
-from tests.server.doors import door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import interface
 from tests.server.test_serving import served
 
 LIMIT_S = 30.0
@@ -34,23 +34,25 @@ EXPORTS = [
 
 
 @pytest.mark.parametrize("headers", EMBEDDED)
-async def test_what_a_page_of_another_site_embeds_or_fetches_is_refused(house: House, headers: dict[str, str]) -> None:
-    async with door(house) as it:
+async def test_what_a_page_of_another_site_embeds_or_fetches_is_refused(
+    database: ScratchDatabase, headers: dict[str, str]
+) -> None:
+    async with interface(database) as it:
         answers = [await it.http.get(path, headers=headers) for path in [*PAGES, *EXPORTS, "/live"]]
 
     assert {answer.status_code for answer in answers} == {403}
 
 
-async def test_a_link_of_another_site_to_a_page_can_be_followed(house: House) -> None:
-    async with door(house) as it:
+async def test_a_link_of_another_site_to_a_page_can_be_followed(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         statuses = {path: (await it.http.get(path, headers=LINK)).status_code for path in PAGES}
 
     assert statuses == dict.fromkeys(PAGES, 200)
 
 
-async def test_a_link_of_another_site_starts_no_export(house: House, statements: list[str]) -> None:
-    house.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
-    async with door(house) as it:
+async def test_a_link_of_another_site_starts_no_export(database: ScratchDatabase, statements: list[str]) -> None:
+    database.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
+    async with interface(database) as it:
         statements.clear()
         followed = [await it.http.get(path, headers=LINK) for path in EXPORTS]
         asked = list(statements)
@@ -76,8 +78,8 @@ async def listening() -> AsyncIterator[tuple[str, list[str]]]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", seen
 
 
-async def test_a_link_of_another_site_asks_no_server_what_is_there(house: House) -> None:
-    async with listening() as (url, seen), door(house) as it:
+async def test_a_link_of_another_site_asks_no_server_what_is_there(database: ScratchDatabase) -> None:
+    async with listening() as (url, seen), interface(database) as it:
         page = await it.http.get("/add", params={"address": url}, headers=LINK)
         twin = await it.http.get("/add.json", params={"address": url}, headers=LINK)
         before = len(seen)
@@ -91,9 +93,9 @@ async def test_a_link_of_another_site_asks_no_server_what_is_there(house: House)
     assert after > 0
 
 
-async def test_pages_of_origins_that_were_named_may_read_with_a_token(house: House) -> None:
+async def test_pages_of_origins_that_were_named_may_read_with_a_token(database: ScratchDatabase) -> None:
     headers = {**EMBEDDED[3], "Origin": "https://app.example"}
-    async with door(house, cors_origins="https://app.example") as it:
+    async with interface(database, cors_origins="https://app.example") as it:
         token = await it.token("read")
         with_token = await it.http.get("/api/v1/sources", headers={**headers, **token})
         without = await it.http.get("/api/v1/sources", headers=headers)
@@ -102,8 +104,8 @@ async def test_pages_of_origins_that_were_named_may_read_with_a_token(house: Hou
     assert (with_token.status_code, without.status_code, foreign.status_code) == (200, 403, 403)
 
 
-async def test_this_machine_may_ask_for_so_many_exports_in_a_minute_as_a_token_may(house: House) -> None:
-    async with door(house, requests_per_minute=2) as it:
+async def test_this_machine_may_ask_for_so_many_exports_in_a_minute_as_a_token_may(database: ScratchDatabase) -> None:
+    async with interface(database, requests_per_minute=2) as it:
         exports = [await it.http.get(EXPORTS[0]) for _ in range(3)]
         previews = await it.http.get("/add?address=x.example")
         questions = [(await it.http.get("/api/v1/me")).status_code for _ in range(5)]
@@ -114,8 +116,8 @@ async def test_this_machine_may_ask_for_so_many_exports_in_a_minute_as_a_token_m
     assert questions == [200] * 5
 
 
-async def test_links_of_other_sites_count_as_requests_of_this_machine(house: House) -> None:
-    async with door(house, requests_per_minute=2) as it:
+async def test_links_of_other_sites_count_as_requests_of_this_machine(database: ScratchDatabase) -> None:
+    async with interface(database, requests_per_minute=2) as it:
         statuses = [(await it.http.get("/search?q=hay", headers=LINK)).status_code for _ in range(3)]
         ours = [(await it.http.get("/search?q=hay", headers=OURS[1])).status_code for _ in range(3)]
 
@@ -127,7 +129,7 @@ async def test_links_of_other_sites_count_as_requests_of_this_machine(house: Hou
     [({"exports_per_caller": 1}, 429, "too_many_requests"), ({"exports_at_once": 1}, 503, "overloaded")],
 )
 async def test_an_export_is_counted_until_its_last_byte_is_read(
-    house: House, monkeypatch: pytest.MonkeyPatch, settings: dict[str, int], status: int, code: str
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, settings: dict[str, int], status: int, code: str
 ) -> None:
     async def endless(*_: object, **__: object) -> AsyncIterator[bytes]:
         yield b"{}\n"
@@ -135,7 +137,7 @@ async def test_an_export_is_counted_until_its_last_byte_is_read(
 
     exporting = Exports.lines
     monkeypatch.setattr(Exports, "lines", endless)
-    async with house.open(port=0, **settings) as rowen, served(rowen) as (http, _):
+    async with database.open(port=0, **settings) as rowen, served(rowen) as (http, _):
         async with http.stream("GET", EXPORTS[0]) as first:
             refused = await http.get(EXPORTS[0])
             question = await http.get("/api/v1/sources")

@@ -15,15 +15,15 @@ from rowen.interfaces.mcp.tools import TOOLS
 from rowen.interfaces.rest.app import api_of
 from rowen.interfaces.rest.document import OPEN, scope_of
 from rowen.interfaces.web.live import WATCHED
-from rowen.interfaces.web.routing import DEEDS, PAGES, QUESTIONS
+from rowen.interfaces.web.routing import ACTIONS, PAGES, QUESTIONS
 from rowen.interfaces.web.view import Guarded
 from rowen.model.access import Scope
 from rowen.model.scopes import SCOPES, SIGNED
 from rowen.model.scopes import scope_of as scope_of_operations
 from rowen.operations import Rowen, _Asked
 from rowen.settings import Settings
-from tests.conftest import House
-from tests.server.doors import door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import interface
 
 OPERATIONS = {name for name, value in vars(Rowen).items() if isinstance(value, _Asked)}
 
@@ -58,7 +58,7 @@ def rest() -> Iterator[tuple[str, Scope, set[str]]]:
 
 
 def pages() -> Iterator[tuple[str, Scope, set[str]]]:
-    for path, handler in [*PAGES.items(), *QUESTIONS.items(), *DEEDS.items(), *WATCHED.items()]:
+    for path, handler in [*PAGES.items(), *QUESTIONS.items(), *ACTIONS.items(), *WATCHED.items()]:
         if isinstance(handler, Guarded):
             yield f"page {path}", handler.scope, called_by(handler.handler)
         else:
@@ -107,8 +107,10 @@ def test_rest_page_and_tool_take_the_same_scope_for_one_operation() -> None:
 
 
 @pytest.mark.parametrize("scope", ["read", "write", "admin"])
-async def test_the_page_and_rest_let_the_same_callers_remove_pause_and_resume(house: House, scope: str) -> None:
-    async with door(house, trusts_loopback=False, requests_per_minute=100_000) as it:
+async def test_the_page_and_rest_let_the_same_callers_remove_pause_and_resume(
+    database: ScratchDatabase, scope: str
+) -> None:
+    async with interface(database, trusts_loopback=False, requests_per_minute=100_000) as it:
         caller = await it.token(scope)
         pairs = [
             (("DELETE", "/api/v1/sources/nobody"), "/sources/nobody/remove"),

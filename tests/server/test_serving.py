@@ -19,7 +19,7 @@ import pytest
 from rowen import Rowen
 from rowen.errors import ConfigurationError
 from rowen.server.serving import _listen, serve
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 LIMIT_S = 20.0
 
@@ -51,10 +51,10 @@ async def events(answer: httpx.Response) -> AsyncIterator[dict[str, str]]:
 
 
 async def test_changes_come_as_they_are_committed_and_go_on_after_the_last_that_was_seen(
-    house: House, tmp_path: Path
+    database: ScratchDatabase, tmp_path: Path
 ) -> None:
     (tmp_path / "a.md").write_text("# A")
-    async with house.open(port=0) as rowen, served(rowen) as (http, _):
+    async with database.open(port=0) as rowen, served(rowen) as (http, _):
         await rowen.add(str(tmp_path), name="notes")
         await rowen.sync("notes")
         async with http.stream("GET", "/api/v1/changes/events", headers={"Last-Event-ID": "0"}) as answer:
@@ -75,9 +75,9 @@ async def test_changes_come_as_they_are_committed_and_go_on_after_the_last_that_
     assert (again, unknown.status_code) == (second, 404)
 
 
-async def test_a_run_is_followed_until_its_end_and_can_be_ended(house: House, tmp_path: Path) -> None:
+async def test_a_run_is_followed_until_its_end_and_can_be_ended(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# A")
-    async with house.open(port=0) as rowen, served(rowen, works=True) as (http, _):
+    async with database.open(port=0) as rowen, served(rowen, works=True) as (http, _):
         await http.post("/api/v1/sources", json={"address": str(tmp_path), "name": "notes"})
         begun = await http.post("/api/v1/sources/notes/sync")
         run = None
@@ -93,9 +93,9 @@ async def test_a_run_is_followed_until_its_end_and_can_be_ended(house: House, tm
     assert over.status_code == 403
 
 
-async def test_a_server_that_stops_does_not_wait_for_who_only_listens(house: House) -> None:
+async def test_a_server_that_stops_does_not_wait_for_who_only_listens(database: ScratchDatabase) -> None:
     async with (
-        house.open(port=0) as rowen,
+        database.open(port=0) as rowen,
         served(rowen) as (http, stop),
         http.stream("GET", "/api/v1/changes/events") as answer,
     ):
@@ -108,16 +108,16 @@ async def test_a_server_that_stops_does_not_wait_for_who_only_listens(house: Hou
     assert [line for line in rest if line] == []
 
 
-async def test_a_port_that_is_taken_is_told_before_anything_runs(house: House) -> None:
-    async with house.open(port=0) as rowen, served(rowen) as (http, _):
+async def test_a_port_that_is_taken_is_told_before_anything_runs(database: ScratchDatabase) -> None:
+    async with database.open(port=0) as rowen, served(rowen) as (http, _):
         port = http.base_url.port
-        async with house.open(port=port) as other:
+        async with database.open(port=port) as other:
             with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} cannot be listened on"):
                 await serve(other, works=False)
 
 
-def environment(house: House) -> dict[str, str]:
-    return {**os.environ, "ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(house.home)}
+def environment(database: ScratchDatabase) -> dict[str, str]:
+    return {**os.environ, "ROWEN_DATABASE_URL": database.conninfo, "ROWEN_HOME": str(database.home)}
 
 
 def test_the_body_of_an_answer_does_not_wait_until_its_head_is_confirmed() -> None:
@@ -129,11 +129,11 @@ def test_the_body_of_an_answer_does_not_wait_until_its_head_is_confirmed() -> No
     assert at_once
 
 
-async def test_the_command_serves_logs_as_json_and_ends_in_order(house: House) -> None:
-    async with house.open() as rowen:
+async def test_the_command_serves_logs_as_json_and_ends_in_order(database: ScratchDatabase) -> None:
+    async with database.open() as rowen:
         secret = (await rowen.add_token("ci", scope="write")).secret
     command = [sys.executable, "-m", "rowen", "serve", "--port", "0", "--log-json", "--no-worker"]
-    with subprocess.Popen(command, env=environment(house), stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=environment(database), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             found = None
@@ -153,26 +153,28 @@ async def test_the_command_serves_logs_as_json_and_ends_in_order(house: House) -
     assert secret not in rest
 
 
-async def test_a_server_whose_worker_rests_stops_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_whose_worker_rests_stops_at_once(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rested = asyncio.Event()
 
     async def work() -> bool:
         rested.set()
         return True
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         monkeypatch.setattr(rowen, "work", work)
         async with asyncio.timeout(LIMIT_S), served(rowen, works=True):
             await rested.wait()
 
 
 async def test_a_server_reports_the_bug_that_ended_its_worker(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> bool:
         raise ZeroDivisionError("a bug")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         monkeypatch.setattr(rowen, "work", work)
         async with served(rowen, works=True):
             pass

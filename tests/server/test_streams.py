@@ -14,7 +14,7 @@ import pytest
 from rowen import Rowen
 from rowen.model.access import Credential
 from rowen.server import streams
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.server.test_serving import served
 
 LIMIT_S = 30.0
@@ -83,9 +83,11 @@ async def rest(answer: httpx.Response) -> bytes:
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/mcp"])
-async def test_one_caller_may_have_so_many_streams_and_others_still_get_theirs(house: House, path: str) -> None:
+async def test_one_caller_may_have_so_many_streams_and_others_still_get_theirs(
+    database: ScratchDatabase, path: str
+) -> None:
     async with (
-        house.open(**BEHIND_A_PROXY, streams_per_caller=2) as rowen,
+        database.open(**BEHIND_A_PROXY, streams_per_caller=2) as rowen,
         served(rowen) as (http, _),
         reading(rowen, http, "ann", "bob") as (ann, bob),
     ):
@@ -101,9 +103,9 @@ async def test_one_caller_may_have_so_many_streams_and_others_still_get_theirs(h
     assert (other.status_code, question.status_code) == (200, 200)
 
 
-async def test_the_server_has_so_many_streams_of_all_callers_together(house: House) -> None:
+async def test_the_server_has_so_many_streams_of_all_callers_together(database: ScratchDatabase) -> None:
     async with (
-        house.open(**BEHIND_A_PROXY, streams_at_once=2) as rowen,
+        database.open(**BEHIND_A_PROXY, streams_at_once=2) as rowen,
         served(rowen) as (http, _),
         reading(rowen, http, "ann", "bob") as (ann, bob),
     ):
@@ -115,9 +117,9 @@ async def test_the_server_has_so_many_streams_of_all_callers_together(house: Hou
     assert refused.headers["retry-after"] == "5"
 
 
-async def test_callers_without_a_token_are_counted_by_their_address(house: House) -> None:
+async def test_callers_without_a_token_are_counted_by_their_address(database: ScratchDatabase) -> None:
     async with (
-        house.open(**BEHIND_A_PROXY, streams_per_caller=1, public_read=True) as rowen,
+        database.open(**BEHIND_A_PROXY, streams_per_caller=1, public_read=True) as rowen,
         served(rowen) as (http, _),
         reading(rowen, http) as (anybody,),
     ):
@@ -128,9 +130,9 @@ async def test_callers_without_a_token_are_counted_by_their_address(house: House
 
 @pytest.mark.parametrize("path", [*PATHS, "/mcp"])
 @pytest.mark.parametrize("leaves", ["by closing", "by aborting"])
-async def test_who_left_a_stream_may_open_another(house: House, path: str, leaves: str) -> None:
+async def test_who_left_a_stream_may_open_another(database: ScratchDatabase, path: str, leaves: str) -> None:
     async with (
-        house.open(**BEHIND_A_PROXY, streams_per_caller=1) as rowen,
+        database.open(**BEHIND_A_PROXY, streams_per_caller=1) as rowen,
         served(rowen) as (http, _),
         reading(rowen, http, "ann") as (ann,),
     ):
@@ -147,11 +149,11 @@ async def test_who_left_a_stream_may_open_another(house: House, path: str, leave
 
 @pytest.mark.parametrize("path", [*PATHS, "/mcp"])
 async def test_a_stream_ends_when_its_token_is_revoked(
-    house: House, monkeypatch: pytest.MonkeyPatch, path: str, caplog: pytest.LogCaptureFixture
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(streams, "_CHECK_S", 0.01)
     async with (
-        house.open(**BEHIND_A_PROXY, streams_per_caller=1) as rowen,
+        database.open(**BEHIND_A_PROXY, streams_per_caller=1) as rowen,
         served(rowen) as (http, _),
         reading(rowen, http, "ann", "bob") as (ann, bob),
     ):
@@ -165,11 +167,11 @@ async def test_a_stream_ends_when_its_token_is_revoked(
 
 
 async def test_a_stream_ends_when_its_token_or_its_session_expires(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "_CHECK_S", 0.01)
     async with (
-        house.open(**BEHIND_A_PROXY) as rowen,
+        database.open(**BEHIND_A_PROXY) as rowen,
         served(rowen) as (http, _),
         reading(rowen, http, "ann", "bob") as (ann, bob),
     ):
@@ -177,7 +179,7 @@ async def test_a_stream_ends_when_its_token_or_its_session_expires(
         assert session is not None
         bob.headers = {"Cookie": f"rowen_session={session.secret}"}
         by_token, by_session = await ann.open(), await bob.open()
-        house.execute("update access_token set expires_at = now() where name = 'ann'")
+        database.execute("update access_token set expires_at = now() where name = 'ann'")
         await rest(by_token)
         await rowen.close_session(session.secret)
         await rest(by_session)
@@ -186,11 +188,11 @@ async def test_a_stream_ends_when_its_token_or_its_session_expires(
 
 
 async def test_all_streams_of_a_server_cost_one_check_of_their_tokens(
-    house: House, monkeypatch: pytest.MonkeyPatch, statements: list[str]
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, statements: list[str]
 ) -> None:
     monkeypatch.setattr(streams, "_CHECK_S", 0.2)
     async with (
-        house.open(**BEHIND_A_PROXY) as rowen,
+        database.open(**BEHIND_A_PROXY) as rowen,
         served(rowen) as (http, _),
         reading(rowen, http, *[f"reader-{number}" for number in range(10)]) as readers,
     ):
@@ -203,18 +205,18 @@ async def test_all_streams_of_a_server_cost_one_check_of_their_tokens(
     assert 1 <= len(checks) <= 2
 
 
-async def test_the_head_of_a_stream_is_answered_and_not_followed_by_anything(house: House) -> None:
-    async with house.open(port=0, streams_per_caller=1) as rowen, served(rowen) as (http, _):
+async def test_the_head_of_a_stream_is_answered_and_not_followed_by_anything(database: ScratchDatabase) -> None:
+    async with database.open(port=0, streams_per_caller=1) as rowen, served(rowen) as (http, _):
         answers = [await asyncio.wait_for(http.head("/live"), LIMIT_S) for _ in range(3)]
 
     assert {answer.status_code for answer in answers} == {200}
     assert answers[0].headers["content-type"].startswith("text/event-stream")
 
 
-async def test_a_signed_token_holds_until_the_moment_that_its_provider_named(house: House) -> None:
+async def test_a_signed_token_holds_until_the_moment_that_its_provider_named(database: ScratchDatabase) -> None:
     noon = datetime(2026, 6, 1, 12, tzinfo=UTC)
     over, valid = Credential(expires_at=noon), Credential(expires_at=noon + timedelta(seconds=2))
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         made = await rowen.add_token("ann")
         principal = await rowen.identify(made.secret)
         assert principal is not None

@@ -12,8 +12,8 @@ import pytest
 from rowen.errors import RefusedError
 from rowen.interfaces.rest.document import OPEN
 from rowen.server.serving import serve
-from tests.conftest import House
-from tests.server.doors import Door, door
+from tests.conftest import ScratchDatabase
+from tests.server.interfaces import Interface, interface
 
 FAR = {"trusts_loopback": False, "client": "203.0.113.9"}
 _VALUES = {"form": "atom", "number": "1", "node": "pages/0", "ref": "product", "secret": "x", "name": "nobody"}
@@ -27,7 +27,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, str | None]
             yield method.upper(), filled, operation.get("x-scope")
 
 
-async def asked(it: Door, method: str, path: str, headers: dict[str, str]) -> int:
+async def asked(it: Interface, method: str, path: str, headers: dict[str, str]) -> int:
     if path.endswith("/events"):
         # It would never end: that who may ask is let in is told by a HEAD, which no route has.
         method = "HEAD" if headers else method
@@ -35,10 +35,10 @@ async def asked(it: Door, method: str, path: str, headers: dict[str, str]) -> in
     return answer.status_code
 
 
-async def test_every_route_refuses_who_has_no_token_or_too_little_scope(house: House) -> None:
-    async with door(house, requests_per_minute=100_000, **FAR) as it:
+async def test_every_route_refuses_who_has_no_token_or_too_little_scope(database: ScratchDatabase) -> None:
+    async with interface(database, requests_per_minute=100_000, **FAR) as it:
         read, write = await it.token("read"), await it.token("write")
-        document = it.doors.inner.openapi()
+        document = it.interfaces.inner.openapi()
         wrong = []
         for method, path, scope in operations(document):
             nobody = await asked(it, method, path, {})
@@ -54,9 +54,9 @@ async def test_every_route_refuses_who_has_no_token_or_too_little_scope(house: H
     assert len(list(operations(document))) > 90
 
 
-async def test_only_reading_takes_no_more_than_the_scope_read(house: House) -> None:
-    async with door(house) as it:
-        found = list(operations(it.doors.inner.openapi()))
+async def test_only_reading_takes_no_more_than_the_scope_read(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
+        found = list(operations(it.interfaces.inner.openapi()))
 
     assert [path for method, path, scope in found if method != "GET" and scope == "read"] == []
     assert {path for method, path, scope in found if method == "GET" and scope == "admin"} == {
@@ -66,8 +66,8 @@ async def test_only_reading_takes_no_more_than_the_scope_read(house: House) -> N
     }
 
 
-async def test_every_page_that_is_not_in_the_document_takes_a_token_too(house: House) -> None:
-    async with door(house, **FAR) as it:
+async def test_every_page_that_is_not_in_the_document_takes_a_token_too(database: ScratchDatabase) -> None:
+    async with interface(database, **FAR) as it:
         answers = [await it.http.get(path) for path in ("/api/docs", "/api/openapi.json", "/", "/nowhere")]
         person = await it.http.get("/runs?x=1", headers={"Accept": "text/html"})
 
@@ -77,12 +77,12 @@ async def test_every_page_that_is_not_in_the_document_takes_a_token_too(house: H
     assert (person.status_code, person.headers["location"]) == (303, "/login?next=/runs")
 
 
-async def test_on_loopback_this_machine_needs_no_token_and_others_do(house: House) -> None:
-    async with door(house) as it:
+async def test_on_loopback_this_machine_needs_no_token_and_others_do(database: ScratchDatabase) -> None:
+    async with interface(database) as it:
         near = await it.http.get("/api/v1/me")
         behind_a_proxy = await it.http.get("/api/v1/me", headers={"X-Forwarded-For": "203.0.113.9"})
         by_another_name = await it.http.get("/api/v1/me", headers={"Host": "rowen.example.org"})
-    async with door(house, client="203.0.113.9") as it:
+    async with interface(database, client="203.0.113.9") as it:
         far = await it.http.get("/api/v1/me")
 
     assert near.json() == {"name": "local", "scope": "admin"}
@@ -90,9 +90,9 @@ async def test_on_loopback_this_machine_needs_no_token_and_others_do(house: Hous
     assert (by_another_name.status_code, by_another_name.json()["code"]) == (403, "refused")
 
 
-async def test_a_name_is_ours_if_it_was_set(house: House) -> None:
+async def test_a_name_is_ours_if_it_was_set(database: ScratchDatabase) -> None:
     named = {"public_url": "https://rowen.example.org", "hosts": "barn.local,shed.local"}
-    async with door(house, **FAR, **named) as it:
+    async with interface(database, **FAR, **named) as it:
         token = await it.token("read")
         hosts = ("rowen.example.org", "barn.local:8400", "shed.local", "192.0.2.4:8400", "[::1]:8400", "evil.example")
         found = [(await it.http.get("/api/v1/me", headers={**token, "Host": host})).status_code for host in hosts]
@@ -116,18 +116,20 @@ async def test_a_name_is_ours_if_it_was_set(house: House) -> None:
         ({}, 404),
     ],
 )
-async def test_a_page_of_another_site_cannot_write(house: House, headers: dict[str, str], status: int) -> None:
-    async with door(house) as it:
+async def test_a_page_of_another_site_cannot_write(
+    database: ScratchDatabase, headers: dict[str, str], status: int
+) -> None:
+    async with interface(database) as it:
         answer = await it.http.post("/api/v1/sources/nobody/sync", headers=headers)
 
     assert answer.status_code == status, answer.text
 
 
-async def test_pages_of_other_origins_read_nothing_unless_they_are_named(house: House) -> None:
+async def test_pages_of_other_origins_read_nothing_unless_they_are_named(database: ScratchDatabase) -> None:
     origin = {"Origin": "https://map.example.org"}
-    async with door(house, **FAR) as it:
+    async with interface(database, **FAR) as it:
         closed = await it.http.get("/api/v1/me", headers={**origin, **await it.token("read")})
-    async with door(house, **FAR, cors_origins="https://map.example.org") as it:
+    async with interface(database, **FAR, cors_origins="https://map.example.org") as it:
         token = await it.token("write")
         asked_before = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
         preflight = await it.http.options("/api/v1/poke", headers={**origin, **asked_before})
@@ -141,23 +143,23 @@ async def test_pages_of_other_origins_read_nothing_unless_they_are_named(house: 
     assert wrote.status_code == 404
 
 
-async def test_tokens_expire_and_are_refused_once_revoked(house: House) -> None:
-    async with door(house, **FAR) as it:
+async def test_tokens_expire_and_are_refused_once_revoked(database: ScratchDatabase) -> None:
+    async with interface(database, **FAR) as it:
         made = await it.rowen.add_token("old", scope="admin", days=1, now=datetime.now(UTC) - timedelta(days=2))
         expired = await it.http.get("/api/v1/me", headers={"Authorization": f"Bearer {made.secret}"})
         held = await it.token("read", "short")
         before = await it.http.get("/api/v1/me", headers=held)
         await it.rowen.revoke_token("short")
         after = await it.http.get("/api/v1/me", headers=held)
-        [stored] = house.query("select hash, name from access_token")
+        [stored] = database.query("select hash, name from access_token")
 
     assert (expired.status_code, before.status_code, after.status_code) == (401, 200, 401)
     assert (stored[1], len(stored[0])) == ("old", 32)
     assert made.secret.encode() not in stored[0]
 
 
-async def test_readers_of_feeds_may_send_a_token_as_a_password_but_nobody_writes_so(house: House) -> None:
-    async with door(house, **FAR) as it:
+async def test_readers_of_feeds_may_send_a_token_as_a_password_but_nobody_writes_so(database: ScratchDatabase) -> None:
+    async with interface(database, **FAR) as it:
         token = (await it.token("write"))["Authorization"].removeprefix("Bearer ")
         basic = {"Authorization": "Basic " + base64.b64encode(f"x:{token}".encode()).decode()}
         feed = await it.http.get("/feeds/atom", headers=basic)
@@ -167,8 +169,8 @@ async def test_readers_of_feeds_may_send_a_token_as_a_password_but_nobody_writes
     assert (feed.status_code, wrote.status_code, broken.status_code) == (200, 401, 401)
 
 
-async def test_everybody_may_read_where_that_was_set_and_nobody_writes(house: House) -> None:
-    async with door(house, **FAR, public_read=True) as it:
+async def test_everybody_may_read_where_that_was_set_and_nobody_writes(database: ScratchDatabase) -> None:
+    async with interface(database, **FAR, public_read=True) as it:
         found = [
             (await it.http.get("/api/v1/sources")).status_code,
             (await it.http.post("/api/v1/sources/nobody/sync")).status_code,
@@ -178,8 +180,8 @@ async def test_everybody_may_read_where_that_was_set_and_nobody_writes(house: Ho
     assert found == [200, 403, 403]
 
 
-async def test_who_guesses_tokens_is_turned_away(house: House) -> None:
-    async with door(house, **FAR) as it:
+async def test_who_guesses_tokens_is_turned_away(database: ScratchDatabase) -> None:
+    async with interface(database, **FAR) as it:
         wrong = {"Authorization": "Bearer rowen_wrong"}
         answers = [(await it.http.get("/api/v1/me", headers=wrong)).status_code for _ in range(31)]
         good = await it.http.get("/api/v1/me", headers=await it.token("read"))
@@ -187,18 +189,18 @@ async def test_who_guesses_tokens_is_turned_away(house: House) -> None:
     assert (answers[0], answers[-1], good.status_code) == (401, 429, 429)
 
 
-async def log_in(it: Door, secret: str, wanted: str = "/") -> httpx.Response:
+async def log_in(it: Interface, secret: str, wanted: str = "/") -> httpx.Response:
     return await it.http.post("/login", data={"token": secret, "next": wanted})
 
 
-async def test_a_browser_logs_in_with_a_token_and_its_cookie_is_strict(house: House) -> None:
-    async with door(house, **FAR, base="https://127.0.0.1:8400") as it:
+async def test_a_browser_logs_in_with_a_token_and_its_cookie_is_strict(database: ScratchDatabase) -> None:
+    async with interface(database, **FAR, base="https://127.0.0.1:8400") as it:
         made = await it.rowen.add_token("ada", scope="write")
         page = await it.http.get("/login?next=/runs")
         wrong = await log_in(it, "rowen_nothing")
         right = await log_in(it, made.secret, "/runs")
         inside = await it.http.get("/api/v1/me")
-        [stored] = house.query("select name, scope, hash from access_session")
+        [stored] = database.query("select name, scope, hash from access_session")
         left = await it.http.post("/logout")
         outside = await it.http.get("/api/v1/me")
 
@@ -214,10 +216,10 @@ async def test_a_browser_logs_in_with_a_token_and_its_cookie_is_strict(house: Ho
 
 @pytest.mark.parametrize(("proto", "accepted"), [("https", "__Host-rowen_session"), ("http", "rowen_session")])
 async def test_over_tls_only_the_cookie_counts_that_no_other_host_can_set(
-    house: House, proto: str, accepted: str
+    database: ScratchDatabase, proto: str, accepted: str
 ) -> None:
     told = {"X-Forwarded-Proto": proto, "X-Forwarded-For": "203.0.113.9"}
-    async with door(house, client="10.0.0.1", trusts_loopback=False, proxies="10.0.0.0/8") as it:
+    async with interface(database, client="10.0.0.1", trusts_loopback=False, proxies="10.0.0.0/8") as it:
         made = await it.rowen.add_token("ada")
         entered = await it.http.post("/login", data={"token": made.secret}, headers=told)
         name, _, secret = entered.headers["set-cookie"].partition(";")[0].partition("=")
@@ -231,8 +233,8 @@ async def test_over_tls_only_the_cookie_counts_that_no_other_host_can_set(
     assert found == {"rowen_session": 401, "__Host-rowen_session": 401} | {accepted: 200}
 
 
-async def test_a_session_ends_with_its_token(house: House) -> None:
-    async with door(house, **FAR) as it:
+async def test_a_session_ends_with_its_token(database: ScratchDatabase) -> None:
+    async with interface(database, **FAR) as it:
         made = await it.rowen.add_token("ada")
         await log_in(it, made.secret)
         before = await it.http.get("/api/v1/me")
@@ -243,8 +245,8 @@ async def test_a_session_ends_with_its_token(house: House) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", ""])
-async def test_a_login_leads_nowhere_else(house: House, wanted: str) -> None:
-    async with door(house, **FAR) as it:
+async def test_a_login_leads_nowhere_else(database: ScratchDatabase, wanted: str) -> None:
+    async with interface(database, **FAR) as it:
         made = await it.rowen.add_token("ada")
         answer = await log_in(it, made.secret, wanted)
         page = await it.http.get("/login", params={"next": f'{wanted}"><script>'})
@@ -253,16 +255,16 @@ async def test_a_login_leads_nowhere_else(house: House, wanted: str) -> None:
     assert "<script>" not in page.text
 
 
-async def test_an_address_that_others_reach_is_not_served_before_there_is_a_token(house: House) -> None:
-    async with house.open(host="0.0.0.0", port=0) as rowen:
+async def test_an_address_that_others_reach_is_not_served_before_there_is_a_token(database: ScratchDatabase) -> None:
+    async with database.open(host="0.0.0.0", port=0) as rowen:
         with pytest.raises(RefusedError, match="nobody has a token"):
             await serve(rowen, works=False)
 
 
-async def test_who_may_write_reaches_neither_folders_nor_secrets_of_the_server(house: House) -> None:
+async def test_who_may_write_reaches_neither_folders_nor_secrets_of_the_server(database: ScratchDatabase) -> None:
     secret = {"headers": {"X-Key": "Bearer env:HOME"}}
     site = {"name": "x", "kind": "web", "url": "https://example.org/"}
-    async with door(house, **FAR, probe=False) as it:
+    async with interface(database, **FAR, probe=False) as it:
         write, admin = await it.token("write"), await it.token("admin")
         asked: list[tuple[str, str, dict[str, Any]]] = [
             ("POST", "sources", {"address": "/etc"}),
@@ -326,10 +328,10 @@ _ELSEWHERE = "https://evil.example/api"
     ],
 )
 async def test_who_may_write_cannot_send_the_secret_of_an_administrator_elsewhere(
-    house: House, kind: str, url: str, options: dict[str, Any], change: dict[str, Any]
+    database: ScratchDatabase, kind: str, url: str, options: dict[str, Any], change: dict[str, Any]
 ) -> None:
     new = {"address": url, "kind": kind, "name": "x", "options": options}
-    async with door(house, **FAR, probe=False) as it:
+    async with interface(database, **FAR, probe=False) as it:
         write, admin = await it.token("write"), await it.token("admin")
         made = await it.http.post("/api/v1/sources", headers=admin, json=new)
         source = {name: made.json()[name] for name in ("name", "kind", "url")}
@@ -345,10 +347,10 @@ async def test_who_may_write_cannot_send_the_secret_of_an_administrator_elsewher
     assert agreed.status_code == 200
 
 
-async def test_who_may_write_cannot_give_a_source_with_a_secret_another_url_or_kind(house: House) -> None:
+async def test_who_may_write_cannot_give_a_source_with_a_secret_another_url_or_kind(database: ScratchDatabase) -> None:
     new = {"address": "https://example.org", "kind": "web", "name": "x", "options": _KEYED}
     file = {"name": "x", "kind": "web", "url": _ELSEWHERE, "options": _KEYED}
-    async with door(house, **FAR, probe=False) as it:
+    async with interface(database, **FAR, probe=False) as it:
         write, admin = await it.token("write"), await it.token("admin")
         made = await it.http.post("/api/v1/sources", headers=admin, json=new)
         answers = [
@@ -364,9 +366,9 @@ async def test_who_may_write_cannot_give_a_source_with_a_secret_another_url_or_k
     assert [(one["kind"], one["url"], one["options"]) for one in kept] == [("web", made.json()["url"], _KEYED)]
 
 
-async def test_who_may_write_takes_a_secret_away_with_the_address_that_it_went_to(house: House) -> None:
+async def test_who_may_write_takes_a_secret_away_with_the_address_that_it_went_to(database: ScratchDatabase) -> None:
     new = {"address": "https://github.com/me/it", "kind": "github", "name": "x", "options": _REPOSITORY}
-    async with door(house, **FAR, probe=False) as it:
+    async with interface(database, **FAR, probe=False) as it:
         write, admin = await it.token("write"), await it.token("admin")
         await it.http.post("/api/v1/sources", headers=admin, json=new)
         both = {"options": {"token": None, "api_url": None}}

@@ -17,7 +17,7 @@ from rowen import Rowen
 from rowen.errors import StoreError
 from rowen.model.url import key
 from rowen.store.locks import Lock
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.refresh.statements import OF_THE_POOL
 
 PATIENCE_S = 30  # against hanging
@@ -27,8 +27,8 @@ LOG_LOCK = f"select {Lock.CHANGE.tried()}"
 class OtherClient:
     """Stores new items, each a copy of one that is there, and logs each as the store does."""
 
-    def __init__(self, house: House) -> None:
-        self._c = psycopg.connect(house.conninfo, autocommit=True, options="-c search_path=rowen,public")
+    def __init__(self, database: ScratchDatabase) -> None:
+        self._c = psycopg.connect(database.conninfo, autocommit=True, options="-c search_path=rowen,public")
         [self._source, self._name, self._template, self._host] = self._c.execute(
             "select source.id, source.name, min(item.id), 'https://example.org/' from item"
             " join source on source.id = source_id group by source.id order by source.id limit 1"
@@ -83,17 +83,17 @@ class OtherClient:
 class OtherProcess:
     """The Python API on the same database, in a thread with a loop of its own; what waits for a lock gives up."""
 
-    def __init__(self, house: House, *, lock_timeout_ms: int, **settings: Any) -> None:
+    def __init__(self, database: ScratchDatabase, *, lock_timeout_ms: int, **settings: Any) -> None:
         self._settings = settings
-        self._house = House(
-            make_conninfo(house.conninfo, options=f"-c lock_timeout={lock_timeout_ms}"), house.home / "other"
+        self._scratch = ScratchDatabase(
+            make_conninfo(database.conninfo, options=f"-c lock_timeout={lock_timeout_ms}"), database.home / "other"
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._opened = self._house.open(trust_database=True, **self._settings)
+        self._opened = self._scratch.open(trust_database=True, **self._settings)
         self._rowen = self._run(self._opened.__aenter__())
         return self
 

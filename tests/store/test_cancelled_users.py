@@ -8,57 +8,57 @@ from typing import Any
 import pytest
 
 from rowen.errors import BusyError
-from rowen.model.run import Tally
+from rowen.model.run import RunStats
 from rowen.store import embeddings, runs, sources
 from rowen.store.database import Database
 from rowen.store.embeddings import Claim
 from rowen.store.locks import Lock
 from rowen.store.rows import scalar
 from tests.cancelling import cancelled_at_each_wait
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 Use = Callable[[Database], Coroutine[Any, Any, Any]]
 
 
 @asynccontextmanager
-async def opened(house: House) -> AsyncIterator[Database]:
-    database = Database(house.settings())
-    await database.open()
+async def opened(database: ScratchDatabase) -> AsyncIterator[Database]:
+    pool = Database(database.settings())
+    await pool.open()
     try:
-        yield database
+        yield pool
     finally:
-        await database.close()
+        await pool.close()
 
 
-async def question(database: Database) -> None:
-    async with database.connection() as c:
+async def question(pool: Database) -> None:
+    async with pool.connection() as c:
         await scalar(c, "select pg_sleep(0.005)::text")
 
 
-async def transaction(database: Database) -> None:
-    async with database.transaction() as c:
+async def transaction(pool: Database) -> None:
+    async with pool.transaction() as c:
         await c.execute("create table rowen.half (number integer)")
         await c.execute("select pg_sleep(0.005)")
         await c.execute("drop table rowen.half")
 
 
-async def many_rows(database: Database) -> None:
-    async with database.connection() as c, c.cursor() as cursor:
+async def many_rows(pool: Database) -> None:
+    async with pool.connection() as c, c.cursor() as cursor:
         async for _ in cursor.stream("select repeat('x', 1000) from generate_series(1, 500)"):
             pass
 
 
-async def copy_out(database: Database) -> None:
+async def copy_out(pool: Database) -> None:
     async with (
-        database.connection() as c,
+        pool.connection() as c,
         c.cursor().copy("copy (select repeat('x', 10000) from generate_series(1, 50)) to stdout") as copy,
     ):
         async for _ in copy:
             pass
 
 
-async def copy_in(database: Database) -> None:
-    async with database.transaction() as c:
+async def copy_in(pool: Database) -> None:
+    async with pool.transaction() as c:
         await c.execute("create temporary table heap (words text) on commit drop")
         async with c.cursor().copy("copy heap from stdin") as copy:
             for _ in range(5):
@@ -66,15 +66,17 @@ async def copy_in(database: Database) -> None:
 
 
 @pytest.mark.parametrize("use", [question, transaction, many_rows, copy_out, copy_in])
-async def test_a_connection_comes_back_from_whoever_is_cancelled_fit_for_the_next_one(house: House, use: Use) -> None:
-    async with opened(house) as database:
-        assert database._pool is not None
-        await database._pool.resize(min_size=1, max_size=1)
-        database._places = asyncio.Semaphore(1)
+async def test_a_connection_comes_back_from_whoever_is_cancelled_fit_for_the_next_one(
+    database: ScratchDatabase, use: Use
+) -> None:
+    async with opened(database) as pool:
+        assert pool._pool is not None
+        await pool._pool.resize(min_size=1, max_size=1)
+        pool._places = asyncio.Semaphore(1)
         waits = 0
-        async for number in cancelled_at_each_wait(lambda: use(database)):
+        async for number in cancelled_at_each_wait(lambda: use(pool)):
             waits = number
-            async with asyncio.timeout(30), database.connection() as c:
+            async with asyncio.timeout(30), pool.connection() as c:
                 assert await scalar(c, "select %s::integer", [number]) == number
                 assert await scalar(c, "select to_regclass('rowen.half')::text") is None
             if number >= 60:
@@ -83,49 +85,51 @@ async def test_a_connection_comes_back_from_whoever_is_cancelled_fit_for_the_nex
     assert waits > 1
 
 
-async def test_a_lease_whose_taking_or_giving_back_is_cancelled_leaves_the_source_free(house: House) -> None:
-    async with house.open() as r:
+async def test_a_lease_whose_taking_or_giving_back_is_cancelled_leaves_the_source_free(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as r:
         await r.add("https://example.org/", name="one", kind="web")
-        database = r._engine.database
+        pool = r._engine.database
 
-        async with database.connection() as c:
+        async with pool.connection() as c:
             source = await sources.get(c, "one")
 
         async def hold() -> None:
-            lease = await runs.Lease.take(database, source, mode="full", lease_s=60)
+            lease = await runs.Lease.take(pool, source, mode="full", lease_s=60)
             # As a run does that is cancelled.
-            await lease.close("failed", complete=False, tally=Tally(), problem=None)
+            await lease.close("failed", complete=False, stats=RunStats(), problem=None)
 
         waits = 0
         async for number in cancelled_at_each_wait(hold):
             waits = number
             async with asyncio.timeout(30):
-                lease = await _taken(database, source)
-                await lease.close("failed", complete=False, tally=Tally(), problem=None)
+                lease = await _taken(pool, source)
+                await lease.close("failed", complete=False, stats=RunStats(), problem=None)
         assert waits > 5
-        assert house.query("select count(*) from run where status = 'running'") == [(0,)]
+        assert database.query("select count(*) from run where status = 'running'") == [(0,)]
 
 
-async def _taken(database: Database, source: Any) -> runs.Lease:
+async def _taken(pool: Database, source: Any) -> runs.Lease:
     """The lease, as soon as the server has seen that the session before has ended."""
     while True:
         try:
-            return await runs.Lease.take(database, source, mode="full", lease_s=60)
+            return await runs.Lease.take(pool, source, mode="full", lease_s=60)
         except BusyError:
             await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("what", ["extraction", "embedding"])
-async def test_a_claim_of_one_who_is_cancelled_is_free_again(house: House, what: str) -> None:
-    async with opened(house) as database:
+async def test_a_claim_of_one_who_is_cancelled_is_free_again(database: ScratchDatabase, what: str) -> None:
+    async with opened(database) as pool:
 
         async def extract() -> bool:
-            async with database.alone(Lock.EXTRACTION, 7) as is_mine:
+            async with pool.alone(Lock.EXTRACTION, 7) as is_mine:
                 await asyncio.sleep(0)
                 return is_mine
 
         async def embed() -> bool:
-            claim = await Claim.take(database, 7)
+            claim = await Claim.take(pool, 7)
             if claim is None:
                 return False
             try:
@@ -144,16 +148,16 @@ async def test_a_claim_of_one_who_is_cancelled_is_free_again(house: House, what:
         assert waits > 1
 
 
-async def test_vectors_whose_storing_is_cancelled_are_there_all_or_none(house: House) -> None:
-    async with opened(house) as database:
-        async with database.connection() as c:
+async def test_vectors_whose_storing_is_cancelled_are_there_all_or_none(database: ScratchDatabase) -> None:
+    async with opened(database) as pool:
+        async with pool.connection() as c:
             model = await embeddings.register(c, "m", kind="k", model=None, wanted=None, url=None, weight=1.0)
         tried = 0
 
         async def store() -> None:
             nonlocal tried
             tried += 1
-            claim = await Claim.take(database, model.id)
+            claim = await Claim.take(pool, model.id)
             assert claim is not None
             try:
                 await claim.store([(bytes([tried, part] * 16), [b"\0\0" * 8]) for part in range(40)])
@@ -164,12 +168,12 @@ async def test_vectors_whose_storing_is_cancelled_are_there_all_or_none(house: H
         async for number in cancelled_at_each_wait(store):
             waits = number
             async with asyncio.timeout(30):
-                while (claim := await Claim.take(database, model.id)) is None:
+                while (claim := await Claim.take(pool, model.id)) is None:
                     await asyncio.sleep(0.01)
                 await claim.release()
 
         # The server may have committed what was about to be heard of.
-        whole = house.query("select count(*) from embedding group by substr(text_hash, 1, 1)")
+        whole = database.query("select count(*) from embedding group by substr(text_hash, 1, 1)")
         assert waits > 3
         assert (40,) in whole
         assert set(whole) == {(40,)}

@@ -19,7 +19,7 @@ from rowen.interfaces.mcp.watching import ChangeWatch
 from rowen.jobs import deliveries
 from rowen.publish import event_stream
 from rowen.store import announcements, changes
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP
 from tests.portals.language_model import Model
 from tests.portals.scripted import Scripted, page, shows
@@ -42,7 +42,7 @@ class Reader:
 class World:
     """What consumers need."""
 
-    house: House
+    database: ScratchDatabase
     r: Rowen
     other: OtherClient
     folder: Path
@@ -87,7 +87,7 @@ async def notice(w: World) -> AsyncIterator[Reader]:
         return numbers
 
     async def send(address: str, numbers: list[int], **_: Any) -> None:
-        rows = w.house.query("select url from change where number = any(%s)", numbers)
+        rows = w.database.query("select url from change where number = any(%s)", numbers)
         reader.received.update(url for (url,) in rows)
 
     async def read() -> None:
@@ -156,7 +156,7 @@ async def extraction(w: World) -> AsyncIterator[Reader]:
 
     async def read() -> None:
         await w.r.extract_source(source.name)
-        rows = w.house.query("select item.url from extraction_check join item using (source_id, key)")
+        rows = w.database.query("select item.url from extraction_check join item using (source_id, key)")
         reader.received.update(url for (url,) in rows)
 
     reader = Reader(read)
@@ -321,7 +321,7 @@ CONSUMERS: list[Consumer] = [
 # Who may name the log in SQL. Each one that reads it after a number has a line above.
 STATEMENTS_OVER_THE_LOG = {
     "announcements": "lines and position in one statement: `announced`",
-    "carried_schemas": "ranges of `changes.next_range`: `extraction`",
+    "source_schemas": "ranges of `changes.next_range`: `extraction`",
     "changes": "the log itself: `read_after` and `next_range`",
     "exports": "one snapshot, which is repeatable",
     "freshness": "how often something changed",
@@ -352,7 +352,7 @@ def model() -> Iterator[Model]:
 
 @pytest.mark.parametrize("consumer", CONSUMERS, ids=lambda one: one.__name__)
 async def test_a_change_that_is_committed_at_any_moment_of_a_consumer_reaches_it(
-    house: House,
+    database: ScratchDatabase,
     kinds: Callable[[Any], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -369,11 +369,11 @@ async def test_a_change_that_is_committed_at_any_moment_of_a_consumer_reaches_it
         ),
         Complete(),
     )
-    async with house.open(**model.settings, trust_database=True) as r:
+    async with database.open(**model.settings, trust_database=True) as r:
         await r.add("scripted:one", name="one")
         await r.sync("one")
-        with OtherClient(house) as other:
-            world = World(house, r, other, tmp_path, monkeypatch, model)
+        with OtherClient(database) as other:
+            world = World(database, r, other, tmp_path, monkeypatch, model)
             async with asynccontextmanager(consumer)(world) as reader:
                 await _at_each_moment(reader, other)
 

@@ -12,12 +12,14 @@ import pytest
 from rowen import NotFoundError, RefusedError, StoreError, UsageError
 from rowen.errors import StoreUnavailableError
 from rowen.store.restoring import aside, hold_restore
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 
 
-async def test_what_was_dumped_is_restored_and_goes_on(new_house: Callable[[], House], tmp_path: Path) -> None:
-    one, other = new_house(), new_house()
+async def test_what_was_dumped_is_restored_and_goes_on(
+    new_database: Callable[[], ScratchDatabase], tmp_path: Path
+) -> None:
+    one, other = new_database(), new_database()
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "hay.md").write_text("# Hay\n\nCut it dry.\n")
     dump = tmp_path / "rowen.dump"
@@ -34,7 +36,7 @@ async def test_what_was_dumped_is_restored_and_goes_on(new_house: Callable[[], H
     assert size_bytes == dump.stat().st_size > 0
     assert dump.stat().st_mode & 0o077 == 0
     assert index_of(other) == index_of(one)
-    assert (again.tally.unchanged, again.tally.rows_written, hit.title) == (1, 0, "Hay")
+    assert (again.stats.unchanged, again.stats.rows_written, hit.title) == (1, 0, "Hay")
     assert list(tmp_path.glob("*.part")) == list(tmp_path.glob(".*.part")) == []
 
     async with other.open() as r:
@@ -44,10 +46,10 @@ async def test_what_was_dumped_is_restored_and_goes_on(new_house: Callable[[], H
             await r.dump(dump)
 
 
-async def test_what_is_no_dump_changes_nothing(house: House, tmp_path: Path) -> None:
+async def test_what_is_no_dump_changes_nothing(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hay")
 
-    async with house.open() as r:
+    async with database.open() as r:
         with pytest.raises(UsageError, match="is no dump of Rowen"):
             await r.restore(tmp_path / "notes.txt")
         with pytest.raises(NotFoundError):
@@ -55,9 +57,9 @@ async def test_what_is_no_dump_changes_nothing(house: House, tmp_path: Path) -> 
         assert await r.sources() == []
 
 
-async def test_a_dump_that_breaks_off_leaves_the_database_as_it_was(house: House, tmp_path: Path) -> None:
+async def test_a_dump_that_breaks_off_leaves_the_database_as_it_was(database: ScratchDatabase, tmp_path: Path) -> None:
     dump = tmp_path / "rowen.dump"
-    async with house.open() as r:
+    async with database.open() as r:
         await r.dump(dump)
         dump.write_bytes(dump.read_bytes()[: dump.stat().st_size * 9 // 10])
 
@@ -65,7 +67,7 @@ async def test_a_dump_that_breaks_off_leaves_the_database_as_it_was(house: House
             await r.restore(dump)
 
         assert await r.sources() == []
-    assert house.query("select count(*) from pg_namespace where nspname like 'rowen%'") == [(1,)]
+    assert database.query("select count(*) from pg_namespace where nspname like 'rowen%'") == [(1,)]
 
 
 KILLED = """
@@ -93,9 +95,13 @@ asyncio.run(main())
 
 @pytest.mark.parametrize(("when", "sources"), [("before", 0), ("after", 1)])
 async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_the_database_next(
-    new_house: Callable[[], House], tmp_path: Path, caplog: pytest.LogCaptureFixture, when: str, sources: int
+    new_database: Callable[[], ScratchDatabase],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    when: str,
+    sources: int,
 ) -> None:
-    one, other = new_house(), new_house()
+    one, other = new_database(), new_database()
     (tmp_path / "hay.md").write_text("# Hay\n")
     dump = tmp_path / "rowen.dump"
     async with one.open() as r:
@@ -122,15 +128,15 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     assert "a restore that was broken off" in caplog.text
 
 
-async def test_a_restore_that_is_going_on_is_not_taken_for_a_dead_one(house: House) -> None:
-    async with house.open() as r:
+async def test_a_restore_that_is_going_on_is_not_taken_for_a_dead_one(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await r.sources()
-    async with await psycopg.AsyncConnection.connect(house.conninfo, autocommit=True) as c:
+    async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as c:
         await hold_restore(c)
         await c.execute(f"alter schema rowen rename to {aside('rowen')}".encode())
 
         with pytest.raises(StoreUnavailableError, match="is being restored"):
-            async with house.open() as r:
+            async with database.open() as r:
                 await r.sources()
 
         await c.execute(f"alter schema {aside('rowen')} rename to rowen".encode())

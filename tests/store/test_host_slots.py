@@ -15,15 +15,15 @@ from rowen.net.shared_pace import HostAnswer, HostNews, HostReport, SharedThrott
 from rowen.store.database import Database
 from rowen.store.host_slots import HostSlotTable, forget_idle
 from tests.cancelling import cancelled_at_each_wait
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 HOST = "host.example"
 
 
 def process(
-    house: House, requests: int, *, gap_s: float, places: int, answer_s: float, lease_s: float = 5.0
+    database: ScratchDatabase, requests: int, *, gap_s: float, places: int, answer_s: float, lease_s: float = 5.0
 ) -> subprocess.Popen[str]:
-    arguments = map(str, (house.conninfo, requests, gap_s, places, answer_s, lease_s))
+    arguments = map(str, (database.conninfo, requests, gap_s, places, answer_s, lease_s))
     began = subprocess.Popen(
         [sys.executable, "-m", "tests.store.paced_process", *arguments],
         stdin=subprocess.PIPE,
@@ -66,17 +66,19 @@ class Counted(HostSlotTable):
 
 
 @asynccontextmanager
-async def paces(house: House, count: int, **pace: float) -> AsyncIterator[list[tuple[SharedThrottle, Counted]]]:
+async def paces(
+    database: ScratchDatabase, count: int, **pace: float
+) -> AsyncIterator[list[tuple[SharedThrottle, Counted]]]:
     """As many processes would make, in one."""
-    database = Database(house.settings())
-    await database.open()
-    slots = [Counted(database, lease_s=pace.get("lease_s", 5.0)) for _ in range(count)]
+    pool = Database(database.settings())
+    await pool.open()
+    slots = [Counted(pool, lease_s=pace.get("lease_s", 5.0)) for _ in range(count)]
     own = {name: value for name, value in pace.items() if name != "lease_s"}
     made = [(SharedThrottle(one, **own), one) for one in slots]
     yield made
     for throttle, _ in made:
         await throttle.close()
-    await database.close()
+    await pool.close()
 
 
 async def requests(pace: SharedThrottle, count: int, *, answer_s: float = 0.0) -> list[float]:
@@ -93,8 +95,8 @@ async def requests(pace: SharedThrottle, count: int, *, answer_s: float = 0.0) -
     return sorted(await asyncio.gather(*(one() for _ in range(count))))
 
 
-def test_processes_keep_the_gap_and_the_places_of_a_host_together(house: House) -> None:
-    live = [process(house, 8, gap_s=0.1, places=2, answer_s=0.15) for _ in range(3)]
+def test_processes_keep_the_gap_and_the_places_of_a_host_together(database: ScratchDatabase) -> None:
+    live = [process(database, 8, gap_s=0.1, places=2, answer_s=0.15) for _ in range(3)]
     for one in live:
         begin(one)
     told = sorted(line for one in live for line in finished(one))
@@ -104,12 +106,12 @@ def test_processes_keep_the_gap_and_the_places_of_a_host_together(house: House) 
     # What each of them says began a moment before it was told that it left, from when the gap counts.
     assert min(later - earlier for earlier, later in pairwise(starts)) > 0.1 - 0.01
     assert max(sum(began <= at < ended for began, ended in told) for at in starts) <= 2
-    assert house.query("select count(*) from host_slot") == [(0,)]
+    assert database.query("select count(*) from host_slot") == [(0,)]
 
 
-def test_a_killed_process_frees_its_places_when_its_lease_ends(house: House) -> None:
-    killed = process(house, 1, gap_s=0, places=1, answer_s=60, lease_s=1.5)
-    waiting = process(house, 1, gap_s=0, places=1, answer_s=0, lease_s=1.5)
+def test_a_killed_process_frees_its_places_when_its_lease_ends(database: ScratchDatabase) -> None:
+    killed = process(database, 1, gap_s=0, places=1, answer_s=60, lease_s=1.5)
+    waiting = process(database, 1, gap_s=0, places=1, answer_s=0, lease_s=1.5)
     begin(killed)
     assert killed.stdout is not None
     assert killed.stdout.readline() == "began\n"
@@ -123,8 +125,8 @@ def test_a_killed_process_frees_its_places_when_its_lease_ends(house: House) -> 
     assert 0.2 < began - died < 10
 
 
-async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(house: House) -> None:
-    async with paces(house, 1, delay_s=0.0, concurrency=3) as [(pace, slots)]:
+async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(database: ScratchDatabase) -> None:
+    async with paces(database, 1, delay_s=0.0, concurrency=3) as [(pace, slots)]:
         began = time.monotonic()
         await requests(pace, 500)
 
@@ -132,8 +134,10 @@ async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(house:
         assert slots.statements <= 1 + (time.monotonic() - began) // 0.9
 
 
-async def test_processes_that_share_a_host_ask_about_once_a_request_and_tell_when_it_leaves(house: House) -> None:
-    async with paces(house, 2, delay_s=0.05, concurrency=3) as [(one, asked), (two, also)]:
+async def test_processes_that_share_a_host_ask_about_once_a_request_and_tell_when_it_leaves(
+    database: ScratchDatabase,
+) -> None:
+    async with paces(database, 2, delay_s=0.05, concurrency=3) as [(one, asked), (two, also)]:
         await requests(one, 1)
         begun = await asyncio.gather(requests(one, 20), requests(two, 20))
         starts = sorted(began for each in begun for began in each)
@@ -146,23 +150,23 @@ async def ask(slots: HostSlotTable) -> HostAnswer:
     return await slots.take(HOST, active=0, more=False, most=3, gap_s=0.1)
 
 
-async def two_that_share(house: House, slots: Sequence[HostSlotTable]) -> None:
+async def two_that_share(database: ScratchDatabase, slots: Sequence[HostSlotTable]) -> None:
     """Make them known to each other."""
     for one in slots:
         await ask(one)
-    house.execute("update host_slot set alone = false, waits_since = null, back_by = null")
+    database.execute("update host_slot set alone = false, waits_since = null, back_by = null")
 
 
-async def test_a_request_that_leaves_late_moves_the_next_one(house: House) -> None:
+async def test_a_request_that_leaves_late_moves_the_next_one(database: ScratchDatabase) -> None:
     later = "update host_pace set last_start = last_start - interval '0.3 seconds'"
-    async with paces(house, 2) as [(_, one), (_, two)]:
-        await two_that_share(house, [one, two])
+    async with paces(database, 2) as [(_, one), (_, two)]:
+        await two_that_share(database, [one, two])
         given = await ask(one)
-        house.execute(later)
+        database.execute(later)
         while_it_waits = await ask(two)
         await one.sent(HOST)
         behind_it = await ask(two)
-        house.execute(later)
+        database.execute(later)
         in_turn = await ask(two)
 
     assert given.verdict == "start"
@@ -171,11 +175,11 @@ async def test_a_request_that_leaves_late_moves_the_next_one(house: House) -> No
     assert (in_turn.verdict, in_turn.wait_s) == ("start", 0.0)
 
 
-async def test_a_start_that_nobody_uses_is_waited_for_a_second(house: House) -> None:
-    async with paces(house, 2) as [(_, one), (_, two)]:
-        await two_that_share(house, [one, two])
+async def test_a_start_that_nobody_uses_is_waited_for_a_second(database: ScratchDatabase) -> None:
+    async with paces(database, 2) as [(_, one), (_, two)]:
+        await two_that_share(database, [one, two])
         await ask(one)
-        house.execute("update host_pace set last_start = last_start - interval '1.2 seconds'")
+        database.execute("update host_pace set last_start = last_start - interval '1.2 seconds'")
 
         assert (await ask(two)).verdict == "start"
 
@@ -211,9 +215,9 @@ async def test_a_start_that_was_slept_through_is_given_back() -> None:
     assert slots.given == 2
 
 
-async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(house: House) -> None:
-    async with paces(house, 2, delay_s=60.0, concurrency=3) as [(pace, one), (_, two)]:
-        await two_that_share(house, [one, two])
+async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(database: ScratchDatabase) -> None:
+    async with paces(database, 2, delay_s=60.0, concurrency=3) as [(pace, one), (_, two)]:
+        await two_that_share(database, [one, two])
         await ask(two)
         await two.tell([HostReport(HOST, 0, 0.0, leaves=True)])
         lane = pace._lane(HOST)
@@ -223,8 +227,8 @@ async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(house: Hou
         assert lane.free_at - time.monotonic() > 50
 
 
-async def test_a_second_process_waits_until_the_first_knows_of_it(house: House) -> None:
-    async with paces(house, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
+async def test_a_second_process_waits_until_the_first_knows_of_it(database: ScratchDatabase) -> None:
+    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
         permit = await one.enter(HOST)
         second = asyncio.create_task(two.enter(HOST))
         done, _ = await asyncio.wait({second}, timeout=1.5)
@@ -234,8 +238,8 @@ async def test_a_second_process_waits_until_the_first_knows_of_it(house: House) 
         (await asyncio.wait_for(second, 10)).release()
 
 
-async def test_a_host_that_asks_for_time_is_left_alone_by_all(house: House) -> None:
-    async with paces(house, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
+async def test_a_host_that_asks_for_time_is_left_alone_by_all(database: ScratchDatabase) -> None:
+    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
         await requests(one, 1)
         await one.hold(HOST, 1.5)
         held = time.monotonic()
@@ -244,12 +248,12 @@ async def test_a_host_that_asks_for_time_is_left_alone_by_all(house: House) -> N
         assert began - held > 1.4
 
 
-async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(house: House) -> None:
+async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(database: ScratchDatabase) -> None:
     late = 0.0
-    async with paces(house, 2, delay_s=0.0, concurrency=1) as [(one, slots), (two, _)]:
+    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(one, slots), (two, _)]:
         one._clock = lambda: time.monotonic() + late
         await requests(one, 1)
-        house.execute("update host_slot set lease_until = now() - interval '1 second'")
+        database.execute("update host_slot set lease_until = now() - interval '1 second'")
         permit = await two.enter(HOST)
         before, late = slots.statements, 60.0
         woken = asyncio.create_task(requests(one, 1))
@@ -261,32 +265,34 @@ async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(hou
         assert slots.statements > before
 
 
-async def test_hosts_that_nobody_asks_are_forgotten(house: House) -> None:
-    async with paces(house, 1, delay_s=0.0, concurrency=1) as [(pace, slots)]:
+async def test_hosts_that_nobody_asks_are_forgotten(database: ScratchDatabase) -> None:
+    async with paces(database, 1, delay_s=0.0, concurrency=1) as [(pace, slots)]:
         await requests(pace, 1)
-        house.execute("update host_pace set last_start = now() - interval '2 hours'")
-        house.execute("insert into host_pace (host) values ('other.example')")
+        database.execute("update host_pace set last_start = now() - interval '2 hours'")
+        database.execute("insert into host_pace (host) values ('other.example')")
         async with slots._database.connection() as c:
             await forget_idle(c)
 
-        assert house.query("select host from host_pace") == [(HOST,)]
-    assert house.query("select count(*) from host_slot") == [(0,)]
+        assert database.query("select host from host_pace") == [(HOST,)]
+    assert database.query("select count(*) from host_slot") == [(0,)]
 
 
 @pytest.mark.parametrize("others", [0, 2])
-async def test_one_of_several_takes_its_share_while_the_database_is_away(house: House, others: int) -> None:
-    async with paces(house, 1 + others, delay_s=0.05, concurrency=3) as made:
+async def test_one_of_several_takes_its_share_while_the_database_is_away(
+    database: ScratchDatabase, others: int
+) -> None:
+    async with paces(database, 1 + others, delay_s=0.05, concurrency=3) as made:
         pace, slots = made[0]
         await asyncio.gather(*(requests(one, 8) for one, _ in made))
         await asyncio.wait_for(_meeting(pace, others), 10)
-        house.execute("alter function host_take rename to host_gone")
-        house.execute("alter function host_tell rename to host_silent")
+        database.execute("alter function host_take rename to host_gone")
+        database.execute("alter function host_tell rename to host_silent")
         await pace._tell()
         before = slots.statements
         starts = await requests(pace, 5)
         asked = slots.statements - before
-        house.execute("alter function host_gone rename to host_take")
-        house.execute("alter function host_silent rename to host_tell")
+        database.execute("alter function host_gone rename to host_take")
+        database.execute("alter function host_silent rename to host_tell")
 
     gap_s = 0.05 * (1 + others)
     assert 4 * gap_s - 0.02 < starts[-1] - starts[0] < 5
@@ -298,8 +304,8 @@ async def _meeting(pace: SharedThrottle, others: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_request_that_is_cancelled_before_it_begins_gives_its_place_back(house: House) -> None:
-    async with paces(house, 2, delay_s=0, concurrency=1) as made:
+async def test_a_request_that_is_cancelled_before_it_begins_gives_its_place_back(database: ScratchDatabase) -> None:
+    async with paces(database, 2, delay_s=0, concurrency=1) as made:
         (one, _), (other, _) = made
         waits = 0
 

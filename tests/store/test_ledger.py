@@ -15,7 +15,7 @@ from rowen.model.ledger import Charge, LedgerEntry, SpentUsd, TokenUsage
 from rowen.net.client import Client
 from rowen.settings import Settings
 from rowen.store.ledger import ProviderLedger, prune
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import pages, sync
 from tests.portals.embedder import Provider, status
 from tests.portals.scripted import Scripted
@@ -41,8 +41,8 @@ def entry(usd: float | None = 0.5, *, at: datetime = NOW, charge: Charge = Charg
     return LedgerEntry(**given | changes)
 
 
-async def test_what_was_spent_is_told_by_run_source_and_day(house: House) -> None:
-    async with house.open() as r:
+async def test_what_was_spent_is_told_by_run_source_and_day(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         ledger = ProviderLedger(r._engine.database)
         await ledger.record(entry(0.5))
         await ledger.record(entry(None, status=None, result="unreachable"))
@@ -59,42 +59,46 @@ async def test_what_was_spent_is_told_by_run_source_and_day(house: House) -> Non
     assert nobody == SpentUsd(by_day=0.875, tokens_by_day=480)
 
 
-async def test_old_entries_go_a_bounded_number_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_entries_go_a_bounded_number_at_once(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rowen.store.ledger._PRUNED_AT_ONCE", 2)
     time = 0.0
-    async with house.open() as r:
+    async with database.open() as r:
         ledger = ProviderLedger(r._engine.database, clock=lambda: time)
         for days in (1, 89, 91, 92, 93):
             await ledger.record(entry(at=NOW - timedelta(days=days)))
-        assert house.query("select count(*) from provider_call") == [(5,)]
+        assert database.query("select count(*) from provider_call") == [(5,)]
 
         time += 3_601
         await ledger.record(entry())
-        assert house.query("select count(*) from provider_call") == [(4,)]
+        assert database.query("select count(*) from provider_call") == [(4,)]
         async with r._engine.database.connection() as c:
             assert [await prune(c), await prune(c)] == [1, 0]
 
 
-async def test_an_entry_outlives_its_source_and_a_rollback(house: House) -> None:
-    async with house.open() as r:
+async def test_an_entry_outlives_its_source_and_a_rollback(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         ledger = ProviderLedger(r._engine.database)
         async with r._engine.database.transaction():
             await ledger.record(entry())
             raise psycopg.Rollback
 
-    assert house.query("select purpose, result, tokens_sent, run_id from provider_call") == [
+    assert database.query("select purpose, result, tokens_sent, run_id from provider_call") == [
         ("embed", "answered", 100, 1)
     ]
 
 
-async def test_an_embedder_writes_every_attempt_and_no_text(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_embedder_writes_every_attempt_and_no_text(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_KEY", "sk-very-secret")
     provider = Provider()
     provider.moods.append(status(500))
     given = provider.settings | {"embedder_key": "env:MY_KEY", "embedder_price": 100, "budget_run_usd": 0.0012}
     settings = Settings(**given, allow_addresses="127.0.0.0/8", host_delay_s=0, fetch_tries=2, proxy=None)
     try:
-        async with house.open() as r, Client(settings) as client:
+        async with database.open() as r, Client(settings) as client:
 
             async def opened() -> Client:
                 return client
@@ -110,47 +114,49 @@ async def test_an_embedder_writes_every_attempt_and_no_text(house: House, monkey
         provider.close()
 
     assert "ROWEN_BUDGET_RUN_USD" in (caught.value.hint or "")
-    rows = house.query("select purpose, model, inputs, tokens_sent, usd, result, status, run_id from provider_call")
+    rows = database.query("select purpose, model, inputs, tokens_sent, usd, result, status, run_id from provider_call")
     assert rows == [
         ("embed", "double", 1, 0, 0.0, "failed", 500, 5),
         ("embed", "double", 1, 7, 0.0007, "answered", 200, 5),
     ]
-    everything = str(house.query("select * from provider_call"))
+    everything = str(database.query("select * from provider_call"))
     assert "private" not in everything
     assert "secret" not in everything
 
 
-async def test_a_sync_writes_its_paid_calls_into_the_ledger(house: House, kinds: Callable[[Any], None]) -> None:
+async def test_a_sync_writes_its_paid_calls_into_the_ledger(
+    database: ScratchDatabase, kinds: Callable[[Any], None]
+) -> None:
     kinds(Scripted)
     provider = Provider()
     try:
-        async with house.open(**provider.settings, embedder_price=1) as r:
+        async with database.open(**provider.settings, embedder_price=1) as r:
             run = await sync(r, *pages(1, 2, 3))
             await sync(r, *pages(1, 2, 3))
     finally:
         provider.close()
 
-    assert run.tally.embedded == 3
-    assert house.query("select purpose, model, inputs, result, status, usd > 0 from provider_call") == [
+    assert run.stats.embedded == 3
+    assert database.query("select purpose, model, inputs, result, status, usd > 0 from provider_call") == [
         ("embed", "double", 3, "answered", 200, True)
     ]
 
 
 async def test_a_day_whose_budget_is_used_up_leaves_texts_waiting_and_the_run_complete(
-    house: House, kinds: Callable[[Any], None]
+    database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
     provider = Provider()
     try:
-        async with house.open(**provider.settings, embedder_price=1, budget_day_usd=0.0000001) as r:
+        async with database.open(**provider.settings, embedder_price=1, budget_day_usd=0.0000001) as r:
             run = await sync(r, *pages(1, 2, 3))
             report = await r.embed()
-        async with house.open(**provider.settings, embedder_price=1, budget_day_usd=1) as r:
+        async with database.open(**provider.settings, embedder_price=1, budget_day_usd=1) as r:
             caught_up = await r.embed()
     finally:
         provider.close()
 
-    assert (run.status, run.tally.created, run.tally.embeddings_pending) == ("completed", 3, 3)
+    assert (run.status, run.stats.created, run.stats.embeddings_pending) == ("completed", 3, 3)
     assert report is not None
     assert "the budget is 1e-07 USD for one day" in (report.error or "")
     assert "ROWEN_BUDGET_RUN_USD" in (report.hint or "")

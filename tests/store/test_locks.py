@@ -10,7 +10,7 @@ import pytest
 
 from rowen.store import embeddings
 from rowen.store.locks import ALL_PASSAGES, Lock, hold_shared
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 REGISTRY = "store/locks.py"
 # What the SQL of PostgreSQL calls these locks: pg_advisory_lock, pg_try_advisory_xact_lock_shared, pg_advisory_unlock.
@@ -30,9 +30,9 @@ FORMER = {
 }
 
 
-def keys(house: House, expression: str) -> tuple[int, ...]:
+def keys(database: ScratchDatabase, expression: str) -> tuple[int, ...]:
     """The keys as numbers, as PostgreSQL computes them."""
-    [row] = house.query(f"select {expression}")
+    [row] = database.query(f"select {expression}")
     return row
 
 
@@ -52,10 +52,10 @@ def test_no_statement_names_an_advisory_lock_outside_of_the_registry() -> None:
     assert {path: names for path, names in naming.items() if names} == {}
 
 
-def test_no_two_locks_have_the_same_keys(house: House) -> None:
+def test_no_two_locks_have_the_same_keys(database: ScratchDatabase) -> None:
     # Locks of two keys are told apart by the first, those of one key by all of it.
-    firsts = {lock: keys(house, lock.value.replace("%s", "'1'"))[0] for lock in Lock}
-    pairs = {lock for lock in Lock if len(keys(house, lock.value.replace("%s", "'1'"))) == 2}
+    firsts = {lock: keys(database, lock.value.replace("%s", "'1'"))[0] for lock in Lock}
+    pairs = {lock for lock in Lock if len(keys(database, lock.value.replace("%s", "'1'"))) == 2}
 
     assert pairs
     assert set(Lock) - pairs
@@ -64,53 +64,53 @@ def test_no_two_locks_have_the_same_keys(house: House) -> None:
 
 
 @pytest.mark.parametrize("lock", FORMER, ids=lambda lock: lock.name)
-def test_a_lock_has_the_keys_that_it_had_in_earlier_programs(house: House, lock: Lock) -> None:
-    assert keys(house, lock.value.replace("%s", "'7'")) == keys(house, FORMER[lock])
+def test_a_lock_has_the_keys_that_it_had_in_earlier_programs(database: ScratchDatabase, lock: Lock) -> None:
+    assert keys(database, lock.value.replace("%s", "'7'")) == keys(database, FORMER[lock])
 
 
-async def test_a_source_is_extracted_while_the_model_of_the_same_number_embeds(house: House) -> None:
-    async with house.open() as r:
-        database = r._engine.database
-        claim = await embeddings.Claim.take(database, 1)
+async def test_a_source_is_extracted_while_the_model_of_the_same_number_embeds(database: ScratchDatabase) -> None:
+    async with database.open() as r:
+        pool = r._engine.database
+        claim = await embeddings.Claim.take(pool, 1)
         assert claim is not None
-        async with database.alone(Lock.EXTRACTION, 1) as is_mine:
-            second = await embeddings.Claim.take(database, 1)
+        async with pool.alone(Lock.EXTRACTION, 1) as is_mine:
+            second = await embeddings.Claim.take(pool, 1)
         await claim.release()
 
     assert (is_mine, second) == (True, None)
 
 
-async def test_no_source_keeps_passages_from_being_stored(house: House) -> None:
-    async with house.open() as r:
-        database = r._engine.database
-        async with database.alone(Lock.EXTRACTION, ALL_PASSAGES) as is_mine, database.transaction() as c:
+async def test_no_source_keeps_passages_from_being_stored(database: ScratchDatabase) -> None:
+    async with database.open() as r:
+        pool = r._engine.database
+        async with pool.alone(Lock.EXTRACTION, ALL_PASSAGES) as is_mine, pool.transaction() as c:
             async with asyncio.timeout(30):
                 await hold_shared(c, Lock.EMBEDDING, ALL_PASSAGES)
 
     assert is_mine
 
 
-async def test_a_pass_that_is_cancelled_frees_its_source(house: House) -> None:
-    async with house.open() as r:
-        database = r._engine.database
+async def test_a_pass_that_is_cancelled_frees_its_source(database: ScratchDatabase) -> None:
+    async with database.open() as r:
+        pool = r._engine.database
         inside = asyncio.Event()
 
         async def stay() -> None:
-            async with database.alone(Lock.EXTRACTION, 1):
+            async with pool.alone(Lock.EXTRACTION, 1):
                 inside.set()
                 await asyncio.Event().wait()
 
         staying = asyncio.create_task(stay())
         async with asyncio.timeout(30):
             await inside.wait()
-            async with database.alone(Lock.EXTRACTION, 1) as while_it_stays:
+            async with pool.alone(Lock.EXTRACTION, 1) as while_it_stays:
                 pass
             staying.cancel()
             await asyncio.gather(staying, return_exceptions=True)
             # The server ends the session a moment after its connection was closed.
             is_free = False
             while not is_free:
-                async with database.alone(Lock.EXTRACTION, 1) as is_free:
+                async with pool.alone(Lock.EXTRACTION, 1) as is_free:
                     pass
 
     assert not while_it_stays

@@ -12,7 +12,6 @@ from rowen.model.catalog import CatalogPlace
 from rowen.model.schema import Schema
 from rowen.model.twins import DATASET
 from rowen.store import (
-    carried_schemas,
     catalogs,
     changes,
     extractions,
@@ -20,12 +19,13 @@ from rowen.store import (
     log_search,
     publications,
     retention,
+    source_schemas,
     sources,
 )
-from rowen.store.carried_schemas import Carried
 from rowen.store.database import Connection, Database
 from rowen.store.rows import scalar
-from tests.conftest import House, Server
+from rowen.store.source_schemas import Carried
+from tests.conftest import ScratchDatabase, Server
 
 T = TypeVar("T")
 
@@ -59,27 +59,29 @@ analyze
 
 
 @pytest.fixture(scope="module")
-def filled(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A house with all that, for all tests of this module: they only look."""
+def filled(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchDatabase]:
+    """A database with all that, for all tests of this module: they only look."""
     name = server.create(template)
-    house = House(server.conninfo(name), tmp_path_factory.mktemp("home"))
-    house.execute(WORLD)
-    yield house
+    database = ScratchDatabase(server.conninfo(name), tmp_path_factory.mktemp("home"))
+    database.execute(WORLD)
+    yield database
     server.drop(name)
 
 
-async def read_rows(house: House, ask: Callable[[Connection], Awaitable[T]], *, of: str = "%") -> tuple[T, int]:
+async def read_rows(
+    database: ScratchDatabase, ask: Callable[[Connection], Awaitable[T]], *, of: str = "%"
+) -> tuple[T, int]:
     """What a question gives, and how many rows it reads for that, of all tables or of one."""
-    database = Database(house.settings())
-    await database.open()
+    pool = Database(database.settings())
+    await pool.open()
     try:
-        async with database.transaction() as c:
+        async with pool.transaction() as c:
             for _ in range(12):
                 before = await _rows(c, of)
                 told = await ask(c)
             return told, await _rows(c, of) - before
     finally:
-        await database.close()
+        await pool.close()
 
 
 async def _rows(c: Connection, of: str) -> int:
@@ -87,7 +89,7 @@ async def _rows(c: Connection, of: str) -> int:
     return int(await scalar(c, read, [of]))
 
 
-async def test_what_sources_have_is_counted_once_and_not_once_for_each_source(filled: House) -> None:
+async def test_what_sources_have_is_counted_once_and_not_once_for_each_source(filled: ScratchDatabase) -> None:
     told, read = await read_rows(filled, library.overview)
     few, read_for_few = await read_rows(filled, lambda c: library.overview(c, limit=3, after="s1"))
     every, read_of_all = await read_rows(filled, sources.every)
@@ -107,7 +109,7 @@ async def test_what_sources_have_is_counted_once_and_not_once_for_each_source(fi
     assert read_of_all < held["s1"] + 20 * SOURCES
 
 
-async def test_items_of_a_source_are_read_only_to_be_counted(filled: House) -> None:
+async def test_items_of_a_source_are_read_only_to_be_counted(filled: ScratchDatabase) -> None:
     named, read = await read_rows(filled, lambda c: sources.get(c, "s1"), of="item")
     counted, read_to_count = await read_rows(filled, lambda c: sources.get(c, "s1", counted=True), of="item")
 
@@ -115,7 +117,7 @@ async def test_items_of_a_source_are_read_only_to_be_counted(filled: House) -> N
     assert read_to_count >= counted.items > ITEMS / 2
 
 
-async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(filled: House) -> None:
+async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(filled: ScratchDatabase) -> None:
     of_all, read = await read_rows(filled, lambda c: publications.spans(c, size=100, source=None))
     of_one, read_of_one = await read_rows(filled, lambda c: publications.spans(c, size=100, source="s9"))
     part, _ = await read_rows(filled, lambda c: publications.spans(c, size=10, source="s1", after=100, until=200))
@@ -130,7 +132,7 @@ async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(fille
     assert read_of_one <= 4 * len(of_one) + 4
 
 
-async def test_a_catalog_is_paged_through_without_passing_over_what_is_no_dataset(filled: House) -> None:
+async def test_a_catalog_is_paged_through_without_passing_over_what_is_no_dataset(filled: ScratchDatabase) -> None:
     held, _ = await read_rows(filled, catalogs.counts)
     first, read = await read_rows(filled, lambda c: catalogs.page_of_datasets(c, held, after=None, limit=10))
 
@@ -173,13 +175,13 @@ BOUNDS = {"looked up": (5, 20, 10_000), "walked": (5, 200, 3), "at once": (5_000
 
 
 async def test_lines_about_words_are_found_whichever_way_is_taken(
-    filled: House, monkeypatch: pytest.MonkeyPatch
+    filled: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = {query: [n for (n,) in filled.query(ABOUT.replace("$1", "%s"), query, query)] for query in QUERIES}
-    database = Database(filled.settings())
-    await database.open()
+    pool = Database(filled.settings())
+    await pool.open()
     try:
-        async with database.connection() as c:
+        async with pool.connection() as c:
             found = {}
             for way, bounds in BOUNDS.items():
                 for name, value in zip(("_FIRST_WALK", "_NEXT_WALK", "_MOST_ITEMS"), bounds, strict=True):
@@ -187,7 +189,7 @@ async def test_lines_about_words_are_found_whichever_way_is_taken(
                 found[way] = {query: await _about(c, query) for query in QUERIES}
             narrowed = await changes.newest(c, query="swallows", kinds=["deleted"], source="s1", limit=100)
     finally:
-        await database.close()
+        await pool.close()
 
     assert found == dict.fromkeys(BOUNDS, right)
     assert len(right["swallows"]) == 45
@@ -201,7 +203,7 @@ async def _about(c: Connection, query: str) -> list[int]:
     return [line.number for line in (*lines, *more)]
 
 
-async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: House) -> None:
+async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: ScratchDatabase) -> None:
     _, read = await read_rows(filled, lambda c: changes.newest(c, query="zzz", limit=20))
 
     assert log_search._FIRST_WALK == 1_000
@@ -209,7 +211,7 @@ async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: House) 
 
 
 async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
-    filled: House, monkeypatch: pytest.MonkeyPatch
+    filled: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_RUNS_KEPT", 5)
     monkeypatch.setattr(retention, "_NEWS_KEPT", 5)
@@ -232,13 +234,13 @@ async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
     assert read <= 200 * (2 + 6 + 25) + 20
 
 
-async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_a_time(filled: House) -> None:
+async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_a_time(filled: ScratchDatabase) -> None:
     carried = Carried(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
 
     async def read_all(c: Connection) -> list[int]:
-        numbers = await carried_schemas.work_list(c, carried, after=0, upto=9999)
+        numbers = await source_schemas.work_list(c, carried, after=0, upto=9999)
         parts = [numbers[start : start + 20] for start in range(0, len(numbers), 20)]
-        return [item.number for part in parts for item in await carried_schemas.pending(c, carried, part)]
+        return [item.number for part in parts for item in await source_schemas.pending(c, carried, part)]
 
     listed, read = await read_rows(filled, read_all, of="change")
 
@@ -249,41 +251,41 @@ async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_
     assert read <= 2 * (len(listed) + 60)
 
 
-async def test_a_part_of_a_work_list_leaves_out_what_was_looked_at_since(filled: House) -> None:
+async def test_a_part_of_a_work_list_leaves_out_what_was_looked_at_since(filled: ScratchDatabase) -> None:
     carried = Carried(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
-    database = Database(filled.settings())
-    await database.open()
+    pool = Database(filled.settings())
+    await pool.open()
     try:
-        async with database.connection() as c, c.transaction(force_rollback=True):
-            numbers = await carried_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
-            [first, second, third] = await carried_schemas.pending(c, carried, numbers)
+        async with pool.connection() as c, c.transaction(force_rollback=True):
+            numbers = await source_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
+            [first, second, third] = await source_schemas.pending(c, carried, numbers)
             await extractions.fail(c, 1, second.key, "barn", number=second.number, error="No price.", code="no")
-            now = await carried_schemas.pending(c, carried, numbers)
-            rest = await carried_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
+            now = await source_schemas.pending(c, carried, numbers)
+            rest = await source_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
     finally:
-        await database.close()
+        await pool.close()
 
     assert [item.number for item in now] == [first.number, third.number]
     assert list(rest[:2]) == [first.number, third.number]
 
 
 async def test_sources_that_are_up_to_date_are_not_asked_what_is_left_to_extract(
-    filled: House, statements: list[str]
+    filled: ScratchDatabase, statements: list[str]
 ) -> None:
     filled.execute(
         "insert into schema (name, version, number, definition, hash) values ('farm', '1.0.0', '{1,0,0}', '{}', '');"
         "insert into source_schema (source_id, name, schema_id, extracted_to)"
         " select source.id, 'farm', schema.id, case source.id when 3 then 0 else 9999 end from source, schema"
     )
-    database = Database(filled.settings())
-    await database.open()
+    pool = Database(filled.settings())
+    await pool.open()
     try:
-        async with database.connection() as c:
+        async with pool.connection() as c:
             statements.clear()
-            told = await carried_schemas.overview(c)
+            told = await source_schemas.overview(c)
             asked = len(statements)
     finally:
-        await database.close()
+        await pool.close()
 
     left = {one.source: one.pending for one in told if one.pending}
     assert (len(told), asked) == (SOURCES, 2)

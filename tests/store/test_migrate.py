@@ -15,7 +15,7 @@ from rowen.model.hashes import text_hash
 from rowen.settings import Settings
 from rowen.store import migrate, queue_schema
 from rowen.store.database import Database
-from tests.conftest import House, Server
+from tests.conftest import ScratchDatabase, Server
 
 EARLIER = r"""
 insert into source (name, kind, url) values ('one', 'ckan', 'https://example.org/');
@@ -44,15 +44,15 @@ async def opened(conninfo: str) -> None:
 async def test_several_processes_may_migrate_an_empty_database_at_once(empty: str) -> None:
     await asyncio.gather(*(opened(empty) for _ in range(5)))
 
-    house = House(empty, None)  # type: ignore[arg-type]
-    assert house.query("select max(number) from migration") == [(migrate.latest(),)]
+    database = ScratchDatabase(empty, None)  # type: ignore[arg-type]
+    assert database.query("select max(number) from migration") == [(migrate.latest(),)]
 
 
-async def test_a_database_newer_than_the_program_is_refused_and_left_alone(house: House) -> None:
-    house.execute("insert into migration (number, name, checksum) values (9999, 'from the future', '')")
+async def test_a_database_newer_than_the_program_is_refused_and_left_alone(database: ScratchDatabase) -> None:
+    database.execute("insert into migration (number, name, checksum) values (9999, 'from the future', '')")
 
     with pytest.raises(NewerDatabaseError, match="at schema 9999") as caught:
-        await opened(house.conninfo)
+        await opened(database.conninfo)
 
     assert "Upgrade Rowen" in (caught.value.hint or "")
 
@@ -89,15 +89,15 @@ async def test_vectors_of_an_earlier_release_are_kept_and_its_titles_wait_for_th
     every = migrate.migrations()
     monkeypatch.setattr(migrate, "migrations", lambda: [step for step in every if step.number < 13])
     await opened(empty)
-    house = House(empty, None)  # type: ignore[arg-type]
-    house.execute(EARLIER)
+    database = ScratchDatabase(empty, None)  # type: ignore[arg-type]
+    database.execute(EARLIER)
 
     monkeypatch.setattr(migrate, "migrations", lambda: every)
     await opened(empty)
 
-    assert house.query("select text_hash, part, vector::text from rowen.embedding") == [(b"\x01", 0, "[1,2]")]
-    [(number, title)] = house.query("select id, text_hash from rowen.item_title")
-    [(covered_to, last)] = house.query("select covered_to, (select max(id) from chunk) from rowen.embedding_model")
+    assert database.query("select text_hash, part, vector::text from rowen.embedding") == [(b"\x01", 0, "[1,2]")]
+    [(number, title)] = database.query("select id, text_hash from rowen.item_title")
+    [(covered_to, last)] = database.query("select covered_to, (select max(id) from chunk) from rowen.embedding_model")
     assert number > last == covered_to
     assert title == text_hash("Hay\nUs")
 
@@ -125,17 +125,17 @@ async def test_titles_with_tags_take_their_vectors_along_to_the_hash_without_tag
     first = next(step.number for step in every if step.name == "titles_without_tags")
     monkeypatch.setattr(migrate, "migrations", lambda: [step for step in every if step.number < 13])
     await opened(empty)
-    house = House(empty, None)  # type: ignore[arg-type]
-    house.execute(EARLIER)
+    database = ScratchDatabase(empty, None)  # type: ignore[arg-type]
+    database.execute(EARLIER)
     monkeypatch.setattr(migrate, "migrations", lambda: [step for step in every if step.number < first])
     await opened(empty)
-    house.execute(TITLED)
-    [(covered_to,)] = house.query("select covered_to from rowen.embedding_model")
+    database.execute(TITLED)
+    [(covered_to,)] = database.query("select covered_to from rowen.embedding_model")
 
     monkeypatch.setattr(migrate, "migrations", lambda: every)
     await opened(empty)
 
-    titles = house.query(
+    titles = database.query(
         "select title, item_title.text_hash, item_title.id > %s, array_agg(vector::text order by part)"
         " from rowen.item_title join rowen.item on item.id = item_id left join rowen.embedding using (text_hash)"
         " where url <> 'https://example.org/1' group by item.id, item_title.item_id order by item.id",
@@ -162,8 +162,8 @@ async def test_a_step_that_fails_leaves_nothing(empty: str, monkeypatch: pytest.
     with pytest.raises(Exception, match="broken"):
         await opened(empty)
 
-    house = House(empty, None)  # type: ignore[arg-type]
-    assert house.query("select to_regclass('rowen.half'), to_regclass('rowen.item')") == [(None, None)]
+    database = ScratchDatabase(empty, None)  # type: ignore[arg-type]
+    assert database.query("select to_regclass('rowen.half'), to_regclass('rowen.item')") == [(None, None)]
 
 
 async def test_a_database_of_before_knows_what_is_new_since_its_last_complete_run_and_what_is_held_back(
@@ -172,25 +172,25 @@ async def test_a_database_of_before_knows_what_is_new_since_its_last_complete_ru
     steps = migrate.migrations()
     monkeypatch.setattr(migrate, "migrations", lambda: [step for step in steps if step.number < 14])
     await opened(empty)
-    house = House(empty, None)  # type: ignore[arg-type]
-    house.execute("insert into source (name, kind, url) values ('a', 'ckan', 'https://a.example')")
+    database = ScratchDatabase(empty, None)  # type: ignore[arg-type]
+    database.execute("insert into source (name, kind, url) values ('a', 'ckan', 'https://a.example')")
     for created, complete in (("2026-01-01", True), ("2026-01-03", False)):
-        house.execute(
+        database.execute(
             "insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker,"
             f" created_at) values (1, '{created}', '', '', '', '{{}}', '{{}}', '', '', 1, '{created}')"
         )
-        house.execute(
+        database.execute(
             "insert into run (source_id, mode, status, complete, started_at, finished_at)"
             f" values (1, 'full', 'completed', {complete}, '{created}', date '{created}' + 1)"
         )
-    house.execute("insert into item_gone (item_id, source_id) values (2, 1)")
-    house.execute("update source set deletions_held = 1")
+    database.execute("insert into item_gone (item_id, source_id) values (2, 1)")
+    database.execute("update source set deletions_held = 1")
     monkeypatch.undo()
 
     await opened(empty)
 
-    assert house.query("select last_item from run order by id") == [(1,), (None,)]
-    assert house.query("select item_id, source_id, run_id, kept_at from item_held") == [(2, 1, 2, None)]
+    assert database.query("select last_item from run order by id") == [(1,), (None,)]
+    assert database.query("select item_id, source_id, run_id, kept_at from item_held") == [(2, 1, 2, None)]
 
 
 async def test_a_database_of_before_the_queue_gets_it_and_what_had_a_schedule_is_due_at_once(
@@ -199,42 +199,42 @@ async def test_a_database_of_before_the_queue_gets_it_and_what_had_a_schedule_is
     steps = migrate.migrations()
     monkeypatch.setattr(migrate, "migrations", lambda: [step for step in steps if step.number < 15])
     await opened(empty)
-    house = House(empty, None)  # type: ignore[arg-type]
+    database = ScratchDatabase(empty, None)  # type: ignore[arg-type]
     for name, schedule in (("timed", "'every 6h'"), ("plain", "null")):
-        house.execute(
+        database.execute(
             "insert into source (name, kind, url, schedule)"
             f" values ('{name}', 'ckan', 'https://{name}.example', {schedule})"
         )
-    house.execute("insert into run (source_id, mode, status, finished_at) values (1, 'full', 'failed', now())")
+    database.execute("insert into run (source_id, mode, status, finished_at) values (1, 'full', 'failed', now())")
     logged = (
         "insert into change (number, source_id, source, kind, key, url, title) values (%d, 1, 'a', '%s', '', '', '')"
     )
-    house.execute(logged % (1, "created"))
+    database.execute(logged % (1, "created"))
     monkeypatch.undo()
 
     await opened(empty)
 
     due = "select name, due_at <= now(), failures from source_due join source on source.id = source_id"
-    assert house.query(due) == [("timed", True, 0)]
-    assert house.query("select error_code, retry_at, job_id from run") == [(None, None, None)]
-    assert house.query("select count(*) from procrastinate_jobs") == [(0,)]
-    house.execute(logged % (2, "failing"))
+    assert database.query(due) == [("timed", True, 0)]
+    assert database.query("select error_code, retry_at, job_id from run") == [(None, None, None)]
+    assert database.query("select count(*) from procrastinate_jobs") == [(0,)]
+    database.execute(logged % (2, "failing"))
 
 
 async def test_steps_that_a_later_release_of_the_queue_brings_are_applied_and_its_jobs_survive(
-    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    house.execute("insert into procrastinate_jobs (queue_name, task_name) values ('sync', 'sync')")
+    database.execute("insert into procrastinate_jobs (queue_name, task_name) values ('sync', 'sync')")
     folder = tmp_path / "sql"
     shutil.copytree(queue_schema._sql(), folder)
     step = folder / "migrations" / "99.00.00_01_pre_more.sql"
     step.write_text("alter table procrastinate_jobs add column more int;")
     monkeypatch.setattr(queue_schema, "_sql", lambda: folder)
 
-    await opened(house.conninfo)
-    await opened(house.conninfo)
+    await opened(database.conninfo)
+    await opened(database.conninfo)
 
-    assert house.query("select task_name, more from procrastinate_jobs") == [("sync", None)]
+    assert database.query("select task_name, more from procrastinate_jobs") == [("sync", None)]
 
 
 async def test_a_user_without_the_rights_is_told_which_ones_are_missing(empty: str, server: Server) -> None:

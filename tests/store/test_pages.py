@@ -8,7 +8,7 @@ import pytest
 from rowen import Complete, Failed, Fetched
 from rowen.model.query import Query
 from rowen.store import library, quarantine, runs, search, sources
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import sync
 from tests.portals.scripted import Scripted, page
 
@@ -18,8 +18,8 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
 
 
-async def test_runs_are_read_newest_first_page_by_page(house: House) -> None:
-    async with house.open() as r:
+async def test_runs_are_read_newest_first_page_by_page(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         made = [(await sync(r, Complete())).id for _ in range(5)]
         async with r._engine.database.connection() as c:
             first = await runs.recent(c, limit=2)
@@ -31,8 +31,8 @@ async def test_runs_are_read_newest_first_page_by_page(house: House) -> None:
     assert [run.id for run in (*first, *second, *third, *none)] == made[::-1]
 
 
-async def test_sources_and_their_state_are_read_by_name_page_by_page(house: House) -> None:
-    async with house.open() as r, r._engine.database.connection() as c:
+async def test_sources_and_their_state_are_read_by_name_page_by_page(database: ScratchDatabase) -> None:
+    async with database.open() as r, r._engine.database.connection() as c:
         for name in ("c", "a", "e", "b", "d"):
             await sources.add(c, name, kind="scripted", url=f"scripted:{name}", options={}, schedule=None)
         first = await sources.every(c, limit=2)
@@ -44,8 +44,8 @@ async def test_sources_and_their_state_are_read_by_name_page_by_page(house: Hous
     assert [state.name for state in states] == ["c", "d"]
 
 
-async def test_the_quarantine_is_read_newest_first_page_by_page(house: House) -> None:
-    async with house.open() as r:
+async def test_the_quarantine_is_read_newest_first_page_by_page(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await sync(r, *(Failed(f"https://example.org/{n}", "no") for n in range(5)), Complete())
         await sync(r, *(Failed(f"https://example.org/{n}", "no") for n in (1, 3)), Complete())
         async with r._engine.database.connection() as c:
@@ -58,9 +58,9 @@ async def test_the_quarantine_is_read_newest_first_page_by_page(house: House) ->
     assert pages == whole
 
 
-async def test_search_goes_on_where_a_page_ended(house: House) -> None:
+async def test_search_goes_on_where_a_page_ended(database: ScratchDatabase) -> None:
     texts = [f"Hay is cut in row {n}. " + "Hay! " * (n % 7) for n in range(45)]
-    async with house.open(embedder="none") as r:
+    async with database.open(embedder="none") as r:
         await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)), Complete())
         async with r._engine.database.connection() as c:
             whole, _ = await search.search(c, Query(words=("hay",)), limit=45)

@@ -11,13 +11,13 @@ from rowen.store import database as database_module
 from rowen.store.database import Database
 from rowen.store.rows import scalar
 from tests.cancelling import cancelled_at_each_wait
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 PID = "select pg_backend_pid()"
 
 
-async def _pid(database: Database) -> int:
-    async with database.connection() as c:
+async def _pid(pool: Database) -> int:
+    async with pool.connection() as c:
         return int(await scalar(c, PID))
 
 
@@ -26,79 +26,81 @@ ROUND = 20
 
 
 async def test_a_connection_that_was_just_used_is_not_asked_whether_it_lives(
-    house: House, statements: list[str], monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Database(house.settings())
-    await database.open()
+    pool = Database(database.settings())
+    await pool.open()
     try:
         for _ in range(ROUND):
-            await _pid(database)
+            await _pid(pool)
         statements.clear()
-        await _pid(database)
+        await _pid(pool)
         asked = list(statements)
         monkeypatch.setattr(database_module, "TRUSTED_S", -1.0)
         statements.clear()
-        await _pid(database)
+        await _pid(pool)
     finally:
-        await database.close()
+        await pool.close()
 
     assert asked == [PID]
     assert statements == ["", PID]
 
 
-async def test_a_session_that_the_server_ended_is_replaced_before_anybody_uses_it(house: House) -> None:
-    database = Database(house.settings())
-    await database.open()
+async def test_a_session_that_the_server_ended_is_replaced_before_anybody_uses_it(database: ScratchDatabase) -> None:
+    pool = Database(database.settings())
+    await pool.open()
     try:
-        before = await _pids(database, 2)
-        house.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = any(%s)", list(before))
-        after = {await _pid(database) for _ in range(ROUND)}
+        before = await _pids(pool, 2)
+        database.query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = any(%s)", list(before))
+        after = {await _pid(pool) for _ in range(ROUND)}
     finally:
-        await database.close()
+        await pool.close()
 
     assert len(before) == 2
     assert before.isdisjoint(after)
 
 
-async def _pids(database: Database, number: int) -> set[int]:
+async def _pids(pool: Database, number: int) -> set[int]:
     """The sessions of so many connections that are lent at the same time: the pool has as many afterwards."""
     async with AsyncExitStack() as lent:
-        connections = [await lent.enter_async_context(database.connection()) for _ in range(number)]
+        connections = [await lent.enter_async_context(pool.connection()) for _ in range(number)]
         return {int(await scalar(c, PID)) for c in connections}
 
 
-async def test_a_task_that_was_cancelled_and_goes_on_is_lent_a_connection(house: House) -> None:
+async def test_a_task_that_was_cancelled_and_goes_on_is_lent_a_connection(database: ScratchDatabase) -> None:
     async def fail() -> None:
         raise LookupError
 
-    database = Database(house.settings())
-    await database.open()
+    pool = Database(database.settings())
+    await pool.open()
     try:
         # In Python 3.11 the task of a group that failed counts as being cancelled from then on.
         with pytest.raises(ExceptionGroup):
             async with asyncio.TaskGroup() as group:
                 group.create_task(fail())
-        caught = asyncio.create_task(_cancelled_and_going_on(database))
+        caught = asyncio.create_task(_cancelled_and_going_on(pool))
         await asyncio.sleep(0)
         caught.cancel()
 
-        assert await _pid(database)
+        assert await _pid(pool)
         assert await caught
     finally:
-        await database.close()
+        await pool.close()
 
 
-async def _cancelled_and_going_on(database: Database) -> int:
+async def _cancelled_and_going_on(pool: Database) -> int:
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
-    return await _pid(database)
+    return await _pid(pool)
 
 
-async def test_all_is_closed_although_a_part_cannot_be(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_is_closed_although_a_part_cannot_be(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(_: Any) -> None:
         raise LookupError("no way to close")
 
-    async with house.open(workers=1) as r:
+    async with database.open(workers=1) as r:
         await r.sources()
         engine = r._engine
         await engine.workers.read(Raw("https://example.org/1", b"word " * 10_000, name="page.md"))
@@ -114,14 +116,14 @@ async def test_all_is_closed_although_a_part_cannot_be(house: House, monkeypatch
     assert engine.database._pool is None
 
 
-async def test_closing_a_database_that_is_cancelled_leaves_no_task_behind(house: House) -> None:
+async def test_closing_a_database_that_is_cancelled_leaves_no_task_behind(database: ScratchDatabase) -> None:
     async def opened_and_closed() -> None:
-        database = Database(house.settings())
-        await database.open()
+        pool = Database(database.settings())
+        await pool.open()
         try:
-            await _pid(database)
+            await _pid(pool)
         finally:
-            await database.close()
+            await pool.close()
 
     waits = 0
     async for number in cancelled_at_each_wait(opened_and_closed):

@@ -1,22 +1,22 @@
 """The view that speaks of syncs in the words of the portals' harvesters."""
 
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.datajson import DataJsonSite
 
 
-async def test_the_view_tells_mode_status_start_count_and_cursor_of_the_last_sync(house: House) -> None:
+async def test_the_view_tells_mode_status_start_count_and_cursor_of_the_last_sync(database: ScratchDatabase) -> None:
     site = DataJsonSite()
     site.fill(3)
     try:
-        async with house.open() as r:
+        async with database.open() as r:
             first = await r.sync(site.address)
-            [counts] = house.query("select datasets_synced, datasets from portal_sync_status")
+            [counts] = database.query("select datasets_synced, datasets from portal_sync_status")
             site.down = True
             second = await r.sync(site.address)
     finally:
         site.close()
 
-    [row] = house.query(
+    [row] = database.query(
         "select portal_url, last_successful_sync, last_sync_mode, sync_status, last_sync_started, datasets_synced,"
         " datasets,"
         " cursor ->> 'items' from portal_sync_status"

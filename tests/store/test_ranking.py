@@ -12,7 +12,7 @@ from rowen.model.query import Filters, Query, pairs
 from rowen.store import ranking, search, terms
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
 WORDS = [f"{a}{b}{c}x" for a in "bdfgk" for b in "aou" for c in "lmnrt"]
@@ -68,9 +68,9 @@ def bm25(bodies: list[str], words: list[str]) -> dict[int, float]:
     return scores
 
 
-async def test_words_are_ranked_as_by_bm25(house: House) -> None:
+async def test_words_are_ranked_as_by_bm25(database: ScratchDatabase) -> None:
     bodies = texts(120)
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, bodies)
         for words in (["balx"], ["balx", "dulx", "kutx"], ["kotx", "kunx", "gutx", "bamx"]):
             scores = bm25(bodies, words)
@@ -81,9 +81,11 @@ async def test_words_are_ranked_as_by_bm25(house: House) -> None:
             assert [scores[n] for n in found[:5]] == pytest.approx([scores[n] for n in best], rel=0.03)
 
 
-async def test_common_words_are_not_looked_up_when_rare_ones_suffice(house: House, bounds: Callable[..., None]) -> None:
+async def test_common_words_are_not_looked_up_when_rare_ones_suffice(
+    database: ScratchDatabase, bounds: Callable[..., None]
+) -> None:
     bounds(CANDIDATES=40)
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, [*("common text here" for _ in range(200)), "common quinces", "quinces alone"])
         async with r._engine.database.connection() as c:
             found, told = await ask(c, "common quinces")
@@ -94,9 +96,11 @@ async def test_common_words_are_not_looked_up_when_rare_ones_suffice(house: Hous
     assert [word["passages"] for word in told["words"]] == [2, 201]
 
 
-async def test_words_that_are_all_common_are_looked_up_together(house: House, bounds: Callable[..., None]) -> None:
+async def test_words_that_are_all_common_are_looked_up_together(
+    database: ScratchDatabase, bounds: Callable[..., None]
+) -> None:
     bounds(CANDIDATES=35)
-    async with house.open() as r:
+    async with database.open() as r:
         bodies = ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320 + ["apples and pears"]
         await harvest(r, bodies)
         async with r._engine.database.connection() as c:
@@ -108,10 +112,10 @@ async def test_words_that_are_all_common_are_looked_up_together(house: House, bo
 
 
 async def test_common_words_that_never_stand_together_are_looked_up_apart(
-    house: House, bounds: Callable[..., None]
+    database: ScratchDatabase, bounds: Callable[..., None]
 ) -> None:
     bounds(CANDIDATES=35)
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320)
         async with r._engine.database.connection() as c:
             found, told = await ask(c, "apples pears")
@@ -121,10 +125,10 @@ async def test_common_words_that_never_stand_together_are_looked_up_apart(
 
 
 async def test_a_phrase_is_looked_up_by_itself_and_not_by_rarer_words(
-    house: House, bounds: Callable[..., None]
+    database: ScratchDatabase, bounds: Callable[..., None]
 ) -> None:
     bounds(CANDIDATES=10)
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, ["red apples here"] * 30 + ["a quince"] * 2 + ["red and green apples"] * 20)
         async with r._engine.database.connection() as c:
             found, told = await ask(c, '"red apples" quince')
@@ -134,9 +138,9 @@ async def test_a_phrase_is_looked_up_by_itself_and_not_by_rarer_words(
     assert told["scored"] == 30
 
 
-async def test_a_single_common_word_is_still_answered(house: House, bounds: Callable[..., None]) -> None:
+async def test_a_single_common_word_is_still_answered(database: ScratchDatabase, bounds: Callable[..., None]) -> None:
     bounds(CANDIDATES=10)
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, [f"apples {n}" for n in range(100)])
         async with r._engine.database.connection() as c:
             found, told = await ask(c, "apples")
@@ -145,8 +149,10 @@ async def test_a_single_common_word_is_still_answered(house: House, bounds: Call
     assert told["scored"] == 100
 
 
-async def test_a_large_filter_gives_the_same_answer_as_a_small_one(house: House, bounds: Callable[..., None]) -> None:
-    async with house.open() as r:
+async def test_a_large_filter_gives_the_same_answer_as_a_small_one(
+    database: ScratchDatabase, bounds: Callable[..., None]
+) -> None:
+    async with database.open() as r:
         await harvest(r, texts(60), name="one")
         await harvest(r, texts(60, seed=9), name="two")
         async with r._engine.database.connection() as c:
@@ -160,18 +166,18 @@ async def test_a_large_filter_gives_the_same_answer_as_a_small_one(house: House,
     assert large[0] == small[0] != []
 
 
-async def test_counts_of_a_sample_are_scaled_up(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counts_of_a_sample_are_scaled_up(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms, "SAMPLE", 500)
-    async with house.open() as r:
+    async with database.open() as r:
         await harvest(r, [f"apples {'and pears ' * (n % 2)} stand in row {n} of the garden" for n in range(2_000)])
-        counted = dict(house.query("select lexeme, passages from term"))
+        counted = dict(database.query("select lexeme, passages from term"))
 
     assert 1_300 <= counted["appl"] <= 2_700
     assert 600 <= counted["pear"] <= 1_400
 
 
-async def test_a_count_waits_for_nobody_and_nobody_for_it(house: House) -> None:
-    async with house.open() as r:
+async def test_a_count_waits_for_nobody_and_nobody_for_it(database: ScratchDatabase) -> None:
+    async with database.open() as r:
         await harvest(r, ["apple"])
         async with r._engine.database.connection() as other, other.transaction():
             await other.execute("insert into term values ('x', 1)")
@@ -194,8 +200,8 @@ def test_a_slip_is_undone_by_one_letter() -> None:
     assert list(terms.variants("abc")) == list(terms.variants("x1y2")) == []
 
 
-async def test_queries_cut_scripts_without_spaces_as_the_index_does(house: House) -> None:
+async def test_queries_cut_scripts_without_spaces_as_the_index_does(database: ScratchDatabase) -> None:
     for text in ("日本語", "全文検索エンジン", "데이터", "語"):
-        rows = house.query("select lexeme from unnest(to_tsvector('simple', words_apart(%s)))", text)
+        rows = database.query("select lexeme from unnest(to_tsvector('simple', words_apart(%s)))", text)
 
         assert set(pairs(text)) <= {lexeme for (lexeme,) in rows}

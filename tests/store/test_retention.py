@@ -9,7 +9,7 @@ from rowen import Complete, Fetched
 from rowen.errors import NotFoundError
 from rowen.jobs.ticks import tidy
 from rowen.store import retention
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
 from tests.portals.language_model import says
 from tests.portals.scripted import Scripted, page, shows
@@ -35,29 +35,29 @@ select 1 + n % 2, 'incremental', 'partial', false, now() - (600 - n) * interval 
 """
 
 
-def runs(house: House, source: int = 1) -> list[int]:
-    return [number for (number,) in house.query("select id from run where source_id = %s order by id", source)]
+def runs(database: ScratchDatabase, source: int = 1) -> list[int]:
+    return [number for (number,) in database.query("select id from run where source_id = %s order by id", source)]
 
 
 async def test_old_runs_go_but_for_the_first_and_the_last_ones_of_each_source(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
-    async with house.open() as r:
-        house.execute(RUNS)
+    async with database.open() as r:
+        database.execute(RUNS)
         await tidied(r)
 
-    assert runs(house) == [2, 196, 198, 200]
-    assert runs(house, 2) == [1, 195, 197, 199]
+    assert runs(database) == [2, 196, 198, 200]
+    assert runs(database, 2) == [1, 195, 197, 199]
 
 
 async def test_runs_of_the_last_year_stay_and_all_that_the_rules_of_deletion_and_moves_need(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
-    async with house.open() as r:
-        house.execute(RUNS)
-        house.execute(
+    async with database.open() as r:
+        database.execute(RUNS)
+        database.execute(
             "update run set status = 'completed' where id in (20, 60, 70, 80);"
             "update run set complete = true where id in (20, 60, 80);"
             """update run set tally = '{"truncated": 4}' where id = 80;"""
@@ -65,62 +65,62 @@ async def test_runs_of_the_last_year_stay_and_all_that_the_rules_of_deletion_and
             "update run set started_at = now() - interval '300 days' where id in (101, 121)"
         )
         await tidied(r)
-        spent = house.query("select sum((tally ->> 'deleted')::int) from run where source_id = 1 and id > 80")
+        spent = database.query("select sum((tally ->> 'deleted')::int) from run where source_id = 1 and id > 80")
 
     # Whole and complete, complete up to a limit, and what was deleted since.
-    assert runs(house) == [2, 60, 80, 150, 196, 198, 200]
-    assert runs(house, 2) == [1, 101, 121, 195, 197, 199]
+    assert runs(database) == [2, 60, 80, 150, 196, 198, 200]
+    assert runs(database, 2) == [1, 101, 121, 195, 197, 199]
     assert spent == [(2,)]
 
 
 async def test_runs_that_count_for_deletions_that_are_held_back_stay(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
-    async with house.open() as r:
-        house.execute(RUNS)
+    async with database.open() as r:
+        database.execute(RUNS)
         shows(Fetched(page(1)), Complete())
         await r.sync("hay")
-        house.execute(
+        database.execute(
             "update run set complete = true where id = 180; update run set complete = false where id > 200;"
             "insert into item_held (item_id, source_id, run_id) select id, 1, 170 from item"
         )
         await tidied(r)
-        held = runs(house)
-        house.execute("update item_held set kept_at = now()")
+        held = runs(database)
+        database.execute("update item_held set kept_at = now()")
         await tidied(r)
 
     assert held == [2, *range(170, 202, 2), 201]
-    assert runs(house) == [2, 180, 198, 200, 201]
+    assert runs(database) == [2, 180, 198, 200, 201]
 
 
 async def test_nothing_is_forgotten_in_one_transaction_but_a_batch(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
     monkeypatch.setattr(retention, "_AT_ONCE", 7)
-    async with house.open() as r:
-        house.execute(RUNS)
+    async with database.open() as r:
+        database.execute(RUNS)
         await tidied(r)
-        once = 200 - len(runs(house)) - len(runs(house, 2))
+        once = 200 - len(runs(database)) - len(runs(database, 2))
         whole = await r.tidy()
 
     assert once == 7
     assert whole.runs == 200 - 7 - 8
-    assert (len(runs(house)), len(runs(house, 2))) == (4, 4)
+    assert (len(runs(database)), len(runs(database, 2))) == (4, 4)
 
 
 async def test_the_lines_of_a_run_are_listed_after_the_run_was_forgotten(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_RUNS_KEPT", 1)
-    async with house.open() as r:
+    async with database.open() as r:
         await r.add("scripted:hay", name="hay")
         made = []
         for number in range(1, 5):
             shows(*(Fetched(page(one)) for one in range(1, number + 1)), Complete())
             made.append((await r.sync("hay")).id)
-        house.execute("update run set started_at = started_at - interval '2 years'")
+        database.execute("update run set started_at = started_at - interval '2 years'")
         await tidied(r)
         lines = await r.newest_changes(run=made[1])
         everything = await r.changes()
@@ -130,25 +130,25 @@ async def test_the_lines_of_a_run_are_listed_after_the_run_was_forgotten(
             await r.newest_changes(run=4711)
         after = await r.sync("hay")
 
-    assert runs(house)[:2] == [made[0], made[3]]
+    assert runs(database)[:2] == [made[0], made[3]]
     assert [(line.url, line.run) for line in lines] == [(page(2).url, made[1])]
     assert [line.run for line in everything] == made
-    assert (after.status, after.tally.created, after.tally.deleted) == ("completed", 0, 0)
+    assert (after.status, after.stats.created, after.stats.deleted) == ("completed", 0, 0)
 
 
-def age_answers(house: House, days: int = 200) -> None:
-    house.execute(f"update answer set used_at = used_at - interval '{days} days'")
+def age_answers(database: ScratchDatabase, days: int = 200) -> None:
+    database.execute(f"update answer set used_at = used_at - interval '{days} days'")
 
 
-async def test_an_answer_that_facts_in_force_rest_on_is_kept_for_ever(house: House) -> None:
+async def test_an_answer_that_facts_in_force_rest_on_is_kept_for_ever(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
-            age_answers(house)
+            age_answers(database)
             await tidied(r)
-            [noted] = house.query("select count(*) filter (where used_at > now() - interval '1 hour') from answer")
-            age_answers(house)
+            [noted] = database.query("select count(*) filter (where used_at > now() - interval '1 hour') from answer")
+            age_answers(database)
             await r.tidy()
             [again] = await r.extract_source("shop", everything=True)
 
@@ -157,18 +157,20 @@ async def test_an_answer_that_facts_in_force_rest_on_is_kept_for_ever(house: Hou
 
 
 @pytest.mark.parametrize(("days", "paid"), [(170, 0), (200, 1)])
-async def test_an_answer_to_an_earlier_text_is_kept_for_half_a_year(house: House, days: int, paid: int) -> None:
+async def test_an_answer_to_an_earlier_text_is_kept_for_half_a_year(
+    database: ScratchDatabase, days: int, paid: int
+) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
-            age_answers(house, 1_000)
+            age_answers(database, 1_000)
             shop.sell(1, price=12)
             await r.sync("shop")
             # Only now facts rest on another answer.
             await tidied(r)
-            kept = house.query("select count(*) from answer")
-            age_answers(house, days)
+            kept = database.query("select count(*) from answer")
+            age_answers(database, days)
             await tidied(r)
             before = model.calls
             shop.sell(1, price=10)
@@ -179,12 +181,12 @@ async def test_an_answer_to_an_earlier_text_is_kept_for_half_a_year(house: House
 
 
 @pytest.mark.parametrize("way", ["page", "source"])
-async def test_what_was_deleted_lately_comes_back_without_being_paid_again(house: House, way: str) -> None:
+async def test_what_was_deleted_lately_comes_back_without_being_paid_again(database: ScratchDatabase, way: str) -> None:
     with market(2) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             await r.sync("shop")
-            age_answers(house, 1_000)
+            age_answers(database, 1_000)
             sold = shop.pages["/2"]
             if way == "page":
                 del shop.pages["/2"]
@@ -198,33 +200,33 @@ async def test_what_was_deleted_lately_comes_back_without_being_paid_again(house
                 await r.carry_schema("shop", "lamp@1")
             run = await r.sync("shop")
 
-    assert run.tally.extracted >= 1
+    assert run.stats.extracted >= 1
     assert model.calls == 2
 
 
-async def test_an_answer_that_was_refused_is_not_paid_for_again(house: House) -> None:
+async def test_an_answer_that_was_refused_is_not_paid_for_again(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         model.moods.append(says('{"name": "Chandelier", "price": null, "colour": null}'))
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop, grounding="fail")
             first = await r.sync("shop")
-            age_answers(house)
+            age_answers(database)
             await tidied(r)
             [again] = await r.extract_source("shop", everything=True)
 
-    assert (first.tally.extractions_failed, again.failed, model.calls) == (1, 1, 1)
+    assert (first.stats.extractions_failed, again.failed, model.calls) == (1, 1, 1)
 
 
-async def test_an_answer_to_one_page_counts_as_used_each_time_that_it_is_given(house: House) -> None:
+async def test_an_answer_to_one_page_counts_as_used_each_time_that_it_is_given(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
-        async with house.open(**model.settings) as r:
+        async with database.open(**model.settings) as r:
             await stock(r, shop)
             for _ in range(3):
                 await r.extract(f"{shop.url}/1", "lamp@1")
-                age_answers(house, 100)
+                age_answers(database, 100)
                 await tidied(r)
             kept = model.calls
-            age_answers(house, 100)
+            age_answers(database, 100)
             await tidied(r)
             await r.extract(f"{shop.url}/1", "lamp@1")
 
@@ -239,25 +241,29 @@ select 1 + n % 2, 'matches', n, 's', 'https://example.org/' || n, 'Field', now()
 """
 
 
-async def test_old_news_of_a_search_go_but_for_the_last_ones(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_news_of_a_search_go_but_for_the_last_ones(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retention, "_NEWS_KEPT", 5)
-    async with house.open() as r:
-        house.execute(NEWS)
-        house.execute("delete from saved_news where search_id = 1 and number > 100")
+    async with database.open() as r:
+        database.execute(NEWS)
+        database.execute("delete from saved_news where search_id = 1 and number > 100")
         await tidied(r)
-        seldom = house.query("select number from saved_news where search_id = 1 order by id")
-        often = house.query("select min(number), max(number), count(*) from saved_news where search_id = 2")
+        seldom = database.query("select number from saved_news where search_id = 1 order by id")
+        often = database.query("select min(number), max(number), count(*) from saved_news where search_id = 2")
 
     assert [number for (number,) in seldom] == [92, 94, 96, 98, 100]
     # Each second day of ninety.
     assert often == [(311, 397, 44)]
 
 
-async def test_no_search_keeps_more_news_than_anybody_reads(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_search_keeps_more_news_than_anybody_reads(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retention, "_NEWS_KEPT", 5)
     monkeypatch.setattr(retention, "_NEWS_MOST", 10)
-    async with house.open() as r:
-        house.execute(NEWS)
+    async with database.open() as r:
+        database.execute(NEWS)
         await tidied(r)
 
-    assert house.query("select search_id, count(*) from saved_news group by 1 order by 1") == [(1, 10), (2, 10)]
+    assert database.query("select search_id, count(*) from saved_news group by 1 order by 1") == [(1, 10), (2, 10)]

@@ -1,21 +1,23 @@
 """How long it is known how statements changed."""
 
 from rowen.store import statement_targets, statements
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 
-async def test_what_changed_is_forgotten_after_a_season_unless_an_endpoint_waits_for_it(house: House) -> None:
-    house.execute(
+async def test_what_changed_is_forgotten_after_a_season_unless_an_endpoint_waits_for_it(
+    database: ScratchDatabase,
+) -> None:
+    database.execute(
         "insert into source (id, name, kind, url) overriding system value values (1, 'papers', 'announced', 'https://a.example');"
         "insert into statement_change (number, file, source_id, source, page, added, removed, kept, at)"
         " select n, n, 1, 'papers', 'https://a.example/p', '{}', '{}', 0, now() - make_interval(days => 30 * n)"
         " from generate_series(1, 6) n;"
         "insert into statement_target (source_id, endpoint, graph, number) values (1, 'https://b.example', '', 4)"
     )
-    async with house.open() as r, r._engine.database.transaction() as c:
+    async with database.open() as r, r._engine.database.transaction() as c:
         forgotten = await statements.forget(c, days=75)
         assert await statement_targets.advance(c, 1, "https://b.example", None, 6, before=4)
         later = await statements.forget(c, days=75)
 
     assert (forgotten, later) == (2, 2)
-    assert house.query("select number from statement_change order by 1") == [(1,), (2,)]
+    assert database.query("select number from statement_change order by 1") == [(1,), (2,)]

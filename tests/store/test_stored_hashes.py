@@ -35,7 +35,7 @@ from rowen.operations.access import _digest as token_digest
 from rowen.publish.vocabulary import unnamed
 from rowen.store import hash_versions, notes
 from rowen.store.hash_versions import PASSAGES
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 URLS = (
     "http://Example.org:80/A/../b?utm_source=x&q=1#top",
@@ -177,9 +177,9 @@ def test_each_version_has_examples() -> None:
     assert set(hashes.VERSIONS) - set(STORED) == {"title"}
 
 
-async def test_a_title_is_hashed_by_the_database_as_its_version_says(house: House) -> None:
+async def test_a_title_is_hashed_by_the_database_as_its_version_says(database: ScratchDatabase) -> None:
     facts = """('{"publisher": "Us"}'::jsonb)"""
-    told = house.query(
+    told = database.query(
         f"select title_words('Hay', {facts}, type), title_words('', {facts}, type)"
         f" from unnest(array['{twins.DATASET}', 'text/html', null]) as type"
     )
@@ -187,15 +187,15 @@ async def test_a_title_is_hashed_by_the_database_as_its_version_says(house: Hous
     assert {1: "8d6a8a390ea21b44", 2: "5b9ecb9df3849fef"}[hashes.VERSIONS["title"]] == digest(told)
 
 
-async def test_a_database_has_the_versions_of_the_program_once_it_is_migrated(house: House) -> None:
-    stored = dict(house.query("select name, version from hash_version"))
+async def test_a_database_has_the_versions_of_the_program_once_it_is_migrated(database: ScratchDatabase) -> None:
+    stored = dict(database.query("select name, version from hash_version"))
 
     assert stored == hashes.VERSIONS
 
 
-async def test_the_version_of_passages_is_noted_with_the_first_run(house: House, tmp_path: Path) -> None:
+async def test_the_version_of_passages_is_noted_with_the_first_run(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("Hay.")
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(tmp_path))
         async with r._engine.database.connection() as c:
             assert await hash_versions.get(c, PASSAGES) == readers.CHUNKER_VERSION

@@ -10,7 +10,7 @@ from rowen import Rowen
 from rowen.model.twins import TwinGroup, as_array
 from rowen.store import twins
 from rowen.store.exports import snapshot
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.ckan import CkanPortal
 from tests.portals.datajson import DataJsonSite
 
@@ -47,7 +47,7 @@ def sources_of(group: TwinGroup | None) -> list[str]:
 
 
 async def test_a_dataset_of_three_portals_is_one_group_whose_original_is_the_citys(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     home = f"{city.url}/datasets/wells"
     city.add(home, "Wells", issued="2020-01-01")
@@ -55,25 +55,25 @@ async def test_a_dataset_of_three_portals_is_one_group_whose_original_is_the_cit
     region.make("r1", "Brunnen", extras=[{"key": "guid", "value": UUID}, {"key": "uri", "value": home}])
     nation.add(UUID, "Wells of the region", landingPage=f"{region.url}/dataset/slug-of-r1")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
         from_the_city = await rowen.twins(home, source="city")
         alone = await rowen.twins(f"{city.address}#/other")
 
     assert sources_of(from_the_city) == ["city", "nation", "region"]
     assert alone is None
-    assert house.query("select count(*) from item") == [(4,)]
+    assert database.query("select count(*) from item") == [(4,)]
 
 
 async def test_the_same_words_make_twins_and_few_words_do_not(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     for site in (city, nation):
         site.add("w", "Wells", description=LONG, distribution=[])
         site.add("m", "Mills", description="Mills.", distribution=[])
     region.make("r1")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
         wells = await rowen.twins(f"{city.address}#/w")
         mills = await rowen.twins(f"{city.address}#/m")
@@ -83,31 +83,31 @@ async def test_the_same_words_make_twins_and_few_words_do_not(
 
 
 async def test_a_page_that_many_datasets_share_joins_none_of_them(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     for number in range(3):
         city.add(f"c{number}", landingPage="https://city.example/data.html")
     nation.add("n", landingPage="https://city.example/data.html")
     region.make("r1")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
 
         assert await rowen.twins(f"{nation.address}#/n") is None
 
 
 async def test_a_group_dissolves_when_a_portal_says_something_else(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     city.add(UUID, "Wells")
     copy = nation.add("n", "Wells", **{"@id": f"urn:uuid:{UUID}"})
     region.make("r1")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
         before = await rowen.twins(f"{nation.address}#/n")
         del copy["@id"]
-        amended = (await rowen.sync("nation")).tally
+        amended = (await rowen.sync("nation")).stats
         after = await rowen.twins(f"{nation.address}#/n")
 
     assert sorted(sources_of(before)) == ["city", "nation"]
@@ -116,14 +116,14 @@ async def test_a_group_dissolves_when_a_portal_says_something_else(
 
 
 async def test_a_deleted_item_leaves_its_group(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     city.add(UUID, "Wells")
     city.add("other")
     nation.add(UUID, "Wells")
     region.make("r1")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
         city.records.pop(0)
         await rowen.sync("city")
@@ -132,59 +132,61 @@ async def test_a_deleted_item_leaves_its_group(
 
 
 async def test_datasets_from_before_there_were_marks_get_them_in_the_next_run_and_then_nothing_is_written(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     city.fill(3)
     city.add(UUID, "Wells", description=LONG, **{"dct:identifier": ["urn:x:1"], "landingPage": "https://a.example/b"})
     region.make("r1")
     nation.add(UUID, "Wells")
 
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
-        written = house.query("select url, twins from item order by url")
-        house.execute("update item set twins = null")
-    async with house.open() as rowen:
+        written = database.query("select url, twins from item order by url")
+        database.execute("update item set twins = null")
+    async with database.open() as rowen:
         runs = [await rowen.sync("city") for _ in range(2)]
         group = await rowen.twins(f"{city.address}#/{UUID}")
 
-    assert [run.tally.rows_written for run in runs] == [4, 0]
+    assert [run.stats.rows_written for run in runs] == [4, 0]
     assert sources_of(group) == []
-    assert [row for row in written if f"{city.url}/" in row[0]] == house.query(
+    assert [row for row in written if f"{city.url}/" in row[0]] == database.query(
         "select url, twins from item where twins is not null and url like %s order by url", f"{city.url}/%"
     )
 
 
 async def test_a_mark_that_everything_has_joins_nothing(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     city.fill(60)
     nation.fill(60)
     region.make("r1")
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
-        house.execute("update item set twins = array[7, -8]::bigint[]")
+        database.execute("update item set twins = array[7, -8]::bigint[]")
 
         assert await rowen.twins("http://portal.example/datasets/1", source="city") is None
 
 
 async def test_the_database_groups_as_the_program_does(
-    house: House, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
+    database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     """One rule, written twice: for single items in Python, for a whole export in SQL."""
     for number in range(12):
         city.add(f"c{number}")
         nation.add(f"n{number}")
         region.make(f"r{number}")
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
-        ids = [item for (item,) in house.query("select id from item order by id")]
+        ids = [item for (item,) in database.query("select id from item order by id")]
         joined = 0
         for seed in range(25):
             chance = Random(seed)
             marks = [mark for mark in range(-chance.randrange(2, 30), chance.randrange(2, 30)) if mark]
             held = {item: as_array(tuple(set(chance.choices(marks, k=chance.randrange(4))))) for item in ids}
             values = ", ".join(f"({item}, '{array}')" for item, array in held.items())
-            house.execute(f"update item set twins = v.t::bigint[] from (values {values}) v(id, t) where item.id = v.id")
+            database.execute(
+                f"update item set twins = v.t::bigint[] from (values {values}) v(id, t) where item.id = v.id"
+            )
             async with rowen._engine.database.connection() as c:
                 one_by_one = {item: group.original.key for item, group in (await twins.groups(c, ids)).items()}
             async with snapshot(rowen._engine.database) as index:

@@ -6,7 +6,7 @@ import pytest
 from rowen.store import terms
 from rowen.store.database import Database
 from rowen.store.rows import scalar
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 
 SMALL, LARGE = 6_000, 24_000
 # Four times the passages: 4 if linear, 16 if quadratic. Half of the way, since small counts have fixed costs.
@@ -31,14 +31,14 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_words_in_any_order_are_counted_in_linear_time(house: House, family: str) -> None:
-    database = Database(house.settings())
-    await database.open()
+async def test_words_in_any_order_are_counted_in_linear_time(database: ScratchDatabase, family: str) -> None:
+    pool = Database(database.settings())
+    await pool.open()
     spent: list[float] = []
     try:
         for passages in (SMALL, LARGE):
-            house.execute(WORLD.format(word=FAMILIES[family], passages=passages))
-            async with database.transaction() as c:
+            database.execute(WORLD.format(word=FAMILIES[family], passages=passages))
+            async with pool.transaction() as c:
                 backend = psutil.Process(await scalar(c, "select pg_backend_pid()"))
                 await c.execute("update term_count set halvings = null")
                 before = backend.cpu_times()
@@ -47,6 +47,6 @@ async def test_words_in_any_order_are_counted_in_linear_time(house: House, famil
                 spent.append(after.user + after.system - before.user - before.system)
                 assert await scalar(c, "select count(*) from term") == passages
     finally:
-        await database.close()
+        await pool.close()
 
     assert spent[1] < MOST * max(spent[0], 0.05), spent

@@ -13,13 +13,13 @@ FIND = "select to_regclass('chunk_tsv')::text"
 
 
 @asynccontextmanager
-async def opened(house) -> AsyncIterator[Database]:
-    database = Database(house.settings())
-    await database.open()
+async def opened(database) -> AsyncIterator[Database]:
+    pool = Database(database.settings())
+    await pool.open()
     try:
-        yield database
+        yield pool
     finally:
-        await database.close()
+        await pool.close()
 
 
 def write(folder: Path, names: str) -> None:
@@ -29,83 +29,83 @@ def write(folder: Path, names: str) -> None:
 
 
 async def test_a_first_harvest_fills_the_passages_without_an_index_and_ends_with_one(
-    house, tmp_path, monkeypatch: pytest.MonkeyPatch
+    database, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(word_index, "ENOUGH_PASSAGES", 2)
     set_aside = []
 
     async def grown(self: WordIndex, passages: int) -> None:
         await unwatched(self, passages)
-        set_aside.append(house.query(FIND))
+        set_aside.append(database.query(FIND))
 
     unwatched = WordIndex.grown
     monkeypatch.setattr(WordIndex, "grown", grown)
     write(tmp_path / "fields", "abc")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(tmp_path / "fields"))
-        after_the_first = house.query(FIND)
+        after_the_first = database.query(FIND)
         first_asides, set_aside[:] = set_aside[:], []
         write(tmp_path / "more", "defghijk")
         await r.sync(str(tmp_path / "more"))
         found = await r.search("field k")
 
     assert (first_asides[-1], after_the_first) == ([(None,)], [("chunk_tsv",)])
-    assert house.query(FIND) == [("chunk_tsv",)]
+    assert database.query(FIND) == [("chunk_tsv",)]
     assert found[0].title == "Field k"
 
 
-async def test_what_others_have_stored_keeps_its_index(house, tmp_path, monkeypatch: pytest.MonkeyPatch):
+async def test_what_others_have_stored_keeps_its_index(database, tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(word_index, "ENOUGH_PASSAGES", 2)
     write(tmp_path / "fields", "abcdefgh")
 
-    async with house.open() as r, opened(house) as database:
+    async with database.open() as r, opened(database) as pool:
         await r.sync(str(tmp_path / "fields"))
-        await WordIndex(database).grown(4)
-        kept = house.query(FIND)
-        await WordIndex(database).grown(5)
+        await WordIndex(pool).grown(4)
+        kept = database.query(FIND)
+        await WordIndex(pool).grown(5)
 
     assert kept == [("chunk_tsv",)]
-    assert house.query(FIND) == [(None,)]
+    assert database.query(FIND) == [(None,)]
 
 
 async def test_a_harvest_that_takes_long_does_without_its_index_for_some_minutes_only(
-    house, tmp_path, monkeypatch: pytest.MonkeyPatch
+    database, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(word_index, "ENOUGH_PASSAGES", 2)
     now = [0.0]
     write(tmp_path / "fields", "abc")
 
-    async with house.open() as r, opened(house) as database:
+    async with database.open() as r, opened(database) as pool:
         await r.sync(str(tmp_path / "fields"))
-        words = WordIndex(database, clock=lambda: now[0])
+        words = WordIndex(pool, clock=lambda: now[0])
         await words.grown(3)
-        aside = house.query(FIND)
+        aside = database.query(FIND)
         now[0] = word_index.LONGEST_S + 1
         await words.grown(4)
 
-    assert (aside, house.query(FIND)) == ([(None,)], [("chunk_tsv",)])
+    assert (aside, database.query(FIND)) == ([(None,)], [("chunk_tsv",)])
 
 
-async def test_an_index_that_a_killed_run_left_missing_is_made_by_the_next_run(house, tmp_path):
+async def test_an_index_that_a_killed_run_left_missing_is_made_by_the_next_run(database, tmp_path):
     write(tmp_path / "fields", "ab")
 
-    async with house.open() as r:
+    async with database.open() as r:
         await r.sync(str(tmp_path / "fields"))
-        house.execute("drop index chunk_tsv")
+        database.execute("drop index chunk_tsv")
         before = await r.search("rowen")
         again = await r.sync(str(tmp_path / "fields"))
 
     assert len(before) == 2
-    assert again.tally.rows_written == 0
-    assert house.query(FIND) == [("chunk_tsv",)]
+    assert again.stats.rows_written == 0
+    assert database.query(FIND) == [("chunk_tsv",)]
 
 
-async def test_runs_that_end_together_make_the_index_once(house, tmp_path):
+async def test_runs_that_end_together_make_the_index_once(database, tmp_path):
     write(tmp_path / "fields", "abc")
-    async with house.open() as r, opened(house) as one, opened(house) as other:
+    async with database.open() as r, opened(database) as one, opened(database) as other:
         await r.sync(str(tmp_path / "fields"))
         for _ in range(30):
-            house.execute("drop index if exists chunk_tsv")
+            database.execute("drop index if exists chunk_tsv")
             made = await asyncio.gather(word_index.restore(one), word_index.restore(other))
             assert sorted(made) == [False, True]

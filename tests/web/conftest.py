@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import QUIET, House, Server
+from tests.conftest import QUIET, ScratchDatabase, Server
 from tests.web.world import Answer, addresses, live, served, sites
 
 
 @pytest.fixture(scope="session")
-def lived_in(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def lived_in(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchDatabase]:
     """A database with the world in it; nothing may be written to it."""
     name = server.create(template)
-    house = House(server.conninfo(name), tmp_path_factory.mktemp("web") / "home")
+    database = ScratchDatabase(server.conninfo(name), tmp_path_factory.mktemp("web") / "home")
 
     async def fill() -> None:
         with sites() as there:
-            async with house.open() as rowen:
+            async with database.open() as rowen:
                 await live(rowen, there)
 
     before = {key: os.environ.get(key) for key in QUIET}
@@ -32,17 +32,17 @@ def lived_in(server: Server, template: str, tmp_path_factory: pytest.TempPathFac
                 del os.environ[key]
             else:
                 os.environ[key] = value
-    yield house
+    yield database
     server.drop(name)
 
 
 @pytest.fixture(scope="session")
-def walked(lived_in: House) -> dict[str, Answer]:
+def walked(lived_in: ScratchDatabase) -> dict[str, Answer]:
     """Every page as an administrator sees it, by its address; fetched once."""
 
     async def walk() -> dict[str, Answer]:
-        async with lived_in.open(embedder="none") as rowen, served(rowen) as door:
-            return {path: await door.get(path) for paths in (await addresses(rowen)).values() for path in paths}
+        async with lived_in.open(embedder="none") as rowen, served(rowen) as interface:
+            return {path: await interface.get(path) for paths in (await addresses(rowen)).values() for path in paths}
 
     return asyncio.run(walk())
 

@@ -11,7 +11,7 @@ from playwright.async_api import expect
 
 from rowen import Rowen
 from rowen.model.access import Scope
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.app import needs_chromium
 from tests.portals.ldes import LdesSite, Leaf
 from tests.portals.site import Site
@@ -24,13 +24,13 @@ PLAIN = {"sitemap": False, "llms": False}
 
 
 async def test_a_newcomer_adds_a_site_watches_it_searches_sees_a_change_and_decides(
-    house: House, pictures: Path
+    database: ScratchDatabase, pictures: Path
 ) -> None:
     with sites() as there:
         docs: Site = there["docs"]
         slow = hold_up(docs, "/p23")
         async with (
-            house.open(port=0) as rowen,
+            database.open(port=0) as rowen,
             serving(rowen) as address,
             eyes(address, pictures, "desk", viewport=DESK, color_scheme="light") as seen,
         ):
@@ -176,11 +176,11 @@ async def _choose_colours(seen: Eyes) -> None:
 
 
 async def test_a_keeper_follows_an_event_stream_extracts_facts_and_revokes_a_token(
-    house: House, pictures: Path
+    database: ScratchDatabase, pictures: Path
 ) -> None:
     with sites() as there:
         shop: Site = there["shop"]
-        async with house.open(port=0) as rowen, serving(rowen) as address:
+        async with database.open(port=0) as rowen, serving(rowen) as address:
             await rowen.add(shop.url + "/1", name="shop", options={**PLAIN, "max_pages": 1})
             async with eyes(address, pictures, "phone", viewport=PHONE, color_scheme="dark", has_touch=True) as seen:
                 await _follow_a_stream(seen, there["notices"])
@@ -278,11 +278,11 @@ async def _asked_with(seen: Eyes, secret: str) -> int:
 
 
 async def test_a_reader_can_read_every_page_on_a_phone_at_night_and_at_a_desk_by_day(
-    lived_in: House, pictures: Path
+    lived_in: ScratchDatabase, pictures: Path
 ) -> None:
-    async with lived_in.open() as rowen, served(rowen, Scope.READ) as door:
+    async with lived_in.open() as rowen, served(rowen, Scope.READ) as interface:
         paths = await _paths(rowen)
-        async with eyes(door.url, pictures, "phone", viewport=PHONE, color_scheme="dark", has_touch=True) as seen:
+        async with eyes(interface.url, pictures, "phone", viewport=PHONE, color_scheme="dark", has_touch=True) as seen:
             for name, path in paths.items():
                 seen.look = "phone"
                 await seen.page.set_viewport_size(PHONE)  # type: ignore[arg-type]

@@ -9,23 +9,23 @@ from urllib.parse import quote
 import pytest
 
 from rowen.model.access import Scope
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.web.world import sell, served, sites
 
 PLAIN = {"sitemap": False, "llms": False}
 
 
-async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(house: House) -> None:
+async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(database: ScratchDatabase) -> None:
     with sites() as there:
         url = there["valley"].url
-        async with house.open(probe=True) as rowen, served(rowen) as door:
-            preview = (await door.get(f"/add.json?address={quote(url)}")).json()["preview"]
-            looked = house.query("select (select count(*) from source), (select count(*) from run)")
-            kept = await door.post("/add", address=url, name="valley", kind="ckan", every="6h")
-            job = (await door.get(f"{kept.headers['Location']}.json")).json()["job"]
-            waiting = await door.get(kept.headers["Location"])
+        async with database.open(probe=True) as rowen, served(rowen) as interface:
+            preview = (await interface.get(f"/add.json?address={quote(url)}")).json()["preview"]
+            looked = database.query("select (select count(*) from source), (select count(*) from run)")
+            kept = await interface.post("/add", address=url, name="valley", kind="ckan", every="6h")
+            job = (await interface.get(f"{kept.headers['Location']}.json")).json()["job"]
+            waiting = await interface.get(kept.headers["Location"])
             source = await rowen.source("valley")
-            again = (await door.get(f"/add.json?address={quote(url)}")).json()["preview"]
+            again = (await interface.get(f"/add.json?address={quote(url)}")).json()["preview"]
 
     assert (preview["kind"], len(preview["items"]), preview["more"]) == ("ckan", 5, True)
     assert preview["items"][0]["title"] == "Soil samples of field 0"
@@ -36,27 +36,27 @@ async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(
     assert again["kept_as"] == "valley"
 
 
-async def test_an_address_that_cannot_be_read_says_why_before_it_is_kept(house: House) -> None:
-    async with house.open() as rowen, served(rowen) as door:
-        down = (await door.get("/add.json?address=http%3A%2F%2F127.0.0.1%3A9%2F")).json()
-        nonsense = await door.get("/add?address=%3F%3F%3F")
-        secret = await door.get("/add?address=" + quote("https://user:hunter2@example.org/"))
+async def test_an_address_that_cannot_be_read_says_why_before_it_is_kept(database: ScratchDatabase) -> None:
+    async with database.open() as rowen, served(rowen) as interface:
+        down = (await interface.get("/add.json?address=http%3A%2F%2F127.0.0.1%3A9%2F")).json()
+        nonsense = await interface.get("/add?address=%3F%3F%3F")
+        secret = await interface.get("/add?address=" + quote("https://user:hunter2@example.org/"))
 
     assert "could not be read" in down["preview"]["trouble"]
     assert "No kind of source recognises" in nonsense.text
     assert "which would be stored in clear" in secret.text
 
 
-async def test_a_queued_sync_becomes_a_run_that_the_page_goes_on_to(house: House) -> None:
+async def test_a_queued_sync_becomes_a_run_that_the_page_goes_on_to(database: ScratchDatabase) -> None:
     with sites() as there:
-        async with house.open() as rowen, served(rowen) as door:
+        async with database.open() as rowen, served(rowen) as interface:
             await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
-            queued = await door.post("/sources/docs/sync")
+            queued = await interface.post("/sources/docs/sync")
             working = asyncio.create_task(rowen.work(until_idle=True))
             await asyncio.wait_for(working, 30)
-            plain = await door.get(queued.headers["Location"])
-            polled = await door.get(queued.headers["Location"], **{"HX-Request": "true"})
-            run = await door.get(plain.headers["Location"])
+            plain = await interface.get(queued.headers["Location"])
+            polled = await interface.get(queued.headers["Location"], **{"HX-Request": "true"})
+            run = await interface.get(plain.headers["Location"])
 
     assert (plain.status, plain.headers["Location"]) == (303, "/runs/1")
     assert (polled.status, polled.headers["HX-Redirect"]) == (204, "/runs/1")
@@ -64,21 +64,21 @@ async def test_a_queued_sync_becomes_a_run_that_the_page_goes_on_to(house: House
     assert "data-live" not in run.text
 
 
-async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(house: House) -> None:
+async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(database: ScratchDatabase) -> None:
     with sites() as there:
-        async with house.open() as rowen, served(rowen) as door:
+        async with database.open() as rowen, served(rowen) as interface:
             await rowen.add(there["docs"].url + "/", name="docs", options={**PLAIN, "max_pages": 3}, every="6h")
             await rowen.sync("docs")
             told = 'sitemap=false\nllms=false\nheaders={"X-Who": "us"}\nlanguage=en'
-            edited = await door.post("/sources/docs/edit", name="handbook", cron="0 3 * * *", options=told)
+            edited = await interface.post("/sources/docs/edit", name="handbook", cron="0 3 * * *", options=told)
             source = await rowen.source("handbook")
-            wrong = await door.post("/sources/handbook/edit", name="handbook", every="soon", options="")
-            await door.post("/sources/handbook/pause")
+            wrong = await interface.post("/sources/handbook/edit", name="handbook", every="soon", options="")
+            await interface.post("/sources/handbook/pause")
             paused = await rowen.source("handbook")
-            page = await door.get("/sources/handbook")
-            await door.post("/sources/handbook/resume")
-            asked = await door.get("/sources/handbook/remove")
-            removed = await door.post("/sources/handbook/remove")
+            page = await interface.get("/sources/handbook")
+            await interface.post("/sources/handbook/resume")
+            asked = await interface.get("/sources/handbook/remove")
+            removed = await interface.post("/sources/handbook/remove")
             left = await rowen.sources()
 
     assert edited.headers["Location"] == "/sources/handbook?tab=settings"
@@ -92,20 +92,20 @@ async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(house:
     assert (removed.status, list(left)) == (303, [])
 
 
-async def test_held_deletions_are_kept_or_accepted_one_by_one(house: House) -> None:
+async def test_held_deletions_are_kept_or_accepted_one_by_one(database: ScratchDatabase) -> None:
     with sites() as there:
         docs = there["docs"]
-        async with house.open() as rowen, served(rowen) as door:
+        async with database.open() as rowen, served(rowen) as interface:
             await rowen.add(docs.url + "/", name="docs", options=PLAIN)
             await rowen.sync("docs")
             docs.put("/", "Handbook", "All.", links=("/p0",))
             await rowen.sync("docs")
-            kept = await door.post("/held", source="docs", url=f"{docs.url}/p5", decision="keep")
-            gone = await door.post("/held", source="docs", url=f"{docs.url}/p6", decision="accept")
-            nothing = await door.post("/held", source="docs", decision="accept")
-            odd = await door.post("/held", source="docs", url=f"{docs.url}/p7", decision="perhaps")
+            kept = await interface.post("/held", source="docs", url=f"{docs.url}/p5", decision="keep")
+            gone = await interface.post("/held", source="docs", url=f"{docs.url}/p6", decision="accept")
+            nothing = await interface.post("/held", source="docs", decision="accept")
+            odd = await interface.post("/held", source="docs", url=f"{docs.url}/p7", decision="perhaps")
             held = {one.url.rpartition("/")[2]: one for one in await rowen.held("docs")}
-            copy = await door.get(f"/item?url={quote(docs.url + '/p6')}")
+            copy = await interface.get(f"/item?url={quote(docs.url + '/p6')}")
 
     assert (kept.status, gone.status, nothing.status, odd.status) == (303, 303, 400, 400)
     assert held["p5"].kept_at is not None
@@ -114,35 +114,39 @@ async def test_held_deletions_are_kept_or_accepted_one_by_one(house: House) -> N
     assert "this is the last copy" in copy.text
 
 
-async def test_a_schema_is_carried_and_dropped(house: House) -> None:
+async def test_a_schema_is_carried_and_dropped(database: ScratchDatabase) -> None:
     with sites() as there:
         shop = there["shop"]
-        async with house.open() as rowen, served(rowen) as door:
+        async with database.open() as rowen, served(rowen) as interface:
             await rowen.add(shop.url + "/1", name="shop", options={**PLAIN, "max_pages": 1})
-            carried = await door.post("/extractions/carry", source="shop", schema="product@1.0.0", condition="price<5")
+            carried = await interface.post(
+                "/extractions/carry", source="shop", schema="product@1.0.0", condition="price<5"
+            )
             await rowen.sync("shop")
             sell(shop, 1, 6.5)
             await rowen.sync("shop")
-            page = await door.get("/extractions")
-            dropped = await door.post("/extractions/drop", source="shop", schema="product@1.0.0")
-            left = await rowen.carried_schemas()
+            page = await interface.get("/extractions")
+            dropped = await interface.post("/extractions/drop", source="shop", schema="product@1.0.0")
+            left = await rowen.source_schemas()
 
     assert (carried.status, dropped.status, left) == (303, 303, [])
     assert 'aria-label="from 4.5 to 6.5 in 2 versions"' in page.text
 
 
-async def test_a_webhook_is_added_paused_replayed_and_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_webhook_is_added_paused_replayed_and_removed(
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOOK_SECRET", "whsec_" + base64.b64encode(b"s" * 24).decode())
-    async with house.open() as rowen, served(rowen) as door:
-        clear = await door.post("/webhooks", name="ours", url="https://example.org/h", secret="hunter2" * 5)
-        added = await door.post(
+    async with database.open() as rowen, served(rowen) as interface:
+        clear = await interface.post("/webhooks", name="ours", url="https://example.org/h", secret="hunter2" * 5)
+        added = await interface.post(
             "/webhooks", name="ours", url="https://example.org/h", secret="env:HOOK_SECRET", kind="created"
         )
-        await door.post("/webhooks/ours/state", state="paused")
-        paused = (await door.get("/webhooks/ours.json")).json()["webhook"]
-        replayed = await door.post("/webhooks/ours/replay", since="0")
-        page = await door.get("/webhooks/ours")
-        await door.post("/webhooks/ours/remove")
+        await interface.post("/webhooks/ours/state", state="paused")
+        paused = (await interface.get("/webhooks/ours.json")).json()["webhook"]
+        replayed = await interface.post("/webhooks/ours/replay", since="0")
+        page = await interface.get("/webhooks/ours")
+        await interface.post("/webhooks/ours/remove")
         left = await rowen.webhooks()
 
     assert (clear.status, added.status, replayed.status) == (400, 303, 303)
@@ -152,16 +156,16 @@ async def test_a_webhook_is_added_paused_replayed_and_removed(house: House, monk
     assert left == []
 
 
-async def test_a_token_is_made_shown_once_and_revoked(house: House) -> None:
-    async with house.open() as rowen, served(rowen) as door:
-        empty = await door.get("/tokens")
-        made = await door.post("/tokens", name="dashboard", scope="write", days="30")
+async def test_a_token_is_made_shown_once_and_revoked(database: ScratchDatabase) -> None:
+    async with database.open() as rowen, served(rowen) as interface:
+        empty = await interface.get("/tokens")
+        made = await interface.post("/tokens", name="dashboard", scope="write", days="30")
         [secret] = re.findall(r">(rowen_[^<]+)</textarea>", made.text)
         principal = await rowen.identify(secret)
         [held] = await rowen.tokens()
-        twice = await door.post("/tokens", name="dashboard", scope="read", days="30")
+        twice = await interface.post("/tokens", name="dashboard", scope="read", days="30")
         odd = [
-            await door.post("/tokens", name=name, scope=scope, days=days)
+            await interface.post("/tokens", name=name, scope=scope, days=days)
             for name, scope, days in (
                 ("<b>", "read", "1"),
                 ("x", "root", "1"),
@@ -169,10 +173,10 @@ async def test_a_token_is_made_shown_once_and_revoked(house: House) -> None:
                 ("z", "read", ""),
             )
         ]
-        later = [await door.get(path) for path in ("/tokens", "/tokens.json", "/tokens/dashboard/revoke")]
-        forever = await door.post("/tokens", name="old", scope="read", days="0")
-        revoked = await door.post("/tokens/dashboard/revoke")
-        gone = await door.get("/tokens/dashboard/revoke")
+        later = [await interface.get(path) for path in ("/tokens", "/tokens.json", "/tokens/dashboard/revoke")]
+        forever = await interface.post("/tokens", name="old", scope="read", days="0")
+        revoked = await interface.post("/tokens/dashboard/revoke")
+        gone = await interface.get("/tokens/dashboard/revoke")
         left = await rowen.tokens()
         unknown = await rowen.identify(secret)
 
@@ -189,23 +193,23 @@ async def test_a_token_is_made_shown_once_and_revoked(house: House) -> None:
     assert (revoked.status, gone.status, [one.name for one in left], unknown) == (303, 404, ["old"], None)
 
 
-async def test_a_search_is_followed_from_its_page_and_forgotten(house: House) -> None:
+async def test_a_search_is_followed_from_its_page_and_forgotten(database: ScratchDatabase) -> None:
     with sites() as there:
         docs = there["docs"]
-        async with house.open() as rowen, served(rowen) as door:
+        async with database.open() as rowen, served(rowen) as interface:
             await rowen.add(docs.url + "/", name="docs", options={**PLAIN, "max_pages": 4})
             await rowen.sync("docs")
-            nobody = await door.get("/saved")
-            offered = await door.get("/search?q=dew+gone&source=docs")
-            saved = await door.post("/saved", name="dew &<i>?", query="dew gone", source="docs")
-            before = await door.get(saved.headers["Location"])
+            nobody = await interface.get("/saved")
+            offered = await interface.get("/search?q=dew+gone&source=docs")
+            saved = await interface.post("/saved", name="dew &<i>?", query="dew gone", source="docs")
+            before = await interface.get(saved.headers["Location"])
             docs.put("/p1", "Chapter 1", "Mow at noon.", links=())
             await rowen.sync("docs")
-            news = (await door.get(saved.headers["Location"] + ".json")).json()
-            page = await door.get(saved.headers["Location"])
-            odd = [await door.post("/saved", name=name, query=query) for name, query in (("x", "-"), ("", "hay"))]
-            forgotten = await door.post(saved.headers["Location"] + "/forget")
-            missing = await door.get(saved.headers["Location"])
+            news = (await interface.get(saved.headers["Location"] + ".json")).json()
+            page = await interface.get(saved.headers["Location"])
+            odd = [await interface.post("/saved", name=name, query=query) for name, query in (("x", "-"), ("", "hay"))]
+            forgotten = await interface.post(saved.headers["Location"] + "/forget")
+            missing = await interface.get(saved.headers["Location"])
             left = await rowen.saved_searches()
 
     assert "No search is followed yet" in nobody.text
@@ -218,14 +222,16 @@ async def test_a_search_is_followed_from_its_page_and_forgotten(house: House) ->
     assert (forgotten.headers["Location"], missing.status, left) == ("/saved", 404, [])
 
 
-async def test_a_writer_names_neither_folders_nor_secrets_of_the_server(house: House, tmp_path: Path) -> None:
+async def test_a_writer_names_neither_folders_nor_secrets_of_the_server(
+    database: ScratchDatabase, tmp_path: Path
+) -> None:
     (tmp_path / "secret.md").write_text("# Secret\n\nNobody's business.")
-    async with house.open() as rowen, served(rowen, Scope.WRITE) as door:
+    async with database.open() as rowen, served(rowen, Scope.WRITE) as interface:
         await rowen.add("https://example.org/", name="docs", kind="web")
-        looked = [await door.get(f"/add?address={quote(one)}") for one in (str(tmp_path), f"file://{tmp_path}")]
-        hidden = await door.get(f"/add?kind=files&address={quote('https://../../../../../../..' + str(tmp_path))}")
-        added = await door.post("/add", address=str(tmp_path), name="mine", kind="files")
-        edited = await door.post("/sources/docs/edit", name="docs", options='headers={"X-Key": "env:HOME"}')
+        looked = [await interface.get(f"/add?address={quote(one)}") for one in (str(tmp_path), f"file://{tmp_path}")]
+        hidden = await interface.get(f"/add?kind=files&address={quote('https://../../../../../../..' + str(tmp_path))}")
+        added = await interface.post("/add", address=str(tmp_path), name="mine", kind="files")
+        edited = await interface.post("/sources/docs/edit", name="docs", options='headers={"X-Key": "env:HOME"}')
         left = await rowen.sources()
 
     assert all("is no address on the web" in one.text for one in looked)
@@ -234,17 +240,17 @@ async def test_a_writer_names_neither_folders_nor_secrets_of_the_server(house: H
     assert [(one.name, dict(one.options)) for one in left] == [("docs", {})]
 
 
-async def test_the_queue_is_paused_and_jobs_are_cancelled_and_tried_again(house: House) -> None:
+async def test_the_queue_is_paused_and_jobs_are_cancelled_and_tried_again(database: ScratchDatabase) -> None:
     with sites() as there:
-        async with house.open() as rowen, served(rowen) as door:
+        async with database.open() as rowen, served(rowen) as interface:
             await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
-            await door.post("/jobs/pause")
+            await interface.post("/jobs/pause")
             job = await rowen.enqueue("docs")
-            paused = await door.get("/jobs")
-            await door.post(f"/jobs/{job.id}/cancel")
+            paused = await interface.get("/jobs")
+            await interface.post(f"/jobs/{job.id}/cancel")
             cancelled = await rowen.job(job.id)
-            again = await door.post(f"/jobs/{job.id}/retry")
-            await door.post("/jobs/resume")
+            again = await interface.post(f"/jobs/{job.id}/retry")
+            await interface.post("/jobs/resume")
             depth = await rowen.queue_depth()
 
     assert "the queue is paused" in paused.text
@@ -253,10 +259,10 @@ async def test_the_queue_is_paused_and_jobs_are_cancelled_and_tried_again(house:
     assert (depth.paused, depth.ready) == (False, 1)
 
 
-async def test_a_newcomer_is_led_to_the_first_source(house: House) -> None:
-    async with house.open() as rowen, served(rowen) as door:
-        page = await door.get("/")
-        empty = {path: (await door.get(path)).text for path in ("/changes", "/runs", "/sources", "/extractions")}
+async def test_a_newcomer_is_led_to_the_first_source(database: ScratchDatabase) -> None:
+    async with database.open() as rowen, served(rowen) as interface:
+        page = await interface.get("/")
+        empty = {path: (await interface.get(path)).text for path in ("/changes", "/runs", "/sources", "/extractions")}
 
     assert "What should be kept fresh?" in page.text
     assert 'name="address"' in page.text

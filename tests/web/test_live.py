@@ -12,7 +12,7 @@ import pytest
 from rowen import Rowen
 from rowen.interfaces.web import live
 from rowen.operations import watches
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.web.world import served, sites
 
 PLAIN = {"sitemap": False, "llms": False}
@@ -67,16 +67,18 @@ def address(page: str) -> str:
     return found[1]
 
 
-async def test_a_live_run_is_shown_as_it_goes_on_and_tells_its_watchers_when_it_is_stopped(house: House) -> None:
-    async with house.open() as rowen, served(rowen) as door:
+async def test_a_live_run_is_shown_as_it_goes_on_and_tells_its_watchers_when_it_is_stopped(
+    database: ScratchDatabase,
+) -> None:
+    async with database.open() as rowen, served(rowen) as interface:
         async with reading(rowen):
-            page = await door.get("/runs/1")
-            front = await door.get("/")
-            async with door.session.get(door.url + address(page.text)) as watched:
-                stopped = await door.post("/runs/1/cancel")
+            page = await interface.get("/runs/1")
+            front = await interface.get("/")
+            async with interface.session.get(interface.url + address(page.text)) as watched:
+                stopped = await interface.post("/runs/1/cancel")
                 rowen.stop()
                 events = await told(watched)
-        after = await door.get("/runs/1")
+        after = await interface.get("/runs/1")
 
     assert "<progress" in page.text
     assert address(front.text).startswith("/live?seen=")
@@ -87,26 +89,26 @@ async def test_a_live_run_is_shown_as_it_goes_on_and_tells_its_watchers_when_it_
     assert "cancelled" in after.text
 
 
-async def test_who_has_seen_all_of_a_run_that_is_over_is_told_only_that(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
+async def test_who_has_seen_all_of_a_run_that_is_over_is_told_only_that(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
         mark = live.glance_at_run(await rowen.run(1)).mark
         events = {}
         for seen in (mark, "other"):
-            async with door.session.get(f"{door.url}/runs/1/live?seen={seen}") as answer:
+            async with interface.session.get(f"{interface.url}/runs/1/live?seen={seen}") as answer:
                 events[seen] = await told(answer)
-        unknown = await door.get("/runs/999/live")
+        unknown = await interface.get("/runs/999/live")
 
     assert events == {mark: ["end", "end"], "other": ["news", "end", "end"]}
     assert (unknown.status, unknown.json()["code"]) == (404, "not_found")
 
 
-async def test_a_job_that_waits_tells_its_watchers_when_it_has_become_a_run(house: House) -> None:
+async def test_a_job_that_waits_tells_its_watchers_when_it_has_become_a_run(database: ScratchDatabase) -> None:
     with sites() as there:
-        async with house.open() as rowen, served(rowen) as door:
+        async with database.open() as rowen, served(rowen) as interface:
             await rowen.add(there["shop"].url + "/", name="shop", options=PLAIN)
-            job = await door.post("/sources/shop/sync")
-            page = await door.get(job.headers["Location"])
-            async with door.session.get(door.url + address(page.text)) as watched:
+            job = await interface.post("/sources/shop/sync")
+            page = await interface.get(job.headers["Location"])
+            async with interface.session.get(interface.url + address(page.text)) as watched:
                 await asyncio.wait_for(rowen.work(until_idle=True), LIMIT_S)
                 events = await told(watched)
 
@@ -115,7 +117,7 @@ async def test_a_job_that_waits_tells_its_watchers_when_it_has_become_a_run(hous
 
 @pytest.mark.parametrize("leaves", ["the reader", "the server"])
 async def test_a_stream_ends_when_its_tab_is_closed_or_the_server_closes(
-    house: House, monkeypatch: pytest.MonkeyPatch, leaves: str
+    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, leaves: str
 ) -> None:
     ended = asyncio.Event()
     watching = live._news
@@ -128,14 +130,14 @@ async def test_a_stream_ends_when_its_tab_is_closed_or_the_server_closes(
             ended.set()
 
     monkeypatch.setattr(live, "_news", noticed)
-    async with house.open() as rowen, served(rowen) as door:
-        watched = await door.session.get(f"{door.url}/live")
+    async with database.open() as rowen, served(rowen) as interface:
+        watched = await interface.session.get(f"{interface.url}/live")
         first = await asyncio.wait_for(watched.content.readline(), LIMIT_S)
         before = ended.is_set()
         if leaves == "the reader":
             watched.close()
         else:
-            door.closing.set()
+            interface.closing.set()
         await asyncio.wait_for(ended.wait(), LIMIT_S)
         watched.close()
 
@@ -143,14 +145,14 @@ async def test_a_stream_ends_when_its_tab_is_closed_or_the_server_closes(
 
 
 async def test_however_many_watch_runs_and_jobs_the_database_is_asked_once_for_each_sort(
-    house: House, statements: list[str]
+    database: ScratchDatabase, statements: list[str]
 ) -> None:
-    house.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
-    house.execute(
+    database.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
+    database.execute(
         "insert into run (source_id, mode, lease_until) select id, 'full', now() + interval '1 h' from source"
     )
-    async with house.open() as rowen, served(rowen) as door:
-        streams = [await door.session.get(f"{door.url}{path}") for path in ("/live", *["/runs/1/live"] * 20)]
+    async with database.open() as rowen, served(rowen) as interface:
+        streams = [await interface.session.get(f"{interface.url}{path}") for path in ("/live", *["/runs/1/live"] * 20)]
         for stream in streams:
             assert await asyncio.wait_for(stream.content.readline(), LIMIT_S) == b": watching\n"
         statements.clear()
@@ -169,9 +171,9 @@ def polls(statements: list[str], part: str) -> list[str]:
     return [one for one in statements if part in one]
 
 
-async def test_nothing_is_asked_when_nobody_watches(house: House, statements: list[str]) -> None:
-    async with house.open() as rowen, served(rowen) as door:
-        async with door.session.get(f"{door.url}/live") as watched:
+async def test_nothing_is_asked_when_nobody_watches(database: ScratchDatabase, statements: list[str]) -> None:
+    async with database.open() as rowen, served(rowen) as interface:
+        async with interface.session.get(f"{interface.url}/live") as watched:
             await asyncio.wait_for(watched.content.readline(), LIMIT_S)
         async with asyncio.timeout(LIMIT_S):
             while rowen._parts.watches._watched or not rowen._parts.watches._polling.done():  # type: ignore[union-attr]
@@ -182,14 +184,18 @@ async def test_nothing_is_asked_when_nobody_watches(house: House, statements: li
     assert statements == []
 
 
-async def test_a_run_that_is_forgotten_ends_its_streams(house: House) -> None:
-    house.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
-    house.execute(
+async def test_a_run_that_is_forgotten_ends_its_streams(database: ScratchDatabase) -> None:
+    database.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
+    database.execute(
         "insert into run (source_id, mode, lease_until) select id, 'full', now() + interval '1 h' from source"
     )
-    async with house.open() as rowen, served(rowen) as door, door.session.get(f"{door.url}/runs/1/live") as watched:
+    async with (
+        database.open() as rowen,
+        served(rowen) as interface,
+        interface.session.get(f"{interface.url}/runs/1/live") as watched,
+    ):
         await asyncio.wait_for(watched.content.readline(), LIMIT_S)
-        house.execute("delete from run")
+        database.execute("delete from run")
         events = await told(watched)
 
     assert events[-2:] == ["end", "end"]

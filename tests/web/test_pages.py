@@ -11,10 +11,10 @@ import pytest
 
 from rowen.interfaces.cli.app import app
 from rowen.interfaces.web.pages import upkeep
-from rowen.interfaces.web.routing import DEEDS, PAGES
+from rowen.interfaces.web.routing import ACTIONS, PAGES
 from rowen.interfaces.web.view import Guarded
 from rowen.model.access import Scope
-from tests.conftest import House
+from tests.conftest import ScratchDatabase
 from tests.portals.site import Site
 from tests.web.world import Answer, addresses, served
 
@@ -38,10 +38,10 @@ def test_every_page_is_answered_small_and_without_inline_scripts(walked: dict[st
     assert max(map(len, pictures)) <= MOST_SVG_BYTES
 
 
-async def test_every_page_has_a_twin_of_plain_facts(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
+async def test_every_page_has_a_twin_of_plain_facts(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
         paths = [paths[0] for page, paths in (await addresses(rowen)).items() if page != "/help"]
-        twins = {path: await door.get(twin_of(path)) for path in paths}
+        twins = {path: await interface.get(twin_of(path)) for path in paths}
 
     assert {path: one.text[:200] for path, one in twins.items() if one.status != 200} == {}
     assert all(isinstance(one.json(), dict) for one in twins.values())
@@ -52,12 +52,12 @@ def twin_of(path: str) -> str:
     return ("/overview" if place == "/" else place) + ".json" + mark + query
 
 
-async def test_the_twin_says_what_the_page_says(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        overview = (await door.get("/overview.json")).json()
-        sources = (await door.get("/sources.json")).json()
-        found = (await door.get("/search.json?q=stiles")).json()
-        run = (await door.get("/runs/10.json")).json()
+async def test_the_twin_says_what_the_page_says(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        overview = (await interface.get("/overview.json")).json()
+        sources = (await interface.get("/sources.json")).json()
+        found = (await interface.get("/search.json?q=stiles")).json()
+        run = (await interface.get("/runs/10.json")).json()
 
     assert (overview["state"]["items"], overview["state"]["held"], overview["state"]["needs"]) == (79, 19, 2)
     assert {one["name"]: one["items"] for one in sources["sources"]} == {
@@ -71,12 +71,12 @@ async def test_the_twin_says_what_the_page_says(lived_in: House) -> None:
     assert (run["run"]["deletions_held"], [one["items"] for one in run["troubles"]]) == (19, [2])
 
 
-async def test_hostile_titles_and_texts_are_shown_and_never_run(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
+async def test_hostile_titles_and_texts_are_shown_and_never_run(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
         [hostile] = [one.url for one in await rowen.browse("docs", limit=100) if "script" in one.title]
-        found = await door.get("/search?q=claims")
+        found = await interface.get("/search?q=claims")
         pages = [
-            await door.get(path)
+            await interface.get(path)
             for path in (f"/item?url={quote(hostile)}", "/changes", "/sources/docs", "/sources/docs?tab=changes")
         ]
 
@@ -98,11 +98,11 @@ def test_links_to_others_are_web_addresses_that_learn_nothing_of_us(walked: dict
     assert all("noreferrer" in tag for tag in tags)
 
 
-async def test_whoever_may_only_read_is_shown_no_form_that_would_be_refused(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen, Scope.READ) as door:
-        texts = [(await door.get(paths[-1])).text for paths in (await addresses(rowen)).values()]
-        looked = await door.get("/add?address=https://example.org")
-        refused = {path: await door.post(filled(path)) for path in DEEDS}
+async def test_whoever_may_only_read_is_shown_no_form_that_would_be_refused(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen, Scope.READ) as interface:
+        texts = [(await interface.get(paths[-1])).text for paths in (await addresses(rowen)).values()]
+        looked = await interface.get("/add?address=https://example.org")
+        refused = {path: await interface.post(filled(path)) for path in ACTIONS}
 
     posts = {
         action for text in texts for action in re.findall(r"<form[^>]*method=\"post\"[^>]*action=\"([^\"]*)\"", text)
@@ -118,11 +118,13 @@ def filled(path: str) -> str:
     return path.replace("{number:int}", "1").replace("{name}", "docs")
 
 
-async def test_a_writer_may_not_do_what_needs_an_administrator(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen, Scope.WRITE) as door:
-        paths = [path for path, deed in DEEDS.items() if isinstance(deed, Guarded) and deed.scope is Scope.ADMIN]
-        refused = {path: (await door.post(filled(path))).status for path in paths}
-        seen = {path: (await door.get(path)).status for path in ("/tokens", "/tokens.json", "/tokens/dashboard/revoke")}
+async def test_a_writer_may_not_do_what_needs_an_administrator(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen, Scope.WRITE) as interface:
+        paths = [path for path, deed in ACTIONS.items() if isinstance(deed, Guarded) and deed.scope is Scope.ADMIN]
+        refused = {path: (await interface.post(filled(path))).status for path in paths}
+        seen = {
+            path: (await interface.get(path)).status for path in ("/tokens", "/tokens.json", "/tokens/dashboard/revoke")
+        }
 
     assert set(refused.values()) == {403}
     assert set(seen.values()) == {403}
@@ -148,10 +150,10 @@ async def test_a_writer_may_not_do_what_needs_an_administrator(lived_in: House) 
     ],
 )
 async def test_errors_have_the_words_and_the_code_of_the_terminal(
-    lived_in: House, path: str, status: int, code: str
+    lived_in: ScratchDatabase, path: str, status: int, code: str
 ) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        page, twin = await door.get(path), await door.get(twin_of(path))
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        page, twin = await interface.get(path), await interface.get(twin_of(path))
 
     assert (page.status, twin.status, twin.json()["code"]) == (status, status, code)
     assert f"<code>{code}</code>" in page.text
@@ -180,12 +182,12 @@ def understood(group: click.Group, words: list[str]) -> bool:
     return command is not None and {word for word in rest if word.startswith("--")} <= known
 
 
-async def test_below_another_path_all_addresses_begin_with_it(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen, root="/hay") as door:
-        page = await door.get("/sources/docs")  # a proxy takes the path away
+async def test_below_another_path_all_addresses_begin_with_it(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen, root="/hay") as interface:
+        page = await interface.get("/sources/docs")  # a proxy takes the path away
         css = re.search(r'rel="stylesheet" href="([^"]+)"', page.text)
         assert css
-        style = await door.get(css[1].removeprefix("/hay"))
+        style = await interface.get(css[1].removeprefix("/hay"))
 
     assert page.status == 200
     assert style.status == 200
@@ -194,13 +196,13 @@ async def test_below_another_path_all_addresses_begin_with_it(lived_in: House) -
     } == set()
 
 
-async def test_files_are_kept_for_ever_and_nothing_else_is_served(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        page = await door.get("/help")
+async def test_files_are_kept_for_ever_and_nothing_else_is_served(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        page = await interface.get("/help")
         files = re.findall(r"/static/\w+/[\w.]+", page.text)
-        kept = [await door.get(path) for path in files]
-        same = await door.get(files[0], **{"If-None-Match": kept[0].headers["ETag"]})
-        others = [await door.get(path) for path in ("/static/x/NOTICE.txt", "/static/x/..%2Frouting.py")]
+        kept = [await interface.get(path) for path in files]
+        same = await interface.get(files[0], **{"If-None-Match": kept[0].headers["ETag"]})
+        others = [await interface.get(path) for path in ("/static/x/NOTICE.txt", "/static/x/..%2Frouting.py")]
 
     assert {one.status for one in kept} == {200}
     assert all("immutable" in one.headers["Cache-Control"] for one in kept)
@@ -208,13 +210,13 @@ async def test_files_are_kept_for_ever_and_nothing_else_is_served(lived_in: Hous
     assert {one.status for one in others} == {404}
 
 
-async def test_a_choice_of_colours_is_remembered_and_leads_nowhere_else(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen, Scope.READ) as door:
-        chosen = await door.post("/theme", theme="dark", back="/runs?source=docs")
-        dark = await door.get("/runs")
-        led = [(await door.post("/theme", theme="light", back=back)).headers["Location"] for back in AWAY]
-        await door.post("/theme", theme="system", back="/")
-        plain = await door.get("/runs")
+async def test_a_choice_of_colours_is_remembered_and_leads_nowhere_else(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen, Scope.READ) as interface:
+        chosen = await interface.post("/theme", theme="dark", back="/runs?source=docs")
+        dark = await interface.get("/runs")
+        led = [(await interface.post("/theme", theme="light", back=back)).headers["Location"] for back in AWAY]
+        await interface.post("/theme", theme="system", back="/")
+        plain = await interface.get("/runs")
 
     assert (chosen.status, chosen.headers["Location"]) == (303, "/runs?source=docs")
     assert 'data-theme="dark"' in dark.text
@@ -231,10 +233,10 @@ def row_of(page: Answer, words: str) -> str:
     return next(" ".join(re.sub(r"<[^>]+>", " ", unescape(row)).split()) for row in rows if words in row)
 
 
-async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
+async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
         savings = await rowen.savings()
-        pages = [await door.get(path) for path in ("/", "/costs?days=7")]
+        pages = [await interface.get(path) for path in ("/", "/costs?days=7")]
 
     assert savings.requests_spared > 0
     for page in pages:
@@ -243,9 +245,9 @@ async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: House) -> None:
         assert f'aria-label="requests: spent {savings.requests}, not needed {savings.requests_spared}"' in page.text
 
 
-async def test_sources_show_state_items_next_run_and_last_error(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        page, valley = await door.get("/sources"), await door.get("/sources/valley")
+async def test_sources_show_state_items_next_run_and_last_error(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        page, valley = await interface.get("/sources"), await interface.get("/sources/valley")
 
     assert re.search(r"<dt>Expected fresh</dt><dd><div[^>]*>[\d.]+ %</div>", valley.text)
     assert "19 deletions held" in row_of(page, "docs")
@@ -256,14 +258,18 @@ async def test_sources_show_state_items_next_run_and_last_error(lived_in: House)
     assert 'aria-label="4 runs: 4 completed; 7 changes"' in page.text
 
 
-async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_feeds_beside(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        price = (await door.get("/changes.json?field=price&kind=extracted")).json()["changes"]
-        stiles = (await door.get("/changes.json?query=stiles")).json()["changes"]
-        page = await door.get("/changes?source=valley&query=stiles")
-        narrow = await door.get("/changes?kind=created&kind=deleted&field=price")
-        first = (await door.get("/changes.json?source=docs")).json()
-        second = (await door.get(f"/changes.json?source=docs&after={first['next']}")).json() if first["next"] else None
+async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_feeds_beside(
+    lived_in: ScratchDatabase,
+) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        price = (await interface.get("/changes.json?field=price&kind=extracted")).json()["changes"]
+        stiles = (await interface.get("/changes.json?query=stiles")).json()["changes"]
+        page = await interface.get("/changes?source=valley&query=stiles")
+        narrow = await interface.get("/changes?kind=created&kind=deleted&field=price")
+        first = (await interface.get("/changes.json?source=docs")).json()
+        second = (
+            (await interface.get(f"/changes.json?source=docs&after={first['next']}")).json() if first["next"] else None
+        )
 
     assert [one["diff"][0]["after"] for one in price[:3]] == [3.9, 4.25, 4.75]
     assert {one["title"] for one in stiles} == {"Footpaths of Quince End"}
@@ -272,53 +278,53 @@ async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_fe
     assert len(first["changes"]) + len(second["changes"] if second else []) == 27
 
 
-async def test_a_filter_that_is_repeated_counts_once_and_too_many_are_refused(lived_in: House) -> None:
+async def test_a_filter_that_is_repeated_counts_once_and_too_many_are_refused(lived_in: ScratchDatabase) -> None:
     """Each has a link that names all others, so that what they cost grows with the square of their number."""
     names = "&".join(f"tag=t{number}" for number in range(101))
-    async with lived_in.open() as rowen, served(rowen) as door:
-        repeated = await door.get("/search?q=hay" + "&source=docs" * 3_000)
-        too_many = await door.get(f"/search?q=hay&{names}")
-        kinds = await door.get("/changes?" + "&".join(["kind=created"] * 3_000))
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        repeated = await interface.get("/search?q=hay" + "&source=docs" * 3_000)
+        too_many = await interface.get(f"/search?q=hay&{names}")
+        kinds = await interface.get("/changes?" + "&".join(["kind=created"] * 3_000))
 
     assert (repeated.status, repeated.text.count('aria-current="true"')) == (200, 1)
     assert (too_many.status, "at most 100 filters" in too_many.text) == (400, True)
     assert kinds.text.count('name="kind" value="created"') == 1
 
 
-async def test_a_diff_shows_the_words_that_came_and_went(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
+async def test_a_diff_shows_the_words_that_came_and_went(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
         [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
-        page = await door.get(f"/item?url={quote(url)}&tab=diff")
+        page = await interface.get(f"/item?url={quote(url)}&tab=diff")
 
     assert re.search(r'<li class="added" id="L1">.*stiles were mended</ins>', page.text)
     assert "<del>Quince</del>" in page.text
 
 
-async def test_facts_are_a_table_with_the_history_of_each_number(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        page = await door.get("/extractions?schema=product&where=price%3C5")
+async def test_facts_are_a_table_with_the_history_of_each_number(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        page = await interface.get("/extractions?schema=product&where=price%3C5")
 
     assert "Six eggs 3.9" in row_of(page, "Six eggs")
     assert 'aria-label="from 4.5 to 3.9 in 4 versions"' in page.text
     assert "Honey" not in page.text
 
 
-async def test_a_run_groups_what_could_not_be_read_and_says_what_was_spared(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        page = await door.get("/runs/10")
+async def test_a_run_groups_what_could_not_be_read_and_says_what_was_spared(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        page = await interface.get("/runs/10")
 
     assert row_of(page, "status 500").startswith("The item answered with status 500. 2 ")
     assert "Spared reading 2 items" in page.text
     assert "19 items vanished and were kept" in page.text
 
 
-async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: House) -> None:
-    async with lived_in.open() as rowen, served(rowen) as door:
-        listed = await door.get("/saved")
-        news = (await door.get("/saved/1.json")).json()
-        page = await door.get("/saved/1")
-        quiet = await door.get("/saved/2")
-        empty = await door.get("/search")
+async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        listed = await interface.get("/saved")
+        news = (await interface.get("/saved/1.json")).json()
+        page = await interface.get("/saved/1")
+        quiet = await interface.get("/saved/2")
+        empty = await interface.get("/search")
 
     assert "&lt;b onmouseover=alert(2)&gt;bold" in listed.text
     assert "<b onmouseover" not in listed.text + quiet.text + empty.text
@@ -329,29 +335,29 @@ async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: 
     assert "Searches that are followed" in empty.text
 
 
-async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_in: House) -> None:
+async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen:
         [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
         shown = {}
         for scope in (Scope.READ, Scope.WRITE):
-            async with served(rowen, scope) as door:
+            async with served(rowen, scope) as interface:
                 paths = (f"/item?tab=record&url={quote(url)}", f"/item.json?url={quote(url)}")
-                shown[scope] = "".join([(await door.get(path)).text for path in paths])
+                shown[scope] = "".join([(await interface.get(path)).text for path in paths])
 
     assert shown[Scope.READ].count("(hidden)") == 2
     assert "ada@farm.example" not in shown[Scope.READ]
     assert shown[Scope.WRITE].count("ada@farm.example") == 2
 
 
-async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followed(house: House) -> None:
+async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followed(database: ScratchDatabase) -> None:
     with closing(Site()) as site:
         site.down = True
-        async with house.open(fetch_tries=1) as rowen, served(rowen) as door:
+        async with database.open(fetch_tries=1) as rowen, served(rowen) as interface:
             for kind in ("feed", "ldes"):
                 await rowen.add(f"{site.url}/{kind}", name=kind, kind=kind)
                 await rowen.sync(kind)
-            followed = await door.get("/following")
-            source = await door.get("/sources/ldes")
+            followed = await interface.get("/following")
+            source = await interface.get("/sources/ldes")
 
     assert followed.text.count('<span class="mark failing">failing</span>') == 2
     assert f"{site.url}/ldes" in followed.text
@@ -360,10 +366,10 @@ async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followe
 
 
 async def test_it_takes_no_more_questions_to_tell_of_many_feeds_than_of_one(
-    house: House, statements: list[str]
+    database: ScratchDatabase, statements: list[str]
 ) -> None:
     numbers = []
-    async with house.open() as rowen:
+    async with database.open() as rowen:
         for number in range(5):
             await rowen.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
             await rowen.followed()
@@ -375,14 +381,14 @@ async def test_it_takes_no_more_questions_to_tell_of_many_feeds_than_of_one(
     assert 0 < numbers[0] < 10
 
 
-async def test_feeds_are_shown_page_by_page(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_feeds_are_shown_page_by_page(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "_FEEDS", 2)
-    async with house.open() as rowen, served(rowen) as door:
+    async with database.open() as rowen, served(rowen) as interface:
         for number in range(5):
             await rowen.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
-        pages = [(await door.get("/following.json")).json()]
+        pages = [(await interface.get("/following.json")).json()]
         while pages[-1]["next"]:
-            pages.append((await door.get(f"/following.json?after={pages[-1]['next']}")).json())
+            pages.append((await interface.get(f"/following.json?after={pages[-1]['next']}")).json())
 
     assert [[feed["source"] for feed in one["feeds"]] for one in pages] == [
         ["feed0", "feed1"],

@@ -12,7 +12,7 @@ from rowen.interfaces.web import charts, words
 from rowen.interfaces.web.addresses import PageAddresses, joined, local, outside
 from rowen.interfaces.web.prose import MOST_HTML, first_part, prose
 from rowen.model.library import Overview
-from rowen.model.run import Run, Status, Tally
+from rowen.model.run import Run, RunStats, Status
 
 BASE = "https://example.org/docs/page"
 ALLOWED = {
@@ -92,7 +92,7 @@ def test_addresses_are_quoted_and_ours_stay_ours() -> None:
 
 def run(status: Status, changed: int) -> Run:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Run(1, "docs", "web", "full", status, True, now, now, Tally(created=changed))
+    return Run(1, "docs", "web", "full", status, True, now, now, RunStats(created=changed))
 
 
 def test_thirty_runs_are_a_small_picture_that_says_what_it_shows() -> None:

@@ -16,7 +16,8 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from rowen import Rowen, web
+from rowen import Rowen
+from rowen.interfaces import web
 from rowen.interfaces.web.routing import PAGES
 from rowen.model.access import Principal, Scope
 from rowen.server.serving import serve
@@ -61,7 +62,7 @@ class Answer:
 
 
 @dataclass
-class Door:
+class Interface:
     """The pages of one Rowen, reached over HTTP."""
 
     url: str
@@ -78,7 +79,7 @@ class Door:
 
 
 @asynccontextmanager
-async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") -> AsyncIterator[Door]:
+async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") -> AsyncIterator[Interface]:
     """The pages, until the end."""
     app = Starlette(routes=web.routes(rowen), middleware=[Middleware(_Asker, scope=scope)])
     app.state.closing = asyncio.Event()
@@ -91,7 +92,7 @@ async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") ->
         while not server.started:
             await asyncio.sleep(0.005)
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            yield Door(f"http://127.0.0.1:{socket.getsockname()[1]}", session, app.state.closing)
+            yield Interface(f"http://127.0.0.1:{socket.getsockname()[1]}", session, app.state.closing)
     finally:
         app.state.closing.set()
         server.should_exit = True

@@ -1,4 +1,4 @@
-"""Which connectors there are: the built-in ones and those of other packages, through the same door.
+"""Which connectors there are: the built-in ones and those of other packages, through the same interface.
 
 Kinds are known by their names; a connector is imported when one is asked for.
 """

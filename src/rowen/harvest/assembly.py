@@ -13,7 +13,7 @@ from rowen.harvest.recipes import recipes
 from rowen.harvest.run import Harvest, Order
 from rowen.model.facts import FactsWanted
 from rowen.model.source import Source
-from rowen.store import carried_schemas
+from rowen.store import source_schemas
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
@@ -48,7 +48,7 @@ class Assembly:
         if order.only:
             narrow.refuse_unable(registry.connector(source.kind), source)
         async with self._engine.database.connection() as c:
-            facts = facts_wanted(await carried_schemas.carried(c, source.id))
+            facts = facts_wanted(await source_schemas.carried(c, source.id))
         return self._assembled(source, order, observe, facts)
 
     def _assembled(self, source: Source, order: Order, observe: Observer | None, facts: FactsWanted | None) -> Harvest:

@@ -129,20 +129,20 @@ class BackgroundEmbedding:
         return sum(spent[source_id].texts for spent in (self._spent, live) if source_id in spent)
 
     async def record_spend(self, run: Run, source_id: int) -> Run:
-        """Write into a run's tally what was embedded for its source, and how many of its texts have no vector yet."""
+        """Write into a run's statistics what was embedded for its source, and how many texts wait for a vector."""
         spent = self._spent.pop(source_id, None)
         async with self._database.connection() as c:
             model = None if self.off else await embeddings.active(c)
             pending = await embeddings.pending_of(c, model, source_id) if model is not None else 0
-            if spent is None and pending == run.tally.embeddings_pending:
+            if spent is None and pending == run.stats.embeddings_pending:
                 return run
-            tally = replace(run.tally, embeddings_pending=pending)
+            stats = replace(run.stats, embeddings_pending=pending)
             if spent is not None:
-                tally.add({"embedded": spent.texts, "embedding_tokens": spent.tokens})
-                tally.add({"embeddings_truncated": spent.truncated})
-                tally.embedding_usd = round(tally.embedding_usd + spent.usd, 6)
-            await runs.amend(c, run.id, tally)
-        return replace(run, tally=tally)
+                stats.add({"embedded": spent.texts, "embedding_tokens": spent.tokens})
+                stats.add({"embeddings_truncated": spent.truncated})
+                stats.embedding_usd = round(stats.embedding_usd + spent.usd, 6)
+            await runs.amend(c, run.id, stats)
+        return replace(run, stats=stats)
 
     async def close(self) -> None:
         """End the background task."""

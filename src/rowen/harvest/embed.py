@@ -26,7 +26,7 @@ from rowen.harvest.embedder import EmbeddedTexts, Embedders
 from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
 from rowen.store import embeddings, reembedding, vector_index, wanted
-from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.database import Connection, Database, translate_database_errors
 from rowen.store.embeddings import Claim, Depth, Model, PendingText
 
 __all__ = ["Embedding", "Spent", "batches"]
@@ -366,7 +366,7 @@ class Embedding:
         """Make the index when it is due, or take it away while so much comes that it would be slower than anew."""
         if self._stopped.is_set():
             return
-        with in_our_words(self._database.place):
+        with translate_database_errors(self._database.place):
             found = await vector_index.state(self._claim.connection, self.model.id)
             fast = (
                 loading

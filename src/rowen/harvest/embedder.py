@@ -1,4 +1,4 @@
-"""Which embedder is meant, and one door to all of them.
+"""Which embedder is meant, and one interface to all of them.
 
 The database remembers the model that its vectors are of; the settings say what is wanted. While the two differ, the
 model of the database goes on, since vectors of two models cannot be compared: `rowen embed` is what switches.

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rowen.model.item import Document
-from rowen.model.run import Run, Tally
+from rowen.model.run import Run, RunStats
 from rowen.model.source import Source
 from rowen.settings import Settings
 from rowen.store.database import Database, Patience
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "Observer", "Work"]
 
-Observer = Callable[[Source, Tally], None]
+Observer = Callable[[Source, RunStats], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -203,7 +203,7 @@ class Engine:
         await word_index.restore(self.database)
         await terms.note(self.database)
         if run.status != "cancelled":
-            await self.embedding.settle(work, self._embedded_observer(source, run.tally, observe))
+            await self.embedding.settle(work, self._embedded_observer(source, run.stats, observe))
         return await self.embedding.record_spend(run, source.id)
 
     async def confirm(self, source: Source) -> None:
@@ -270,16 +270,16 @@ class Engine:
     def _waking(self, observe: Observer | None) -> Observer:
         """Tell the embedder, too, that something was stored."""
 
-        def stored(source: Source, tally: Tally) -> None:
+        def stored(source: Source, stats: RunStats) -> None:
             self.embedding.wake()
             if observe is not None:
-                observe(source, tally)
+                observe(source, stats)
 
         return stored
 
-    def _embedded_observer(self, source: Source, tally: Tally, observe: Observer | None) -> Callable[[], None]:
+    def _embedded_observer(self, source: Source, stats: RunStats, observe: Observer | None) -> Callable[[], None]:
         def tell() -> None:
             if observe is not None:
-                observe(source, replace(tally, embedded=self.embedding.embedded_for(source.id)))
+                observe(source, replace(stats, embedded=self.embedding.embedded_for(source.id)))
 
         return tell

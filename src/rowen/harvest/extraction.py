@@ -33,10 +33,10 @@ from rowen.model.extraction import Extracted, ExtractionReport
 from rowen.model.hashes import Hash
 from rowen.model.outside import one_item
 from rowen.model.source import Source
-from rowen.store import carried_schemas, changes, extractions
-from rowen.store.carried_schemas import Carried, PendingItem
+from rowen.store import changes, extractions, source_schemas
 from rowen.store.database import Database
 from rowen.store.extractions import AvoidedCalls, FoundFacts
+from rowen.store.source_schemas import Carried, PendingItem
 
 __all__ = ["ExtractionOrder", "ExtractionPass"]
 
@@ -125,15 +125,15 @@ class ExtractionPass:
     async def _work_off(self) -> None:
         async with self._database.transaction() as c:
             if self._order.everything and not self._order.dry_run:
-                replays = await carried_schemas.look_again(c, self._source.id, self._carried.schema.name)
+                replays = await source_schemas.look_again(c, self._source.id, self._carried.schema.name)
                 self._carried = self._carried._replace(extracted_to=0, replays=replays)
             upto = (await changes.next_range(c, self._carried.extracted_to)).upto
             if not self._order.dry_run:
-                await carried_schemas.follow_moves(c, self._carried, upto=upto)
+                await source_schemas.follow_moves(c, self._carried, upto=upto)
         after = 0 if self._order.everything else self._carried.extracted_to
         again = self._order.dry_run and self._order.everything
         async with self._database.connection() as c:
-            numbers = await carried_schemas.work_list(
+            numbers = await source_schemas.work_list(
                 c, self._carried, after=after, upto=upto, again=again, limit=self._order.limit
             )
         for start in range(0, len(numbers), BATCH):
@@ -141,7 +141,7 @@ class ExtractionPass:
             if self._is_over():
                 return
             async with self._database.connection() as c:
-                batch = await carried_schemas.pending(c, self._carried, part, again=again)
+                batch = await source_schemas.pending(c, self._carried, part, again=again)
             await self._batch(batch)
             if self._is_over():
                 return
@@ -153,7 +153,7 @@ class ExtractionPass:
         """Note that everything up to a line of the log is done: a pass that is interrupted goes on from there."""
         if not self._order.dry_run:
             async with self._database.connection() as c:
-                await carried_schemas.mark_extracted(c, self._carried, number)
+                await source_schemas.mark_extracted(c, self._carried, number)
 
     def _is_over(self) -> bool:
         """Whether no question is to be begun any more; the answers to those that are out are still waited for."""
@@ -280,14 +280,10 @@ class ExtractionPass:
                     await self._wait(c, self._trouble)
             now = await changes.last_number(c)
             held = next(
-                (
-                    one
-                    for one in await carried_schemas.carried(c, self._source.id)
-                    if one.schema == self._carried.schema
-                ),
+                (one for one in await source_schemas.carried(c, self._source.id) if one.schema == self._carried.schema),
                 self._carried,
             )
-            report.pending = await carried_schemas.pending_count(c, held, upto=now)
+            report.pending = await source_schemas.pending_count(c, held, upto=now)
 
     async def _wait(self, c: Any, problem: RowenError) -> None:
         hint = problem.hint or _HINTS.get(problem.code)
@@ -295,7 +291,7 @@ class ExtractionPass:
         log.warning("extraction of %s waits: %s", self._source.name, problem)
         code, wait = problem.code, self._pause(problem)
         until = None if wait is None else datetime.now(UTC) + wait
-        await carried_schemas.wait(c, self._carried, self.report.waits_for, code=code, until=until)
+        await source_schemas.wait(c, self._carried, self.report.waits_for, code=code, until=until)
 
     def _pause(self, problem: RowenError) -> timedelta | None:
         """How long the rest waits; None where time alone does not help, such as for a wrong key or model."""

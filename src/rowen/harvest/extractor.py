@@ -1,4 +1,4 @@
-"""Facts of pages and of whole sources: what jobs and doors ask for."""
+"""Facts of pages and of whole sources: what jobs and interfaces ask for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rowen.harvest.rule_learning import RuleLearning
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Document
 from rowen.net.breaker import CircuitLimits
-from rowen.store import carried_schemas
+from rowen.store import source_schemas
 from rowen.store.locks import Lock
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rowen.model.address import Address
     from rowen.model.extraction import Extracted, ExtractionReport
     from rowen.model.source import Source
-    from rowen.store.carried_schemas import Carried
+    from rowen.store.source_schemas import Carried
 
 __all__ = ["Extractor"]
 
@@ -94,7 +94,7 @@ class Extractor:
         """
         asked = order or ExtractionOrder()
         async with self._database.connection() as c:
-            held = await carried_schemas.carried(c, source.id)
+            held = await source_schemas.carried(c, source.id)
         carried = [given] if given is not None else [one for one in held if name in (None, one.schema.name)]
         if not carried:
             raise NotFoundError(

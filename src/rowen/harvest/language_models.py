@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rowen.enrich.llm.base import LanguageModel
     from rowen.net.breaker import Breakers
     from rowen.net.client import Client
-    from rowen.store.carried_schemas import Carried
+    from rowen.store.source_schemas import Carried
 
 __all__ = ["LanguageModels", "facts_wanted"]
 

@@ -328,7 +328,7 @@ class Planner:
         async with self._database.connection() as c:
             said = await items.said(c, list(doubtful.values()))
         for at, item_id in doubtful.items():
-            if item_id in said and sieve.only_marked_otherwise(documents[at][0], said[item_id]):
+            if item_id in said and sieve.only_markup_differs(documents[at][0], said[item_id]):
                 verdicts[at] = replace(verdicts[at], outcome=Outcome.AMENDED)
         return verdicts
 

@@ -12,9 +12,9 @@ from rowen.content.rules import rules_for
 from rowen.errors import ItemError, RowenError
 from rowen.harvest.prepare import Workers
 from rowen.model.address import Address
-from rowen.store import carried_schemas, items
-from rowen.store.carried_schemas import Carried
+from rowen.store import items, source_schemas
 from rowen.store.database import Database
+from rowen.store.source_schemas import Carried
 
 __all__ = ["RuleLearning"]
 
@@ -52,5 +52,5 @@ class RuleLearning:
             rules = dict(sorted((rules | absent).items())) | own
             if rules == carried.rules:
                 return None
-            await carried_schemas.set_rules(c, carried.source_id, carried.schema.name, rules)
+            await source_schemas.set_rules(c, carried.source_id, carried.schema.name, rules)
         return rules

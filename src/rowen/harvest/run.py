@@ -45,7 +45,7 @@ from rowen.model.item import (
     Unchanged,
 )
 from rowen.model.outside import message
-from rowen.model.run import Mode, Run, Status, Tally
+from rowen.model.run import Mode, Run, RunStats, Status
 from rowen.model.source import Source
 from rowen.model.url import key as key_of
 from rowen.net.target import redact
@@ -111,9 +111,9 @@ class Harvest:
         recipe: Recipes,
         workers: Workers,
         meter: Meter,
-        observe: Callable[[Source, Tally], None] | None = None,
+        observe: Callable[[Source, RunStats], None] | None = None,
     ) -> None:
-        self.tally = Tally(only=len(order.only))
+        self.stats = RunStats(only=len(order.only))
         self._database = database
         self._source = source
         self._connector = connector
@@ -154,12 +154,12 @@ class Harvest:
         except BaseException as problem:
             self._tick(started)
             with suppress(RowenError):
-                await lease.close("failed", complete=False, tally=self.tally, problem=_problem(problem))
+                await lease.close("failed", complete=False, stats=self.stats, problem=_problem(problem))
             raise
         self._tick(started)
         complete = self._complete is not None and status == "completed"
         proved = self._is_proved and status == "completed"
-        await lease.close(status, complete=complete, proved=proved, tally=self.tally, problem=_problem(self._trouble))
+        await lease.close(status, complete=complete, proved=proved, stats=self.stats, problem=_problem(self._trouble))
         async with self._database.connection() as connection:
             run = await runs.get(connection, lease.run_id)
         log.info("run closed", extra={"fields": run.to_json()})
@@ -197,13 +197,13 @@ class Harvest:
         status = await self._finish(0, planner, Seen())
         self._tick(started)
         now = datetime.now(UTC)
-        complete = self._complete is not None and status == "completed" and not self.tally.truncated
+        complete = self._complete is not None and status == "completed" and not self.stats.truncated
         source, mode, problem = self._source, self._order.mode, _problem(self._trouble)
         words, code = (problem.words, problem.code) if problem else (None, None)
-        return Run(0, source.name, source.kind, mode, status, complete, now, now, self.tally, words, code)
+        return Run(0, source.name, source.kind, mode, status, complete, now, now, self.stats, words, code)
 
     async def _flow(self, lease: runs.Lease) -> Status:
-        self.tally.rows_written += await twins.fill(self._database, self._source.id)
+        self.stats.rows_written += await twins.fill(self._database, self._source.id)
         planner = await self._planner()
         committer = Committer(
             self._database,
@@ -308,7 +308,7 @@ class Harvest:
 
     def _has_portion(self) -> bool:
         """Whether so much was stored that the rest is left to another run, which goes on from the cursor."""
-        most, stored = self._order.most_items, self.tally.created + self.tally.updated + self.tally.amended
+        most, stored = self._order.most_items, self.stats.created + self.stats.updated + self.stats.amended
         if most is None or stored < most:
             return False
         self._trouble = PortionReadError(f"This job has read its share, {stored:,} new items; the next one goes on.")
@@ -332,20 +332,20 @@ class Harvest:
         """Count what is said of the source as a whole."""
         match told:
             case Namesakes(shared, dropped):
-                self.tally.add({"shared": shared, "dropped": dropped})
+                self.stats.add({"shared": shared, "dropped": dropped})
             case Redirected(url, to):
                 self._redirects[key_of(url)] = key_of(to)
             case Proved():
                 self._is_proved = True
             case FellBack(why):
                 log.warning("fell back to a whole walk of %s: %s", self._source.name, why)
-                self.tally.fell_back += 1
-                self.tally.fell_back_because = self.tally.fell_back_because or why
+                self.stats.fell_back += 1
+                self.stats.fell_back_because = self.stats.fell_back_because or why
 
     def _skip(self, skipped: Skipped) -> None:
         """Count what a narrow look leaves to a whole one: nothing is known of it, not even that it is there."""
         log.info("left %s to a look at the whole source: %s", redact(skipped.url), skipped.why)
-        self.tally.skipped += 1
+        self.stats.skipped += 1
 
     def _end(self, ending: Observation) -> None:
         match ending:
@@ -378,15 +378,15 @@ class Harvest:
             counts = await committer.commit(plan)
             self._known.forgets = committer.forgets
             counts.update(plan.counts)
-            self.tally.add(counts)
+            self.stats.add(counts)
             planner.settle(plan)
             self._plans.task_done()
-            await self._words.grown(self.tally.chunks_written)
+            await self._words.grown(self.stats.chunks_written)
             self._report()
 
     async def _count(self, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:
-            self.tally.add(plan.counts)
+            self.stats.add(plan.counts)
             planner.note_arrivals(plan)
             self._plans.task_done()
             self._report()
@@ -394,8 +394,8 @@ class Harvest:
     async def _renew(self, lease: runs.Lease) -> None:
         while True:
             await asyncio.sleep(min(RENEWAL_S, lease.lease_s / 3))
-            self._meter_to_tally()
-            if await lease.renew(self.tally):
+            self._meter_to_stats()
+            if await lease.renew(self.stats):
                 self.stop()
             self._report()
 
@@ -413,17 +413,17 @@ class Harvest:
             self._add_swept(swept)
             self._report()
         if whole and self._complete is not None:
-            self.tally.truncated, self.tally.generated = self._complete.beyond, self._complete.generated
+            self.stats.truncated, self.stats.generated = self._complete.beyond, self._complete.generated
         elif self._status() == "completed" and not self._order.only:
-            held = planner.held + self.tally.created - self.tally.deleted - swept.joined
-            self.tally.not_asked = max(0, held - len(planner.seen))
+            held = planner.held + self.stats.created - self.stats.deleted - swept.joined
+            self.stats.not_asked = max(0, held - len(planner.seen))
         if not self._order.dry_run:
             if planner.pending.held and not sweeps:
-                self.tally.deletions_held = await self._still_held()
+                self.stats.deletions_held = await self._still_held()
             await self._tidy(run_id, planner, whole=whole)
             if (planner.failed or planner.failed_before) and not self._order.only:
                 async with self._database.connection() as c:
-                    self.tally.missing = await quarantine.missing(c, self._source.id)
+                    self.stats.missing = await quarantine.missing(c, self._source.id)
         return self._status()
 
     async def _still_held(self) -> int:
@@ -459,14 +459,14 @@ class Harvest:
 
     def _add_swept(self, swept: Swept) -> None:
         """Add what the end of the run did; what moved was not created after all."""
-        self.tally.moved += swept.moved
-        self.tally.created -= swept.amended + swept.updated
-        self.tally.amended += swept.amended
-        self.tally.updated += swept.updated
-        self.tally.deleted = swept.deleted
-        self.tally.statements_removed += swept.unstated
-        self.tally.deletions_held = swept.held_back
-        self.tally.rows_written += swept.moved + swept.deleted + swept.noted
+        self.stats.moved += swept.moved
+        self.stats.created -= swept.amended + swept.updated
+        self.stats.amended += swept.amended
+        self.stats.updated += swept.updated
+        self.stats.deleted = swept.deleted
+        self.stats.statements_removed += swept.unstated
+        self.stats.deletions_held = swept.held_back
+        self.stats.rows_written += swept.moved + swept.deleted + swept.noted
 
     async def _forget_cursor(self, run_id: int) -> None:
         """Begin anew next time: what the connector failed over may stand in its cursor, and would stop it for ever."""
@@ -483,25 +483,25 @@ class Harvest:
         if self._stopped:
             return "cancelled"
         if self._trouble is not None:
-            return "partial" if self.tally.seen else "failed"
+            return "partial" if self.stats.seen else "failed"
         if self._complete is None and not (self._resumes or self._order.only):
             return "partial"
         return "completed"
 
     def _tick(self, started: float) -> None:
-        self._meter_to_tally()
-        self.tally.seconds = round(time.monotonic() - started, 3)
+        self._meter_to_stats()
+        self.stats.seconds = round(time.monotonic() - started, 3)
 
-    def _meter_to_tally(self) -> None:
-        self.tally.requests = self._meter.requests
-        self.tally.not_modified = self._meter.not_modified
-        self.tally.bytes = self._meter.bytes
-        self.tally.known = self._meter.known
+    def _meter_to_stats(self) -> None:
+        self.stats.requests = self._meter.requests
+        self.stats.not_modified = self._meter.not_modified
+        self.stats.bytes = self._meter.bytes
+        self.stats.known = self._meter.known
 
     def _report(self) -> None:
         if self._observe is not None:
-            self._meter_to_tally()
-            self._observe(self._source, self.tally)
+            self._meter_to_stats()
+            self._observe(self._source, self.stats)
 
 
 def _problem(problem: BaseException | None) -> runs.Problem | None:

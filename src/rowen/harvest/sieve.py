@@ -8,7 +8,7 @@ from rowen.model.item import Document, Raw, Unchanged, Validators
 from rowen.model.run import Outcome
 from rowen.store.items import Check, Said, Stored
 
-__all__ = ["Verdict", "is_reread", "judge", "only_marked_otherwise", "recheck", "same_body", "unread_check"]
+__all__ = ["Verdict", "is_reread", "judge", "only_markup_differs", "recheck", "same_body", "unread_check"]
 
 _FENCES = ("```", "~~~")
 
@@ -58,7 +58,7 @@ def is_reread(document: Document, stored: Stored, recipes: Recipes) -> bool:
     return document.content_hash != stored.content_hash and not _is_current(stored, recipes)
 
 
-def only_marked_otherwise(document: Document, said: Said) -> bool:
+def only_markup_differs(document: Document, said: Said) -> bool:
     """Whether a document has the words of the one that is stored, line by line: links lead elsewhere, marks differ.
 
     Inside a fence every letter counts.

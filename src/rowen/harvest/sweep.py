@@ -149,7 +149,7 @@ async def _decide(
     )
     absent -= found.moved
     # What came and went within this run was never shown to anybody: it is no loss.
-    doomed = await missing.doom_those(c, (item_id for item_id in planner.gone if is_created(item_id)))
+    doomed = await missing.mark_deleted(c, (item_id for item_id in planner.gone if is_created(item_id)))
     if planner.pending.held:
         absent -= await held.spare_kept(c)
         doomed += await held.doom_overdue(
@@ -159,7 +159,7 @@ async def _decide(
         await missing.doom(c)
         doomed = absent
     if doomed and not planner.seen:
-        doomed = await missing.spare_untold(c)
+        doomed = await missing.unmark_unconfirmed(c)
     return Swept(found.moved, found.amended, found.updated, doomed, absent - doomed)
 
 

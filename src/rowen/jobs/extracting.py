@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rowen.errors import BudgetExceededError, class_of
-from rowen.store import carried_schemas, sources
+from rowen.store import source_schemas, sources
 from rowen.store.database import Connection, Database
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def put_extraction(
 
 async def put_behind(c: Connection, database: Database, source_id: int) -> None:
     """The same, if there is anything to extract."""
-    if await carried_schemas.sources_behind(c, source_id):
+    if await source_schemas.sources_behind(c, source_id):
         await put_extraction(c, database, source_id)
 
 
@@ -67,7 +67,7 @@ async def extract_task(
     engine = at_work.engine
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
-        carried = await carried_schemas.carried(c, source_id)
+        carried = await source_schemas.carried(c, source_id)
     if source is None or all(schema not in (None, one.schema.name) for one in carried):
         return
     asked = ExtractionOrder(**(order or {}))
@@ -96,6 +96,6 @@ async def _trouble(database: Database, source_id: int, reports: list[ExtractionR
     if waiting is None:
         return None
     async with database.connection() as c:
-        until, code = await carried_schemas.waits(c, source_id)
+        until, code = await source_schemas.waits(c, source_id)
     wait_s = max((until - datetime.now(UTC)).total_seconds(), 1.0) if until is not None else None
     return JobTrouble(waiting, class_of(code), wait_s)

@@ -16,7 +16,7 @@ from rowen.jobs.extracting import extract_task, put_behind
 from rowen.jobs.policy import JobTrouble
 from rowen.jobs.queue import POKED, put
 from rowen.jobs.schedule import Turn
-from rowen.model.run import Run, Tally
+from rowen.model.run import Run, RunStats
 from rowen.model.source import Source
 from rowen.store import sources
 from rowen.store.database import Connection
@@ -82,9 +82,9 @@ class AtWork:
             return JobTroubledError(JobTrouble.of(self.stopped))
         return JobReleasedError() if self.leaving and not self.cancelled else JobCancelledError()
 
-    def observe(self, source: Source, tally: Tally) -> None:
+    def observe(self, source: Source, stats: RunStats) -> None:
         """Take notice of progress: of items, requests and bytes."""
-        seen = (tally.seen, tally.requests, tally.bytes)
+        seen = (stats.seen, stats.requests, stats.bytes)
         if seen != self._seen:
             self.tick()
         self._seen = seen
@@ -154,7 +154,7 @@ async def sync(
         await _go_on(at_work, source_id, accept_deletions=accept_deletions)
         return
     _judge(at_work, run)
-    if widen and run.tally.skipped:
+    if widen and run.stats.skipped:
         async with engine.database.transaction() as c:
             await put(c, engine.database, source_id, priority=POKED)
 

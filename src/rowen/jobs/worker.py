@@ -29,7 +29,7 @@ from rowen.jobs.ticks import tick, tidy
 from rowen.model.job import SIDE_PLACES, JobEnd, JobState
 from rowen.net.politeness import backoff_s
 from rowen.store import queue
-from rowen.store.database import Connection, in_our_words
+from rowen.store.database import Connection, translate_database_errors
 from rowen.store.queue import Ending, JobClaim
 from rowen.version import __version__
 
@@ -130,7 +130,7 @@ class Worker:
     async def _serve(self) -> None:
         """Work as long as the connection holds on which we hear of news."""
         async with await self._database.connect() as c:
-            with in_our_words(self._database.place):
+            with translate_database_errors(self._database.place):
                 worker_id = await self._register(c)
                 await queue.listen(c, list(self._places))
                 pulse = asyncio.create_task(self._beat(c, worker_id))
@@ -168,7 +168,7 @@ class Worker:
     async def _beat(self, c: Connection, worker_id: int) -> None:
         """Say that we live, look what is due, and wait for news."""
         tidy_at = time.monotonic()
-        with in_our_words(self._database.place):
+        with translate_database_errors(self._database.place):
             while not self._stopping.is_set():
                 beat_at = time.monotonic() + self._heartbeat_s
                 pulse = await queue.pulse(c, worker_id, silence_s=self._silence_s)

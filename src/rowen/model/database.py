@@ -1,4 +1,4 @@
-"""The database, as doors show it."""
+"""The database, as interfaces show it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Models and the vectors that they made, as doors show them."""
+"""Models and the vectors that they made, as interfaces show them."""
 
 from dataclasses import dataclass
 from typing import Any

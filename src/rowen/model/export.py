@@ -1,4 +1,4 @@
-"""A snapshot of the index in files, as doors show it."""
+"""A snapshot of the index in files, as interfaces show it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 from rowen.model.hashes import Hash, canonical_json
 
 __all__ = [
-    "CarriedSchema",
     "CostLine",
     "Costs",
     "Evidence",
@@ -22,6 +21,7 @@ __all__ = [
     "Grounding",
     "Origin",
     "PageOptions",
+    "SourceSchema",
     "data_hash",
     "differences",
     "flattened",
@@ -141,7 +141,7 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedSchema:
+class SourceSchema:
     """A schema that a source carries, and how far its items are extracted.
 
     `state` is `current`, `behind` with `pending` items, or `waiting`, and then `waits_for` says for what.

@@ -1,4 +1,4 @@
-"""What is kept, as doors show it: items with their history, sources with their state, what is in quarantine."""
+"""What is kept, as interfaces show it: items with their history, sources with their state, what is in quarantine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

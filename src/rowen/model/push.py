@@ -24,7 +24,7 @@ class Poked:
 
 @dataclass(frozen=True, slots=True)
 class PushVerdict:
-    """What a door answers to a push: the status of HTTP, a body that tells nothing more than it must, and what follows.
+    """The answer of an interface to a push: HTTP status, body, and what follows.
 
     `retry_in_s` is for who comes too often.
     """

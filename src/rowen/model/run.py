@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from rowen.model.wording import brief, count
 
-__all__ = ["Change", "ChangeKind", "Mode", "Outcome", "Run", "Status", "Tally"]
+__all__ = ["Change", "ChangeKind", "Mode", "Outcome", "Run", "RunStats", "Status"]
 
 Mode: TypeAlias = Literal["full", "incremental"]
 Status: TypeAlias = Literal["running", "completed", "partial", "cancelled", "failed"]
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(slots=True)
-class Tally:
+class RunStats:
     """A run's counts, its cost, and the cost it avoided.
 
     `fell_back_because` is why the source was looked at whole, None if it was not. `not_asked` counts items that the
@@ -103,11 +103,11 @@ class Tally:
         return self.created + self.updated + self.amended + self.unchanged + self.failed + self.skipped
 
     def to_json(self) -> dict[str, Any]:
-        """The tally as plain values."""
+        """The statistics as plain values."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "Tally":
+    def from_json(cls, values: dict[str, Any]) -> "RunStats":
         """The inverse of `to_json`; counts of other versions are ignored."""
         names = {f.name for f in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
@@ -129,14 +129,14 @@ class Run:
     complete: bool
     started_at: datetime
     finished_at: datetime | None
-    tally: Tally
+    stats: RunStats
     error: str | None = None
     error_code: str | None = None
     retry_at: datetime | None = None
     job: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The run with its tally's counts beside its own fields."""
+        """The run with its statistics's counts beside its own fields."""
         return {
             "run": self.id,
             "source": self.source,
@@ -144,8 +144,8 @@ class Run:
             "mode": self.mode,
             "status": self.status,
             "complete": self.complete,
-            "total_found": self.tally.seen,
-            **self.tally.to_json(),
+            "total_found": self.stats.seen,
+            **self.stats.to_json(),
             "started_at": self.started_at.isoformat(),
             "finished_at": self.finished_at.isoformat() if self.finished_at else None,
             "error": self.error,
@@ -156,7 +156,7 @@ class Run:
 
     def __repr__(self) -> str:
         return brief(
-            self, self.source, self.status, count(self.tally.seen, "item"), count(self.tally.requests, "request")
+            self, self.source, self.status, count(self.stats.seen, "item"), count(self.stats.requests, "request")
         )
 
 

@@ -12,11 +12,12 @@ from rowen.model.access import Scope
 __all__ = ["CONTACTS", "SCOPES", "SIGNED", "scope_of"]
 
 _READ = """
-    announced browse carried_schemas catalog changes checked circuits compare compare_fields compare_schemas costs
+    announced browse catalog changes checked circuits compare compare_fields compare_schemas costs
     count_costly data_json database deliveries detail diff dump_statements embeddings endpoints event_stream events
     extraction_histories extraction_history extractions feed find_version followed following get health held
     history items_of job jobs last_change last_runs newest_changes newest_search_news notices overview quarantine
-    queue_depth run runs saved_searches savings schema schemas search search_news similar situation source sources
+    queue_depth run runs saved_searches savings schema schemas search search_news similar situation source
+    source_schemas sources
     sources_by_kind standing standing_sources statement_file statement_files statements subscriptions troubles twins
     watch_job watch_recent_runs watch_run webhooks workers
 """

@@ -1,4 +1,4 @@
-"""What every door may ask: one object, opened with the settings in force."""
+"""What every interface may ask: one object, opened with the settings in force."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -90,7 +90,7 @@ class Rowen:
     extraction_histories = _Asked(lambda parts: parts.extractions.histories)
     carry_schema = _Asked(lambda parts: parts.extractions.carry)
     drop_schema = _Asked(lambda parts: parts.extractions.drop)
-    carried_schemas = _Asked(lambda parts: parts.extractions.carried)
+    source_schemas = _Asked(lambda parts: parts.extractions.carried)
 
     situation = _Asked(lambda parts: parts.standings.situation)
     switched_off = _Asked(lambda parts: parts.standings.switched_off)

@@ -10,9 +10,9 @@ from rowen.model.condition import Condition
 from rowen.model.extraction import Grounding
 from rowen.model.schema import Schema, SchemaRef
 from rowen.operations.schemas import resolve
-from rowen.store import carried_schemas, schemas
-from rowen.store.carried_schemas import Carried
+from rowen.store import schemas, source_schemas
 from rowen.store.database import Connection
+from rowen.store.source_schemas import Carried
 
 __all__ = [
     "DeclaredSchema",
@@ -101,7 +101,7 @@ def _is_texts(value: Any) -> bool:
 
 async def plan_schemas(c: Connection, wanted: Sequence[DeclaredSchema], source_id: int | None) -> SchemaStep | None:
     """What is to be done so that a source, or a new one, carries what is wanted; None if nothing is."""
-    held = {one.schema.name: one for one in (await carried_schemas.carried(c, source_id) if source_id else ())}
+    held = {one.schema.name: one for one in (await source_schemas.carried(c, source_id) if source_id else ())}
     found = [(await _resolved(c, one), one, held.get(one.ref.name)) for one in wanted]
     differing = [
         (schema, one, before)
@@ -124,9 +124,9 @@ async def write_schemas(c: Connection, source_id: int, step: SchemaStep) -> None
         number = await schemas.number_of(c, schema)
         how: dict[str, Any] = {"grounding": one.grounding, "learns": one.learns, "rules": rules}
         how |= {"conditions": one.conditions, "only_urls": one.only_urls}
-        await carried_schemas.carry(c, source_id, schema, number, **how)
+        await source_schemas.carry(c, source_id, schema, number, **how)
     for name in step.dropped:
-        await carried_schemas.drop(c, source_id, name)
+        await source_schemas.drop(c, source_id, name)
 
 
 async def _resolved(c: Connection, one: DeclaredSchema) -> Schema:

@@ -21,13 +21,13 @@ from rowen.model.access import Reach
 from rowen.model.condition import Condition
 from rowen.model.evaluation import ModelScore
 from rowen.model.extraction import (
-    CarriedSchema,
     Costs,
     Extracted,
     Extraction,
     ExtractionReport,
     Grounding,
     PageOptions,
+    SourceSchema,
 )
 from rowen.model.item import Document
 from rowen.model.page import Page
@@ -39,11 +39,11 @@ from rowen.operations.items import key_of
 from rowen.operations.paging import as_text, decoded, page_of
 from rowen.operations.reach import refuse_local
 from rowen.operations.schemas import resolve, schema_of
-from rowen.store import carried_schemas, runs, schemas
 from rowen.store import costs as cost_store
 from rowen.store import extractions as store
+from rowen.store import runs, schemas, source_schemas
 from rowen.store import sources as source_store
-from rowen.store.carried_schemas import Carried
+from rowen.store.source_schemas import Carried
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -153,14 +153,14 @@ class Extractions:
             )
 
     async def after_run(self, source: Source, run: Run, work: Work) -> Run:
-        """Extract what a run changed, and write into its tally what that took. What cannot be done now waits."""
+        """Extract what a run changed, and write into its statistics what that took. What cannot be done now waits."""
         if work.stopped or run.status in ("cancelled", "failed"):
             return run
         try:
             reports = await self._extractor.source(source, work=work)
         except BusyError:
             return run
-        return await self._in_tally(run, reports)
+        return await self._in_stats(run, reports)
 
     async def carry(
         self,
@@ -172,7 +172,7 @@ class Extractions:
         rules: Mapping[str, str] | None = None,
         conditions: Sequence[str] | None = None,
         only_urls: Sequence[str] | None = None,
-    ) -> CarriedSchema:
+    ) -> SourceSchema:
         """Let a source carry a schema: each item that is new or changes is extracted from now on.
 
         A rule says where a field stands (`price`: `.amount | number`); with `learn` rules are found once by a model. A
@@ -187,7 +187,7 @@ class Extractions:
             check_fields(found, [*(rules or {}), *(Condition.parse(text).path[0] for text in told or ())])
             checked = None if rules is None else checked_rules(rules)
             number = await schemas.number_of(c, found)
-            await carried_schemas.carry(
+            await source_schemas.carry(
                 *(c, held.id, found, number),
                 grounding=grounding,
                 learns=learn,
@@ -196,7 +196,7 @@ class Extractions:
                 only_urls=only,
             )
             return next(
-                one for one in await carried_schemas.overview(c, held.id) if one.schema.startswith(f"{found.name}@")
+                one for one in await source_schemas.overview(c, held.id) if one.schema.startswith(f"{found.name}@")
             )
 
     async def drop(self, source: str, schema: str) -> None:
@@ -204,14 +204,14 @@ class Extractions:
         held = await self._source(source)
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
-            if not await carried_schemas.drop(c, held.id, name):
+            if not await source_schemas.drop(c, held.id, name):
                 raise NotFoundError(f"Source {source!r} carries no schema {name!r}.")
 
-    async def carried(self, source: str | None = None) -> list[CarriedSchema]:
+    async def carried(self, source: str | None = None) -> list[SourceSchema]:
         """Which sources carry which schemas, and how far they are."""
         number = None if source is None else (await self._source(source)).id
         async with self._database.connection() as c:
-            return await carried_schemas.overview(c, number)
+            return await source_schemas.overview(c, number)
 
     async def every(
         self,
@@ -270,17 +270,17 @@ class Extractions:
         async with self._database.connection() as c:
             return Costs(moment, tuple(await cost_store.costs(c, moment)))
 
-    async def _in_tally(self, run: Run, reports: Sequence[ExtractionReport]) -> Run:
-        tally = replace(run.tally)
+    async def _in_stats(self, run: Run, reports: Sequence[ExtractionReport]) -> Run:
+        stats = replace(run.stats)
         for one in reports:
-            tally.add({"extracted": one.created + one.changed, "extractions_same": one.same})
-            tally.add({"extractions_failed": one.failed, "extractions_pending": one.pending})
-            tally.add({"extraction_calls": one.calls, "extraction_tokens": one.tokens})
-            tally.add({"extraction_calls_avoided": one.avoided})
-            tally.extraction_usd = round(tally.extraction_usd + (one.usd or 0.0), 6)
+            stats.add({"extracted": one.created + one.changed, "extractions_same": one.same})
+            stats.add({"extractions_failed": one.failed, "extractions_pending": one.pending})
+            stats.add({"extraction_calls": one.calls, "extraction_tokens": one.tokens})
+            stats.add({"extraction_calls_avoided": one.avoided})
+            stats.extraction_usd = round(stats.extraction_usd + (one.usd or 0.0), 6)
         async with self._database.connection() as c:
-            await runs.amend(c, run.id, tally)
-        return replace(run, tally=tally)
+            await runs.amend(c, run.id, stats)
+        return replace(run, stats=stats)
 
     async def _schema(self, schema: str | Mapping[str, Any] | type[BaseModel]) -> Schema:
         if not isinstance(schema, str):
@@ -297,7 +297,7 @@ class Extractions:
         ref = SchemaRef.parse(schema)
         async with self._database.connection() as c:
             found = await resolve(c, schema)
-            held = {one.schema.name: one.schema for one in await carried_schemas.carried(c, source.id)}.get(ref.name)
+            held = {one.schema.name: one.schema for one in await source_schemas.carried(c, source.id)}.get(ref.name)
         if held is not None and ref.means(held.number):
             return None
         return Carried(source.id, found, 0, 0, "warn", False, {}, ())

@@ -1,4 +1,4 @@
-"""What the service returns as JSON objects: the one place where that is decided, so that every door says the same."""
+"""The JSON form of everything that operations return, the same on every interface."""
 
 from dataclasses import asdict
 from functools import singledispatch
@@ -13,7 +13,7 @@ from rowen.model.diff import FieldDiff, ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.evaluation import ModelScore
 from rowen.model.export import Export
-from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
+from rowen.model.extraction import Costs, Extracted, Extraction, ExtractionReport, SourceSchema
 from rowen.model.health import Health
 from rowen.model.job import Job, LiveWorker, QueueDepth
 from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
@@ -190,7 +190,7 @@ def _extraction(one: Extraction) -> dict[str, Any]:
 
 
 @fact.register
-def _carried(carried: CarriedSchema) -> dict[str, Any]:
+def _carried(carried: SourceSchema) -> dict[str, Any]:
     return {**asdict(carried), "state": carried.state}
 
 

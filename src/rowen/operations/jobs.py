@@ -15,7 +15,7 @@ from rowen.model.page import Page
 from rowen.model.schema import SchemaRef
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.operations.runs import Runs
-from rowen.store import carried_schemas, embeddings, health, jobs
+from rowen.store import embeddings, health, jobs, source_schemas
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Jobs:
         wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._database.transaction() as c:
             source = await source_store.get(c, name)
-            held = [one.schema.name for one in await carried_schemas.carried(c, source.id)]
+            held = [one.schema.name for one in await source_schemas.carried(c, source.id)]
             if not held:
                 raise UsageError(f"Source {name!r} carries no schema, so there is nothing to extract.")
             if wanted is not None and wanted not in held:
@@ -92,7 +92,7 @@ class Jobs:
             # Noted here, and not by the job: one that is interrupted does not begin from the start.
             for one in held if everything else ():
                 if wanted in (None, one):
-                    await carried_schemas.look_again(c, source.id, one)
+                    await source_schemas.look_again(c, source.id, one)
             job_id = await put_extraction(c, self._database, source.id, schema=wanted, order=dict(order))
             if job_id is None:
                 raise BusyError(

@@ -1,4 +1,4 @@
-"""Push: pokes, signed calls, GitHub's webhooks and WebSub; doors hand in headers and bytes, and send the verdict.
+"""Push: pokes, signed calls, GitHub's webhooks and WebSub; interfaces hand in headers and bytes, and send the verdict.
 
 Nothing of a body is looked at before its signature fits, and who is refused learns no more than that.
 """

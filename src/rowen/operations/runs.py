@@ -19,7 +19,7 @@ from rowen.model.twins import host_of
 from rowen.model.url import path_url
 from rowen.operations.paging import as_moment, as_number, as_text, decoded, page_of
 from rowen.operations.sources import Announce, Sources
-from rowen.store import carried_schemas, due, quarantine, runs
+from rowen.store import due, quarantine, runs, source_schemas
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Runs:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
         done = [results[place] for place in sorted(results)]
-        if not any(isinstance(result, Run) and result.tally.embeddings_pending for result in done):
+        if not any(isinstance(result, Run) and result.stats.embeddings_pending for result in done):
             return done
         ids = {source.name: source.id for source in await self._sources.every(counted=False)}
         return [await self._embedded_since(result, ids) for result in done]
@@ -195,7 +195,7 @@ class Runs:
     async def _extracted(self, source: Source, run: Run, work: Work) -> Run:
         """Have facts extracted from what a run changed, where the source carries a schema."""
         async with self._database.connection() as c:
-            is_behind = await carried_schemas.sources_behind(c, source.id)
+            is_behind = await source_schemas.sources_behind(c, source.id)
         return await self._extractions().after_run(source, run, work) if is_behind else run
 
     async def _drop_if_never_found(self, source: Source) -> None:
@@ -210,7 +210,7 @@ class Runs:
 
     async def _embedded_since(self, result: Run | Exception, ids: Mapping[str, int]) -> Run | Exception:
         """A run with what was embedded for it after it had ended, while others went on."""
-        if isinstance(result, Exception) or not result.tally.embeddings_pending or result.source not in ids:
+        if isinstance(result, Exception) or not result.stats.embeddings_pending or result.source not in ids:
             return result
         return await self._engine.embedding.record_spend(result, ids[result.source])
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A run writes its tally when it renews its lease, about so often; who looks more often sees nothing more.
+# A run writes its statistics when it renews its lease, about so often; who looks more often sees nothing more.
 POLL_S = 1.0
 
 _Key: TypeAlias = tuple[Literal["run", "job", "recent"], int]

@@ -1,4 +1,4 @@
-"""All doors over HTTP in one application, and the worker beside them."""
+"""All interfaces over HTTP in one application, and the worker beside them."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ from rowen.server.problem_pages import ProblemPages
 from rowen.server.repeats import Repeats
 from rowen.server.streams import Streams
 
-__all__ = ["Doors", "assemble"]
+__all__ = ["Interfaces", "assemble"]
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _WORKER_REST_S = 60.0
 _TIDY_S = 3600.0
 
 
-class Doors:
+class Interfaces:
     """The application: `asgi` answers requests, `close` lets streams end before their readers do."""
 
     def __init__(self, asgi: ASGIApp, inner: FastAPI, assistants: Assistants) -> None:
@@ -50,7 +50,7 @@ class Doors:
         self._assistants.end_streams()
 
 
-def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doors:
+def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Interfaces:
     """All routes, behind the layers that every request passes.
 
     With `trusts_loopback`, who asks from this machine needs no token. With `works`, a worker runs as long as it serves.
@@ -70,7 +70,7 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
         layers = BasePath(layers, base)
     if settings.proxies:
         layers = ProxyHeadersMiddleware(layers, trusted_hosts=[str(network) for network in settings.proxies])  # type: ignore[arg-type, assignment]
-    return Doors(layers, inner, assistants)
+    return Interfaces(layers, inner, assistants)
 
 
 def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:

@@ -14,7 +14,7 @@ __all__ = ["Assistants"]
 
 
 class Assistants:
-    """The door for assistants, where its package is installed."""
+    """The interface for assistants, where its package is installed."""
 
     def __init__(self, rowen: Rowen) -> None:
         self._rowen = rowen
@@ -23,7 +23,7 @@ class Assistants:
             self._app = mcp.http_app(rowen, allow_writes=rowen.settings.mcp_writes)
 
     def routes(self) -> list[BaseRoute]:
-        """The routes of this door."""
+        """The routes of this interface."""
         routes: list[BaseRoute] = [Route("/llms.txt", self._llms_txt, methods=["GET"])]
         # GET would open a stream on which nothing is ever sent: requests stand by themselves.
         return routes if self._app is None else [*routes, Route("/mcp", self._app, methods=["POST"])]

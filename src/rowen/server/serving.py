@@ -53,10 +53,10 @@ async def serve(
     near = is_loopback(settings.host)
     if not near:
         await _refuse_open(rowen, patience)
-    doors = assemble(rowen, trusts_loopback=near, works=works)
+    interfaces = assemble(rowen, trusts_loopback=near, works=works)
     connections = OpenConnections(settings, files=raise_file_limit())
     config = uvicorn.Config(
-        doors.asgi,
+        interfaces.asgi,
         http=connections.protocol,  # type: ignore[arg-type]
         ws="none",
         backlog=ACCEPTED_AT_ONCE,
@@ -70,7 +70,7 @@ async def serve(
     server = HttpServer(config)
 
     def stop() -> None:
-        doors.close()
+        interfaces.close()
         server.should_exit = True
 
     listening = _listen(settings.host, settings.port)

@@ -37,7 +37,15 @@ from rowen.store.migrate import SCHEMA, migrate
 from rowen.store.rows import one
 from rowen.store.selftest import check_vectors
 
-__all__ = ["Connection", "Connections", "Database", "Patience", "has_news", "in_our_words", "without_password"]
+__all__ = [
+    "Connection",
+    "Connections",
+    "Database",
+    "Patience",
+    "has_news",
+    "translate_database_errors",
+    "without_password",
+]
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
@@ -45,7 +53,7 @@ Connection: TypeAlias = AsyncConnection[TupleRow]
 RUN_CONNECTIONS = 5
 # A lease lives as long as its session, so that the server frees it when the process dies.
 LEASE_CONNECTIONS = 1
-# Questions of doors, and one to spare.
+# Questions of interfaces, and one to spare.
 DOOR_CONNECTIONS = 2
 # Work that must be alone, by its lock: a connection outside of the pool for each piece, as long as it lasts. As many at
 # a time as a worker has places for; the others wait.
@@ -186,7 +194,7 @@ class Database:
             self._conninfo = await finish(asyncio.to_thread(self.embedded.join))
 
     async def _prepare(self) -> None:
-        with in_our_words(self.place):
+        with translate_database_errors(self.place):
             async with await self.connect() as connection:
                 await migrate(connection)
                 allowed, in_use = await _server_connections(connection)
@@ -234,7 +242,7 @@ class Database:
 
     async def connect(self) -> Connection:
         """A connection of its own, outside the pool: for locks that live as long as it does."""
-        with in_our_words(self.place):
+        with translate_database_errors(self.place):
             connection = await self._connected()
             try:
                 await self._configure(connection)
@@ -250,7 +258,7 @@ class Database:
         It lives and dies with a connection outside of the pool, so that the server frees it also after a kill -9.
         """
         async with self._alone[lock], await self.connect() as connection:
-            with in_our_words(self.place):
+            with translate_database_errors(self.place):
                 is_mine = await try_session(connection, lock, key)
             try:
                 yield is_mine
@@ -301,7 +309,7 @@ class Database:
         """A pooled connection in autocommit mode, for reading."""
         connection = await self.borrow()
         try:
-            with in_our_words(self.place), _cancellable():
+            with translate_database_errors(self.place), _cancellable():
                 async with connection:
                     yield connection
         finally:
@@ -315,7 +323,7 @@ class Database:
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
         before = _cancellations()
-        with in_our_words(self.place), _cancellable():
+        with translate_database_errors(self.place), _cancellable():
             await self._places.acquire()
             try:
                 connection = await _lent(self._pool)
@@ -428,7 +436,7 @@ def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
 
 
 @contextmanager
-def in_our_words(place: str) -> Iterator[None]:
+def translate_database_errors(place: str) -> Iterator[None]:
     """Turn the driver's errors into ours; what was not committed was not stored."""
     try:
         yield

@@ -21,7 +21,7 @@ from psycopg import errors
 from rowen.errors import StoreUnavailableError
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
-from rowen.store.database import Connection, Database, has_news, in_our_words
+from rowen.store.database import Connection, Database, has_news, translate_database_errors
 from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_end, try_hold, try_session
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
@@ -139,7 +139,7 @@ class Claim:
         """The claim, or None if another process has it."""
         connection = await database.connect()
         try:
-            with in_our_words(database.place):
+            with translate_database_errors(database.place):
                 mine = await try_session(connection, Lock.EMBEDDING, model_id)
         except BaseException:
             await connection.close()
@@ -219,7 +219,7 @@ class Claim:
         """Store on the claim's own connection; False where it was lost, or another process was quicker."""
         if self._is_lost:
             return False
-        with in_our_words(self._database.place):
+        with translate_database_errors(self._database.place):
             try:
                 await self._note_dimensions(self.connection, dimensions)
                 await _copy(self.connection, "embedding", rows)

@@ -11,10 +11,10 @@ from rowen.model.extraction import Evidence, Extraction, FieldChange, Origin, da
 from rowen.model.hashes import Hash
 from rowen.model.source import Source
 from rowen.store import changes
-from rowen.store.carried_schemas import Carried
 from rowen.store.database import Connection
 from rowen.store.retention import ANSWER_SEEN_DAYS
 from rowen.store.rows import all_rows, one
+from rowen.store.source_schemas import Carried
 
 __all__ = [
     "AvoidedCalls",

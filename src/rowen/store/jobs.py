@@ -1,4 +1,4 @@
-"""Jobs as doors show them: the queue's rows, with their times, their workers, and the runs that they were done by."""
+"""Jobs as interfaces show them: rows of the queue with their times, workers and runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -17,7 +17,7 @@ from rowen.errors import StoreError, StoreUnavailableError
 from rowen.model.run import Change
 from rowen.net.politeness import backoff_s
 from rowen.store import changes
-from rowen.store.database import Database, in_our_words
+from rowen.store.database import Database, translate_database_errors
 
 __all__ = ["BATCH", "Listener"]
 
@@ -173,7 +173,7 @@ class Listener:
         while True:
             try:
                 async with await self._database.connect() as connection:
-                    with in_our_words(self._database.place):
+                    with translate_database_errors(self._database.place):
                         await connection.execute(changes.LISTEN)
                         failures = 0
                         while True:

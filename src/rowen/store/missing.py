@@ -13,7 +13,17 @@ from rowen.store import changes, withdrawn
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
-__all__ = ["Dropped", "begin", "delete", "deleted", "doom", "doom_those", "note_marked", "note_unseen", "spare_untold"]
+__all__ = [
+    "Dropped",
+    "begin",
+    "delete",
+    "deleted",
+    "doom",
+    "mark_deleted",
+    "note_marked",
+    "note_unseen",
+    "unmark_unconfirmed",
+]
 
 # Ids in one statement: an array of 400 kB.
 _IDS_AT_ONCE = 50_000
@@ -75,7 +85,7 @@ async def doom(c: Connection) -> None:
     await c.execute("update missing set doomed = true where not doomed")
 
 
-async def doom_those(c: Connection, ids: Iterable[int]) -> int:
+async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
     """Let these go, as far as they are noted; returns how many do."""
     doomed = 0
     for batch in _batches(ids):
@@ -84,7 +94,7 @@ async def doom_those(c: Connection, ids: Iterable[int]) -> int:
     return doomed
 
 
-async def spare_untold(c: Connection) -> int:
+async def unmark_unconfirmed(c: Connection) -> int:
     """Let nothing go that only vanished; returns how many go."""
     await c.execute("update missing set doomed = false where doomed and not told")
     return int(await scalar(c, "select count(*) from missing where doomed") or 0)

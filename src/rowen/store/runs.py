@@ -13,9 +13,9 @@ from psycopg.rows import TupleRow
 
 from rowen.errors import BusyError, Hint, NotFoundError, RefusedError, action
 from rowen.model.caps import error_within
-from rowen.model.run import Mode, Run, Status, Tally
+from rowen.model.run import Mode, Run, RunStats, Status
 from rowen.model.source import Source
-from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.database import Connection, Database, translate_database_errors
 from rowen.store.locks import Lock, hold_session, release_session
 from rowen.store.rows import all_rows, one, scalar
 
@@ -35,7 +35,7 @@ __all__ = [
     "request_cancel",
 ]
 
-# For statements over `source`. A run that ended at a limit swept, so the table calls it complete; to doors it is not.
+# For statements over `source`. The table calls a run complete that ended at a limit, since it swept; interfaces do not.
 BEYOND_LIMIT = """
 coalesce((select (run.tally->>'truncated')::int from run where run.source_id = source.id order by id desc limit 1), 0)
 """
@@ -74,7 +74,7 @@ class Lease:
         """Begin a run, taking over from one whose holder is dead."""
         connection = await database.borrow()
         try:
-            with in_our_words(database.place):
+            with translate_database_errors(database.place):
                 async with connection.transaction():
                     run_id = await _begin(connection, source, mode, lease_s, job)
         except BaseException:
@@ -84,13 +84,13 @@ class Lease:
             raise
         return cls(database, connection, run_id, lease_s)
 
-    async def renew(self, tally: Tally) -> bool:
-        """Renew the lease and store the tally so far; returns whether somebody asked the run to end."""
-        with in_our_words(self._place):
+    async def renew(self, stats: RunStats) -> bool:
+        """Renew the lease and store the statistics so far; returns whether somebody asked the run to end."""
+        with translate_database_errors(self._place):
             renewed = await self._connection.execute(
                 "update run set lease_until = now() + make_interval(secs => %s), tally = %s::jsonb"
                 " where id = %s and status = 'running' returning cancel_requested_at is not null",
-                [self.lease_s, json.dumps(tally.to_json()), self.run_id],
+                [self.lease_s, json.dumps(stats.to_json()), self.run_id],
             )
             row = await renewed.fetchone()
         if row is None:
@@ -98,12 +98,12 @@ class Lease:
         return bool(row[0])
 
     async def close(
-        self, status: Status, *, complete: bool, tally: Tally, problem: "Problem | None", proved: bool = False
+        self, status: Status, *, complete: bool, stats: RunStats, problem: "Problem | None", proved: bool = False
     ) -> None:
         """End the run and release the source. A run that is not complete may have `proved` what it did not read."""
         error = problem or Problem()
         try:
-            with in_our_words(self._place):
+            with translate_database_errors(self._place):
                 await self._connection.execute(
                     "update run set status = %s, complete = %s, proved = %s, finished_at = now(), lease_until = null,"
                     " tally = %s::jsonb, error = %s, error_code = %s,"
@@ -111,7 +111,7 @@ class Lease:
                     " last_item = case when %s then (select max(id) from item) end"
                     " where id = %s and status = 'running'",
                     [
-                        *(status, complete, proved, json.dumps(tally.to_json())),
+                        *(status, complete, proved, json.dumps(stats.to_json())),
                         *(error.words and error_within(error.words), error.code, error.retry_in_s),
                         *(complete, self.run_id),
                     ],
@@ -213,9 +213,9 @@ async def deleted_since_whole(c: Connection, source_id: int) -> int:
     )
 
 
-async def amend(c: Connection, run_id: int, tally: Tally) -> None:
-    """Replace the tally of a run that has ended."""
-    await c.execute("update run set tally = %s::jsonb where id = %s", [json.dumps(tally.to_json()), run_id])
+async def amend(c: Connection, run_id: int, stats: RunStats) -> None:
+    """Replace the statistics of a run that has ended."""
+    await c.execute("update run set tally = %s::jsonb where id = %s", [json.dumps(stats.to_json()), run_id])
 
 
 _SELECT = """
@@ -253,7 +253,7 @@ async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Run]:
 
 
 def _run(row: TupleRow) -> Run:
-    run_id, source, kind, mode, status, complete, started_at, finished_at, tally, *ending = row
-    counts = Tally.from_json(tally)
+    run_id, source, kind, mode, status, complete, started_at, finished_at, stats, *ending = row
+    counts = RunStats.from_json(stats)
     whole = complete and not counts.truncated
     return Run(run_id, source, kind, mode, status, whole, started_at, finished_at, counts, *ending)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from rowen.model.item import Validators
 from rowen.model.query import Filters, Passage
-from rowen.model.run import Run, Tally
+from rowen.model.run import Run, RunStats
 from rowen.model.standing import ItemDetail, ItemLine, Savings, SwitchedOff, TroubleGroup
 from rowen.store.database import Connection
 from rowen.store.filters import condition
@@ -184,8 +184,10 @@ async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, li
         {"names": names, "limit": limit},
     )
     found: dict[str, list[Run]] = {name: [] for name in names}
-    for number, source, kind, mode, status, complete, started_at, finished_at, tally, error in rows:
-        run = Run(number, source, kind, mode, status, complete, started_at, finished_at, Tally.from_json(tally), error)
+    for number, source, kind, mode, status, complete, started_at, finished_at, stats, error in rows:
+        run = Run(
+            number, source, kind, mode, status, complete, started_at, finished_at, RunStats.from_json(stats), error
+        )
         found[source].append(run)
     return found
 

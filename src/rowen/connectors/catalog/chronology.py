@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.listing import ListingPage, Row, Unread
+from rowen.connectors.catalog.listing import ListingPage, Row, UnparsedRecord
 from rowen.errors import SourceError
 from rowen.model.item import Failed, Fetched
 
@@ -209,7 +209,7 @@ def _placed(rows: list[Row], asked: DatedQuestion, *, since: int | None) -> list
 
 def _is_undated(row: Row) -> bool:
     """Whether a record has no date; of one that cannot be read nobody knows, and it stands where it stands."""
-    return row.modified is None and isinstance(row.seen, Fetched | Unread)
+    return row.modified is None and isinstance(row.seen, Fetched | UnparsedRecord)
 
 
 def _first_of(rows: list[Row], second: int | None) -> int:

@@ -11,7 +11,7 @@ from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.landing_pages import page_at_europa
 from rowen.connectors.catalog.languages import code_of, one_of, wordings
-from rowen.connectors.catalog.listing import Unread
+from rowen.connectors.catalog.listing import UnparsedRecord
 from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
@@ -90,7 +90,7 @@ class Reading(NamedTuple):
 class UnreadNode(NamedTuple):
     """A node that is read only if it is not what we hold, and when it is said to have been modified."""
 
-    seen: Unread | Fetched | Failed
+    seen: UnparsedRecord | Fetched | Failed
     modified: datetime | None
 
 
@@ -122,7 +122,7 @@ def unread_node(
     modified = moment(_modified(graph, node))
     if digest is None:
         return UnreadNode(read(), modified)
-    return UnreadNode(Unread(address(item_url(graph, node, source)), digest, read), modified)
+    return UnreadNode(UnparsedRecord(address(item_url(graph, node, source)), digest, read), modified)
 
 
 def dataset_of(

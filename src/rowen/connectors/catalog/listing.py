@@ -18,18 +18,18 @@ __all__ = [
     "Listing",
     "ListingPage",
     "Names",
+    "RawRecord",
     "RollCall",
     "Row",
     "Tokens",
-    "Unopened",
-    "Unread",
+    "UnparsedRecord",
 ]
 
 FAR_PAST = datetime(1900, 1, 1, tzinfo=UTC)
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 
 
-class Unread(NamedTuple):
+class UnparsedRecord(NamedTuple):
     """A record as it was received. It is read only if `digest`, the hash of what it says, is not the one we hold."""
 
     url: str
@@ -37,7 +37,7 @@ class Unread(NamedTuple):
     read: Callable[[], Fetched | Failed]
 
 
-class Unopened(NamedTuple):
+class RawRecord(NamedTuple):
     """A record as it was received, not even parsed. It is only if `mark`, a hash of its bytes, is not the one we hold.
 
     The mark stands behind the hash of what the record says, which decides where the bytes differ.
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     not named is what `Listing.retry` needs, in plain JSON; None if only a walk tells whether it can be read.
     """
 
-    seen: Fetched | Unchanged | Gone | Failed | Unread | Unopened
+    seen: Fetched | Unchanged | Gone | Failed | UnparsedRecord | RawRecord
     modified: datetime | None = None
     named: bool = True
     shared: bool = False
@@ -70,9 +70,9 @@ class Row(NamedTuple):
     @property
     def observed(self) -> Fetched | Unchanged | Gone | Failed:
         """What is said of the item, for which the record is read if it was not yet."""
-        if isinstance(self.seen, Unopened):
+        if isinstance(self.seen, RawRecord):
             return self.seen.open().observed
-        return self.seen.read() if isinstance(self.seen, Unread) else self.seen
+        return self.seen.read() if isinstance(self.seen, UnparsedRecord) else self.seen
 
     @property
     def url(self) -> str:

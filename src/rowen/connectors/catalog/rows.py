@@ -10,7 +10,7 @@ import msgspec
 
 from rowen.connectors.base import Held, Known
 from rowen.connectors.catalog.dataset import Dataset
-from rowen.connectors.catalog.listing import Row, Unopened, Unread
+from rowen.connectors.catalog.listing import RawRecord, Row, UnparsedRecord
 from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
 from rowen.model.hashes import Hash, body_hash, unmarked
@@ -43,7 +43,7 @@ async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row
 
 async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
     """The rows of a page, each read that is not the record we hold; what is held is asked for once for all of them."""
-    unread = [row.url for row in rows if isinstance(row.seen, Unread | Unopened)]
+    unread = [row.url for row in rows if isinstance(row.seen, UnparsedRecord | RawRecord)]
     if not unread:
         return list(rows)
     held = await known.look_up(unread) if known.count else {}
@@ -51,13 +51,13 @@ async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
 
 
 def _settled(row: Row, held: Mapping[str, Held]) -> Row:
-    if isinstance(row.seen, Unopened):
+    if isinstance(row.seen, RawRecord):
         before = _held(row.seen.url, held)
         if before.removeprefix(unmarked(before)) == row.seen.mark:
             return row._replace(seen=Unchanged(row.seen.url, by_body=True))
         row = row.seen.open()
     unread = row.seen
-    if not isinstance(unread, Unread):
+    if not isinstance(unread, UnparsedRecord):
         return row
     is_same = unmarked(_held(unread.url, held)) == unmarked(unread.digest)
     return row._replace(seen=Unchanged(unread.url, by_body=True) if is_same else unread.read())
@@ -108,7 +108,7 @@ def unread(
     landing_page: str | None = None,
     what: str = "record",
     mark: Hash = b"",
-) -> Unread | Fetched | Failed:
+) -> UnparsedRecord | Fetched | Failed:
     """A record of an item, to be read if it is not the one that we hold; one that cannot be hashed is read at once.
 
     `beside` is what else decides what is made of it, as the address that its links are relative to. `mark` is that of
@@ -122,11 +122,11 @@ def unread(
         how: dict[str, Any] = {"language": language, "landing_page": landing_page}
         return attempt(lambda: Fetched(read(said).document(validators=Validators(body_hash=digest), **how)), failed)
 
-    def hashed() -> Unread:
+    def hashed() -> UnparsedRecord:
         said = steady(record)
         written = msgspec.json.encode(said, order="deterministic")
         digest = body_hash(written + beside.encode("utf-8", "surrogatepass")) + mark
-        return Unread(address(url), digest, lambda: fetched(said, digest))
+        return UnparsedRecord(address(url), digest, lambda: fetched(said, digest))
 
     return attempt(hashed, lambda _: None) or fetched(record, None)
 

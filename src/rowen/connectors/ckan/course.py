@@ -18,7 +18,7 @@ from rowen.connectors.catalog.languages import word
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
-__all__ = ["Course", "UnreadRow", "Unreceived", "id_of", "mark_of"]
+__all__ = ["MissingRecord", "PageCursor", "UnparsedRow", "id_of", "mark_of"]
 
 MOST_SETBACKS = 20
 """Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
@@ -27,14 +27,14 @@ MOST_SETBACKS = 20
 log = logging.getLogger(__name__)
 
 
-class Unreceived(NamedTuple):
+class MissingRecord(NamedTuple):
     """A row whose record could not be received; without an identifier where that cannot be had either."""
 
     id: str
     error: str
 
 
-class UnreadRow(NamedTuple):
+class UnparsedRow(NamedTuple):
     """A row with an identifier, as it came: a page of them takes a fifth of the memory of one that is read.
 
     One that `is_listed` is no tombstone, and describes no harvest.
@@ -48,7 +48,7 @@ class UnreadRow(NamedTuple):
 
 def id_of(row: Any) -> str:
     """The identifier of a row; empty if it has none."""
-    if isinstance(row, Unreceived | UnreadRow):
+    if isinstance(row, MissingRecord | UnparsedRow):
         return row.id
     return word(row.get("id")) if isinstance(row, dict) else ""
 
@@ -59,7 +59,7 @@ def mark_of(row: Any) -> str:
 
 
 @dataclass(slots=True)
-class Course:
+class PageCursor:
     """Where a pass is: the next row is at `position`, behind the one marked `after`.
 
     `repeated` tells that the listing ended with a page that had come before, `ends_by_count` that only the count says
@@ -151,4 +151,4 @@ class Course:
         self.position = end
         self.after = mark_of(rows[-1]) if rows else self.after
         # A page that began with a row over which the portal fails would fail as well.
-        self.overlaps = self._steady and end > 0 and not (rows and isinstance(rows[-1], Unreceived))
+        self.overlaps = self._steady and end > 0 and not (rows and isinstance(rows[-1], MissingRecord))

@@ -15,12 +15,12 @@ from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row, Unopened
+from rowen.connectors.catalog.listing import Listing, ListingPage, Names, RawRecord, Row
 from rowen.connectors.catalog.pages import LEAST_ROWS
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, SourceRefusedError, TooMuchError
 from rowen.connectors.catalog.rows import mark_of_bytes, one_by_one, unread
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions
-from rowen.connectors.ckan.course import Course, UnreadRow, Unreceived, id_of, mark_of
+from rowen.connectors.ckan.course import MissingRecord, PageCursor, UnparsedRow, id_of, mark_of
 from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled
 from rowen.connectors.ckan.record import dataset_of, steady
 from rowen.connectors.unread import unread_url
@@ -145,7 +145,7 @@ class CkanListing(Listing):
         return Row(failed, named=False, received=False, place={"name": record.name})
 
     async def _searched(self, since: datetime | None, place: Any) -> AsyncGenerator[ListingPage]:
-        course = Course(since=stamp(since) if since else None, **(place or {}))
+        course = PageCursor(since=stamp(since) if since else None, **(place or {}))
         behind, further = ("" if course.after is None or course.after.startswith("?") else course.after), 0
         async with aclosing(self._follow(course)) as parts:
             async for rows, page in parts:
@@ -185,7 +185,7 @@ class CkanListing(Listing):
         """The identifiers of all datasets."""
         # However large the records are, identifiers are small.
         self._portal.size.learn(self._options.page_size)
-        course = Course(ids=True)
+        course = PageCursor(ids=True)
         async with aclosing(self._follow(course)) as parts:
             async for rows, page in parts:
                 yield Names([self._address.item(name) if (name := id_of(row)) else None for row in rows], page.total)
@@ -264,7 +264,7 @@ class CkanListing(Listing):
         is_private = record.get("private") is True and not self._options.include_private
         return not is_private and record.get("state") != "draft"
 
-    async def _follow(self, course: Course) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
+    async def _follow(self, course: PageCursor) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
         """The rows of each page that did not come before, and the page."""
         async with self._portal.ahead() as ahead:
             while True:
@@ -280,7 +280,7 @@ class CkanListing(Listing):
                 if course.ended:
                     return
 
-    def _following(self, course: Course, page: SearchPage, most: int) -> list[PageRequest]:
+    def _following(self, course: PageCursor, page: SearchPage, most: int) -> list[PageRequest]:
         """The next pages, where they can be told.
 
         A portal that is asked for what was modified may ignore that, and is left after a page that shows it.
@@ -292,7 +292,7 @@ class CkanListing(Listing):
         starts = islice(course.starts(size, page.total), most)
         return [PageRequest(self._search_url(start, size, since=course.since, ids=course.ids)) for start in starts]
 
-    async def _page(self, course: Course) -> SearchPage:
+    async def _page(self, course: PageCursor) -> SearchPage:
         """The next page, whatever it takes: a record that cannot be received costs only itself."""
         try:
             return await self._portal.page(partial(self._sized, course), alive=partial(self._be_there, course.since))
@@ -305,7 +305,7 @@ class CkanListing(Listing):
         """Ask for a count; of what was modified, once, since a portal that fails over the filter fails each time."""
         await self._search(0, 0, since=since, once=since is not None)
 
-    async def _sized(self, course: Course, rows: int) -> SearchPage:
+    async def _sized(self, course: PageCursor, rows: int) -> SearchPage:
         start = course.position - 1 if course.overlaps and rows > 1 else course.position
         page = await self._search(start, rows, since=course.since, ids=course.ids, could_be_less=rows > 1)
         self._learn(page)
@@ -320,7 +320,7 @@ class CkanListing(Listing):
             fitting = received * MOST_PAGE_BYTES // page.size_bytes
             self._portal.size.learn(min(page.asked, max(LEAST_ROWS, fitting)))
 
-    async def _unreceived(self, course: Course, problem: SourceError) -> SearchPage:
+    async def _unreceived(self, course: PageCursor, problem: SourceError) -> SearchPage:
         """The row of a record that cannot be received: its identifier alone may be."""
         start = course.position
         try:
@@ -330,9 +330,9 @@ class CkanListing(Listing):
             page = await self._search(0, 0, since=course.since)
             is_end = start >= (page.total or 0) and await self._is_end(course)
             names = [] if is_end else [""]
-        return page._replace(start=start, rows=[Unreceived(name, str(problem)) for name in names])
+        return page._replace(start=start, rows=[MissingRecord(name, str(problem)) for name in names])
 
-    async def _is_end(self, course: Course) -> bool:
+    async def _is_end(self, course: PageCursor) -> bool:
         """Whether the listing ends before a row that fails, and that the count does not tell of.
 
         It does if the row before comes first when the order is turned round. Behind a row that failed as well nothing
@@ -418,10 +418,10 @@ class CkanListing(Listing):
         if not name:
             return read_json(bytes(raw), self._address.action)
         is_listed = named.state != "deleted" and named.type != "harvest"
-        return UnreadRow(name, raw, named.metadata_modified, is_listed)
+        return UnparsedRow(name, raw, named.metadata_modified, is_listed)
 
     def _read(self, row: Any) -> Any:
-        return read_json(bytes(row.raw), self._address.action) if isinstance(row, UnreadRow) else row
+        return read_json(bytes(row.raw), self._address.action) if isinstance(row, UnparsedRow) else row
 
     def _placed(self, places: Mapping[int, Mapping[str, Any]], row: Any) -> Row:
         """A row; one without an identifier is known by the row that it stands behind, if it could not be received."""
@@ -436,16 +436,16 @@ class CkanListing(Listing):
         return Row(Failed(url, row.error), named=False, received=False, place=place)
 
     def _row(self, row: Any) -> Row:
-        if not isinstance(row, UnreadRow) or not row.is_listed:
+        if not isinstance(row, UnparsedRow) or not row.is_listed:
             return self._opened(row)
         mark = mark_of_bytes(bytes(row.raw))
         url = address(self._address.item(row.id))
-        return Row(Unopened(url, mark, lambda: self._opened(row, mark)), _modified(row.modified))
+        return Row(RawRecord(url, mark, lambda: self._opened(row, mark)), _modified(row.modified))
 
     def _opened(self, row: Any, mark: Hash = b"") -> Row:
         name, row = id_of(row), self._read(row)
         url = self._address.item(name) if name else unread_url(self._address.site, mark_of(row)[1:])
-        if isinstance(row, Unreceived):
+        if isinstance(row, MissingRecord):
             return Row(Failed(url, row.error), named=bool(name), received=bool(name))
         if not name:
             return Row(Failed(url, "The record has no identifier.", payload=payload_of(row)), named=False)
@@ -495,14 +495,14 @@ def _parted(taken: list[Any], page: SearchPage) -> Iterator[PagePart]:
     for number, row in enumerate(page.rows, 1):
         if id(row) in wanted:
             rows.append(row)
-            size += memoryview(row.raw).nbytes if isinstance(row, UnreadRow) else 0
+            size += memoryview(row.raw).nbytes if isinstance(row, UnparsedRow) else 0
         if size >= PART_BYTES and number < len(page.rows):
             yield PagePart(rows, page.start + number, mark_of(row))
             rows, size = [], 0
     yield PagePart(rows)
 
 
-def _doubt(course: Course, page: SearchPage) -> str | None:
+def _doubt(course: PageCursor, page: SearchPage) -> str | None:
     if page.total is None:
         return "The portal does not tell how many datasets it has."
     return f"The portal declares {page.total} datasets, but pages came again." if course.repeated else None

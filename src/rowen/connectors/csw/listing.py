@@ -11,7 +11,7 @@ from rowen.connectors.catalog import chronology
 from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, Unread
+from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, UnparsedRecord
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one
@@ -507,7 +507,7 @@ class Catalogue(Listing):
             # It is known by what it says.
             return self._named(cut.found())
         url, digest = item_url(self._url, identifier), body_hash(letters_of(cut))
-        return Row(Unread(address(url), digest, lambda: self._read(cut.found(), url, digest)), modified)
+        return Row(UnparsedRecord(address(url), digest, lambda: self._read(cut.found(), url, digest)), modified)
 
     def _named(self, found: FoundElement) -> Row:
         modified = stamp_of(found.tree)

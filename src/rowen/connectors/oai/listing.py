@@ -8,7 +8,7 @@ from typing import Any
 
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, Unread
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, UnparsedRecord
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import one_by_one
@@ -305,7 +305,7 @@ class Repository(Listing):
     def _unread(self, plain: Plain) -> Row:
         """A record that is read only if its letters are not those that we hold."""
         url, digest = item_url(self._url, plain.identifier), body_hash(plain.cut.letters())
-        seen = Unread(address(url), digest, lambda: self._read(url, plain.cut.found(), digest))
+        seen = UnparsedRecord(address(url), digest, lambda: self._read(url, plain.cut.found(), digest))
         return Row(seen, moment(plain.stamp), handle=plain.identifier)
 
     def _seen(self, identifier: str, header: Element, found: FoundElement) -> Fetched | Gone | Failed:

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, Unread
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, UnparsedRecord
 from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions
 from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
 from rowen.connectors.unread import unread_url
@@ -129,10 +129,10 @@ class Dataflows(Listing):
         def failed(why: str) -> Failed:
             return Failed(url, f"The dataflow cannot be read: {why}.", payload=payload_of(flow.source))
 
-        def unread() -> Unread:
+        def unread() -> UnparsedRecord:
             # Where its data is depends on the document that answered.
             digest = body_hash(flow.letters() + document.encode())
-            return Unread(address(url), digest, lambda: attempt(lambda: read(digest), failed))
+            return UnparsedRecord(address(url), digest, lambda: attempt(lambda: read(digest), failed))
 
         return Row(attempt(unread, lambda why: attempt(lambda: read(None), failed)))
 

@@ -17,7 +17,7 @@ __all__ = ["UrlPatterns", "WebOptions"]
 
 
 # The documentation of PostgreSQL has 1,168 pages and that of a large Java library as many; at half, such sites would be
-# cut. A calendar without end costs so many requests once, and the tally says that there is more.
+# cut. A calendar without end costs so many requests once, and the statistics say that there is more.
 DEFAULT_PAGES = 5000
 
 

@@ -1,4 +1,4 @@
-"""The terminal door: stdout is data, stderr is talk. Command bodies are imported when they are called."""
+"""The terminal interface: stdout is data, stderr is talk. Command bodies are imported when they are called."""
 
 from rowen.interfaces.cli.app import main
 

@@ -76,7 +76,7 @@ _SECTIONS = {
         "status": ("status", "Show how sources and database are doing."),
         "runs": ("runs", "List the last runs, newest first."),
         "cancel": ("runs", "End a live run early, whichever process it runs in."),
-        "run": ("runs", "Show one run with its whole tally."),
+        "run": ("runs", "Show one run with its full statistics."),
         "quarantine": ("runs", "List what could not be read, and why."),
         "held": ("held", "List deletions that were held back, or decide about some."),
         "db": ("db", "Look at the database itself."),

@@ -9,8 +9,8 @@ from rowen.interfaces.cli.demo_field import CHANGES, lay_out, next_day
 from rowen.interfaces.cli.demo_portal import WEEK, DemoPortal, open_portal
 from rowen.interfaces.cli.demo_site import OVERNIGHT, open_shop, overnight, set_up
 from rowen.interfaces.cli.output import Output
-from rowen.interfaces.cli.tally import line
-from rowen.model.run import Run, Tally
+from rowen.interfaces.cli.summary import line
+from rowen.model.run import Run, RunStats
 from rowen.model.wording import seconds, size
 from rowen.operations import Rowen
 
@@ -20,33 +20,33 @@ QUESTIONS = ("goat roof weather vane", "honey from the angry hive", "price of si
 
 MEANT = "livestock misbehaving on a rooftop"
 
-_ROWS: dict[str, Callable[[Tally], str | int]] = {
-    "created": lambda tally: tally.created,
-    "updated": lambda tally: tally.updated,
-    "deleted": lambda tally: tally.deleted,
-    "unchanged": lambda tally: tally.unchanged,
-    "read": lambda tally: size(tally.bytes) if tally.bytes else 0,
-    "passages written": lambda tally: tally.chunks_written,
-    "rows written": lambda tally: tally.rows_written,
-    "texts embedded": lambda tally: tally.embedded,
-    "time": lambda tally: seconds(tally.seconds),
-    "spared: files not opened": lambda tally: tally.stopped_at_validator,
-    "spared: files not parsed": lambda tally: tally.stopped_at_body,
-    "spared: passages kept": lambda tally: tally.chunks_kept,
+_ROWS: dict[str, Callable[[RunStats], str | int]] = {
+    "created": lambda stats: stats.created,
+    "updated": lambda stats: stats.updated,
+    "deleted": lambda stats: stats.deleted,
+    "unchanged": lambda stats: stats.unchanged,
+    "read": lambda stats: size(stats.bytes) if stats.bytes else 0,
+    "passages written": lambda stats: stats.chunks_written,
+    "rows written": lambda stats: stats.rows_written,
+    "texts embedded": lambda stats: stats.embedded,
+    "time": lambda stats: seconds(stats.seconds),
+    "spared: files not opened": lambda stats: stats.stopped_at_validator,
+    "spared: files not parsed": lambda stats: stats.stopped_at_body,
+    "spared: passages kept": lambda stats: stats.chunks_kept,
 }
-_SITE_ROWS: dict[str, Callable[[Tally], str | int]] = {
+_SITE_ROWS: dict[str, Callable[[RunStats], str | int]] = {
     **{name: _ROWS[name] for name in ("created", "updated", "deleted", "unchanged")},
-    "requests": lambda tally: tally.requests,
-    "received": lambda tally: size(tally.bytes) if tally.bytes else 0,
+    "requests": lambda stats: stats.requests,
+    "received": lambda stats: size(stats.bytes) if stats.bytes else 0,
     "passages written": _ROWS["passages written"],
-    "spared: pages not sent": lambda tally: tally.not_modified,
-    "spared: pages not stored": lambda tally: tally.stopped_at_content,
+    "spared: pages not sent": lambda stats: stats.not_modified,
+    "spared: pages not stored": lambda stats: stats.stopped_at_content,
 }
-_PORTAL_ROWS: dict[str, Callable[[Tally], str | int]] = {
+_PORTAL_ROWS: dict[str, Callable[[RunStats], str | int]] = {
     **{name: _ROWS[name] for name in ("created", "updated")},
-    "amended": lambda tally: tally.amended,
+    "amended": lambda stats: stats.amended,
     **{name: _ROWS[name] for name in ("deleted", "unchanged")},
-    "not asked for": lambda tally: tally.not_asked,
+    "not asked for": lambda stats: stats.not_asked,
     "requests": _SITE_ROWS["requests"],
     "received": _SITE_ROWS["received"],
     **{name: _ROWS[name] for name in ("passages written", "rows written")},
@@ -77,7 +77,7 @@ class Story:
         self._chapter("3", "Rowen looks again, and once more after that, when nothing has changed at all:")
         runs += [await self._sync(), await self._sync()]
         self._say()
-        for row in side_by_side([run.tally for run in runs], _COLUMNS):
+        for row in side_by_side([run.stats for run in runs], _COLUMNS):
             self._say(*row)
         self._say()
         self._say("   Every file was touched, but what says the same is not parsed, cut or stored again.")
@@ -99,7 +99,7 @@ class Story:
             overnight(shop)
             runs += [await self._sync("shop"), await self._sync("shop")]
         self._say()
-        for row in side_by_side([run.tally for run in runs], _COLUMNS, _SITE_ROWS):
+        for row in side_by_side([run.stats for run in runs], _COLUMNS, _SITE_ROWS):
             self._say(*row)
         self._say()
         self._say("   Every page came with new bytes. What stands on all of them says nothing, and is no change.")
@@ -119,7 +119,7 @@ class Story:
             portal.let_a_week_pass()
             runs += [await self._sync("valley"), await self._sync("valley")]
         self._say()
-        for row in side_by_side([run.tally for run in runs], _COLUMNS, _PORTAL_ROWS):
+        for row in side_by_side([run.stats for run in runs], _COLUMNS, _PORTAL_ROWS):
             self._say(*row)
         self._say()
         self._say("   The portal is asked what was modified, not for everything; and what is gone shows in its count.")
@@ -162,13 +162,13 @@ class Story:
 
 
 def side_by_side(
-    tallies: Sequence[Tally], columns: Sequence[str], rows: Mapping[str, Callable[[Tally], str | int]] = _ROWS
+    tallies: Sequence[RunStats], columns: Sequence[str], rows: Mapping[str, Callable[[RunStats], str | int]] = _ROWS
 ) -> list[list[tuple[str, str]]]:
-    """The tallies as a small table, a line for each count that occurred."""
+    """The statistics as a small table, a line for each count that occurred."""
     label = max(map(len, rows)) + 3
     lines = [[(" " * label, "")] + [(name.rjust(len(name) + 3), "dim") for name in columns]]
     for name, told in rows.items():
-        cells = [told(tally) for tally in tallies]
+        cells = [told(stats) for stats in tallies]
         if not any(cells):
             continue
         style = _SPARED if name.startswith("spared") else _SPENT

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rowen.interfaces.cli.tally import counts
+from rowen.interfaces.cli.summary import counts
 from rowen.model.wording import seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from rowen.model.run import Tally
+    from rowen.model.run import RunStats
     from rowen.model.source import Source
 
 __all__ = ["ProgressBars", "progress", "progress_words"]
@@ -58,7 +58,7 @@ class ProgressBars:
         for task in [task for task in self._bars.tasks if task.description == source]:
             self._bars.remove_task(task.id)
 
-    def __call__(self, source: "Source", tally: "Tally") -> None:
+    def __call__(self, source: "Source", stats: "RunStats") -> None:
         """Show how far a source is."""
         self._bars.start()
         if self._waiting is not None:
@@ -68,25 +68,25 @@ class ProgressBars:
             self._tasks[source.id] = self._bars.add_task(source.name, total=source.items or None, told="")
         task = self._tasks[source.id]
         elapsed_s = next(t.elapsed for t in self._bars.tasks if t.id == task) or 0.0
-        total = max(source.items, tally.known)
+        total = max(source.items, stats.known)
         self._bars.update(
             task,
-            completed=tally.seen,
-            total=max(total, tally.seen) if total else None,
-            told=progress_words(tally, total=total, elapsed_s=elapsed_s),
+            completed=stats.seen,
+            total=max(total, stats.seen) if total else None,
+            told=progress_words(stats, total=total, elapsed_s=elapsed_s),
         )
 
 
-def progress_words(tally: "Tally", *, total: int, elapsed_s: float) -> str:
+def progress_words(stats: "RunStats", *, total: int, elapsed_s: float) -> str:
     """How far a source is: what became of its items, how many there are, how fast it goes, how long it will take."""
-    words = [text for text, _ in counts(tally)]
-    words += [f"{tally.embedded:,} embedded"] if tally.embedded else []
-    words += [f"{tally.seen:,} of {total:,} known"] if total > tally.seen else []
+    words = [text for text, _ in counts(stats)]
+    words += [f"{stats.embedded:,} embedded"] if stats.embedded else []
+    words += [f"{stats.seen:,} of {total:,} known"] if total > stats.seen else []
     # Before that, a rate says more about how it began than about how it goes on.
-    if elapsed_s > 0.5 and tally.seen:
-        rate = tally.seen / elapsed_s
+    if elapsed_s > 0.5 and stats.seen:
+        rate = stats.seen / elapsed_s
         words.append(f"{rate:,.1f}/s" if rate < 10 else f"{rate:,.0f}/s")
-        words += [f"{_left((total - tally.seen) / rate)} left"] if total > tally.seen else []
+        words += [f"{_left((total - stats.seen) / rate)} left"] if total > stats.seen else []
     return " · ".join(words)
 
 

@@ -1,4 +1,4 @@
-"""The door for assistants: the Model Context Protocol on standard input and output, or over HTTP.
+"""The interface for assistants: the Model Context Protocol on standard input and output, or over HTTP.
 
 Nothing of the protocol's library is imported before it is needed.
 """

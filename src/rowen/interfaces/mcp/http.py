@@ -1,4 +1,4 @@
-"""The door over HTTP: an application for a server that has already found out who asks."""
+"""The interface over HTTP: an application for a server that has already found out who asks."""
 
 from __future__ import annotations
 

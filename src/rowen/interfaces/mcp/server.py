@@ -269,7 +269,7 @@ _TOOL_OF = {"sync": "sync_source", "sources": "list_sources", "remove": "remove_
 
 
 def _as_tool(action: Action) -> str:
-    """An action in words of this door: as a tool where there is one, else as a command for the user."""
+    """An action in words of this interface: as a tool where there is one, else as a command for the user."""
     if action.name in {"search", "extract"} or action.name in _TOOL_OF:
         return f"the tool {_TOOL_OF.get(action.name, action.name)}"
     return f"`{action.command}` at the command line"

@@ -1,4 +1,4 @@
-"""The door on standard input and output: one client, which started this process and ends it."""
+"""The interface on standard input and output: one client, which started this process and ends it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The REST door: one module a resource. Each route asks the service, and answers with its facts."""
+"""The REST interface: one module a resource. Each route asks the service, and answers with its facts."""

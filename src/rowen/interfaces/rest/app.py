@@ -1,4 +1,4 @@
-"""The application of the REST door: all routes, its errors, its document."""
+"""The application of the REST interface: all routes, its errors, its document."""
 
 import asyncio
 from functools import partial

@@ -11,7 +11,6 @@ from rowen.model.circuit import CircuitStatus
 from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
 from rowen.model.embedding import ModelStatus
 from rowen.model.extraction import (
-    CarriedSchema,
     CostLine,
     Costs,
     Evidence,
@@ -19,6 +18,7 @@ from rowen.model.extraction import (
     Extraction,
     ExtractionReport,
     FieldChange,
+    SourceSchema,
 )
 from rowen.model.health import FailingSource, Health
 from rowen.model.item import Document, Validators
@@ -26,7 +26,7 @@ from rowen.model.job import Job, LiveWorker, QueueDepth
 from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit, Passage
-from rowen.model.run import Change, Run, Tally
+from rowen.model.run import Change, Run, RunStats
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
@@ -52,7 +52,7 @@ _THINGS: dict[str, Any] = {
     ),
     "AppliedSource": AppliedSource("guide", "added", "web", _SITE, {"schedule": (None, "every 6h")}, 0, "every 6h"),
     "AuditLine": AuditLine(17, _AT, "ci", "192.0.2.7", "POST", "/api/v1/sources/guide/sync", 202, "5f2b9c1de04a7788"),
-    "CarriedSchema": CarriedSchema("shop", "product@1.0.0", "warn", False, {}, ("price<100",), 4711, 0, 120, 0),
+    "SourceSchema": SourceSchema("shop", "product@1.0.0", "warn", False, {}, ("price<100",), 4711, 0, 120, 0),
     "Case": Case("guide", f"{_SITE}broken", "The server answered 500.", None, 3, _AT, _AT),
     "Change": Change(4711, "updated", _PAGE, "Haymaking", "guide", _AT, 42),
     "CircuitStatus": CircuitStatus("host", "portal.example.org", "open", 5, 1, _AT, _AT, "worker-1:4711"),
@@ -114,7 +114,7 @@ _THINGS: dict[str, Any] = {
     "Revision": Revision(3, _AT, "Haymaking", "# Haymaking\n\nCut it dry.", ["field"]),
     "Run": Run(
         *(42, "guide", "web", "incremental", "completed", True, _AT, _AT),
-        Tally(updated=1, unchanged=117, requests=118, not_modified=117, bytes=4810, seconds=9.2),
+        RunStats(updated=1, unchanged=117, requests=118, not_modified=117, bytes=4810, seconds=9.2),
     ),
     "SavedNews": SavedNews(5, "matches", 4711, "guide", _PAGE, "Haymaking", _AT),
     "SavedSearch": SavedSearch(1, "dry hay", "dry hay", ("guide",), 3, 4711, _AT),

@@ -34,13 +34,13 @@ Of = Annotated[str | None, Query(description="only of this source")]
 async def list_runs(
     request: Request, rowen: Service, source: Of = None, limit: Limit = DEFAULT_LIMIT, after: After = None
 ) -> Response:
-    """The last runs, newest first, each with its tally."""
+    """The last runs, newest first, each with its statistics."""
     return page(request, await rowen.runs(source, limit=limit, after=after))
 
 
 @router.get("/runs/{number}", response_model=shape("Run"), responses={200: example("Run")})
 async def get_run(request: Request, number: RunNumber, rowen: Service) -> Response:
-    """One run with its whole tally; of a live one, what it has done so far."""
+    """One run with its full statistics; of a live one, what it has done so far."""
     return told(request, await rowen.run(number))
 
 
@@ -58,7 +58,7 @@ async def list_troubles(request: Request, number: RunNumber, rowen: Service) -> 
     response_class=Response,
 )
 async def follow_run(request: Request, number: RunNumber, rowen: Service) -> Response:
-    """A live run as server-sent events: `progress` whenever its tally differs, and `end` when it is over."""
+    """A live run as server-sent events: `progress` whenever its statistics differ, and `end` when it is over."""
     return events(request, _progress(rowen, await rowen.run(number)))
 
 

@@ -74,17 +74,17 @@ async def remove_schema(
 
 
 @router.get(
-    "/carried-schemas", response_model=list_shape("CarriedSchema"), responses={200: list_example("CarriedSchema")}
+    "/carried-schemas", response_model=list_shape("SourceSchema"), responses={200: list_example("SourceSchema")}
 )
 async def list_carried_schemas(request: Request, rowen: Service, source: Of = None) -> Response:
     """Which sources carry which schemas, and how far they are."""
-    return listed(request, await rowen.carried_schemas(source))
+    return listed(request, await rowen.source_schemas(source))
 
 
 @router.put(
     "/sources/{name}/schemas/{ref}",
-    response_model=shape("CarriedSchema"),
-    responses={200: example("CarriedSchema")},
+    response_model=shape("SourceSchema"),
+    responses={200: example("SourceSchema")},
     dependencies=takes("carry_schema"),
 )
 async def carry_schema(

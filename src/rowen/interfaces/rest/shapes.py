@@ -17,13 +17,13 @@ from rowen.model.announcement import AnnouncedDocument
 from rowen.model.circuit import CircuitStatus
 from rowen.model.diff import FieldDiff, ItemDiff
 from rowen.model.embedding import ModelStatus
-from rowen.model.extraction import CarriedSchema, CostLine, Evidence, Extracted, Extraction, ExtractionReport
+from rowen.model.extraction import CostLine, Evidence, Extracted, Extraction, ExtractionReport, SourceSchema
 from rowen.model.health import Health
 from rowen.model.job import Job, LiveWorker, QueueDepth
 from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit, Passage, Twin
-from rowen.model.run import Change, Run, Tally
+from rowen.model.run import Change, Run, RunStats
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
@@ -124,7 +124,7 @@ def _fact_shapes() -> dict[str, Shape]:
             diff=list[dict[str, Any]],
             evidence=_list(evidence),
         ),
-        "CarriedSchema": _shape_of(CarriedSchema, state=str),
+        "SourceSchema": _shape_of(SourceSchema, state=str),
         "ExtractionReport": _shape_of(ExtractionReport, avoided=int),
         "Costs": _made(
             "Costs",
@@ -143,7 +143,7 @@ def _all_shapes() -> dict[str, Shape]:
     run = _made(
         "Run",
         Run.__doc__,
-        {"run": int, "total_found": int, **_fields(Run, without=("id", "tally")), **_fields(Tally)},
+        {"run": int, "total_found": int, **_fields(Run, without=("id", "stats")), **_fields(RunStats)},
     )
     plain = (
         *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),

@@ -1,4 +1,4 @@
-"""The web page: a door for people. Pages are made by the server, work without JavaScript, and ask `service` only."""
+"""The web pages. Pages are made by the server, work without JavaScript, and ask `service` only."""
 
 from typing import TYPE_CHECKING
 

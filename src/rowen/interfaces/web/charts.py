@@ -28,7 +28,7 @@ def bars(runs: Sequence[Run], places: int = 30) -> Markup:
 
 
 def _changed(run: Run) -> int:
-    return run.tally.created + run.tally.updated + run.tally.amended + run.tally.deleted
+    return run.stats.created + run.stats.updated + run.stats.amended + run.stats.deleted
 
 
 def _bar(run: Run, x: int, most: int) -> Markup:

@@ -84,7 +84,7 @@ def in_json(view: View) -> Response:
 
 
 def plain(thing: Any) -> Any:
-    """Whatever a view holds as plain values; what the service returned in the one way that all doors have."""
+    """Whatever a view holds as plain values; what the service returned in the one way that all interfaces have."""
     match thing:
         case None | str() | int() | float() | datetime():
             return thing
@@ -106,7 +106,7 @@ def trouble(problem: RowenError) -> View:
 
 
 def told_trouble(problem: bytes) -> View:
-    """The same of a problem that another door has put into JSON."""
+    """The same of a problem that another interface has put into JSON."""
     told = msgspec.json.decode(problem, type=ToldProblem)
     return View("trouble.html", "That did not work", {"problem": told}, status=told.status)
 

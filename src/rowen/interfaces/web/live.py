@@ -52,7 +52,7 @@ def glance_at_job(job: Job) -> Glance:
 
 def glance_at_runs(runs: list[Run]) -> Glance:
     """The last runs are watched for ever."""
-    return Glance(_mark([(run.id, run.status, run.tally.seen) for run in runs]), goes_on=True)
+    return Glance(_mark([(run.id, run.status, run.stats.seen) for run in runs]), goes_on=True)
 
 
 async def newest_runs(rowen: Rowen) -> list[Run]:

@@ -74,7 +74,7 @@ QUESTIONS: dict[str, Handler] = {
 }
 """What is asked before it is done."""
 
-DEEDS: dict[str, Handler] = {
+ACTIONS: dict[str, Handler] = {
     "/add": add.add,
     "/extractions/carry": extractions.carry,
     "/extractions/drop": extractions.drop,
@@ -114,7 +114,7 @@ def all_routes(rowen: Rowen) -> list[BaseRoute]:
         made.append(Route(path, _endpoint(rowen, handler), name=f"page {path}"))
     for path, watcher in WATCHED.items():
         made.append(Route(path, _watching(rowen, watcher), name=f"live {path}"))
-    for path, handler in DEEDS.items():
+    for path, handler in ACTIONS.items():
         made.append(Route(path, _endpoint(rowen, handler), methods=["POST"], name=f"deed {path}"))
     return made
 

@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ToldProblem:
-    """What went wrong, as another door has told it."""
+    """What went wrong, as another interface has told it."""
 
     detail: str
     code: str

@@ -153,7 +153,7 @@ def pieces(hint: str | None, of: str | None = None) -> list[tuple[str, Action | 
 
 
 def code_of(problem: RowenError | ToldProblem) -> str:
-    """The name of an error, the same at every door."""
+    """The name of an error, the same at every interface."""
     return problem.code
 
 

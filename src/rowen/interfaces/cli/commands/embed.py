@@ -149,7 +149,7 @@ def _show_fetched(call: Invocation, fetched: "FetchedModel") -> int:
 
 def _show(call: Invocation, report: "EmbeddingReport") -> int:
     from rowen.operations.facts import fact
-    from rowen.operations.tally import price
+    from rowen.operations.summary import price
 
     state = f"{report.pending:,} pending" if report.pending else "all there"
     again = f", {report.again:,} still to be embedded again" if report.again else ""

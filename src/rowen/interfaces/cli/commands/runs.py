@@ -34,7 +34,7 @@ def runs(call: Invocation, name: str | None, limit: int) -> None:
             "mode": lambda run: run.mode,
             "status": _status,
             "started": lambda run: age(run.started_at, now) if call.out.terminal else moment(run.started_at),
-            "took": lambda run: seconds(run.tally.seconds),
+            "took": lambda run: seconds(run.stats.seconds),
             "what": _what,
         },
     )
@@ -45,9 +45,9 @@ def runs(call: Invocation, name: str | None, limit: int) -> None:
 @command("run")
 @click.argument("number", type=int)
 def run(call: Invocation, number: int) -> None:
-    """Show one run with its whole tally."""
+    """Show one run with its full statistics."""
     from rowen.operations.facts import fact
-    from rowen.operations.tally import remarks
+    from rowen.operations.summary import remarks
 
     found = call.ask(lambda rowen: rowen.run(number))
     told = fact(found)
@@ -100,9 +100,9 @@ def _status(run: "Run") -> Piece:
 
 
 def _what(run: "Run") -> str:
-    from rowen.interfaces.cli.tally import counts
+    from rowen.interfaces.cli.summary import counts
 
-    return run.error or " · ".join(text for text, _ in counts(run.tally)) or "nothing there"
+    return run.error or " · ".join(text for text, _ in counts(run.stats)) or "nothing there"
 
 
 COMMANDS = {"runs": runs, "run": run, "cancel": cancel, "quarantine": quarantine}

@@ -24,7 +24,7 @@ __all__ = ["COMMANDS"]
 @command("status")
 def status(call: Invocation) -> None:
     """Show how sources and database are doing."""
-    from rowen.operations.tally import remarks_on_source, remarks_on_switched_off
+    from rowen.operations.summary import remarks_on_source, remarks_on_switched_off
 
     async def asked(
         rowen: "Rowen",
@@ -124,7 +124,7 @@ def _show_endpoints(call: Invocation, endpoints: list["StatementTarget"]) -> Non
 
 
 def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:
-    from rowen.operations.tally import stale_share
+    from rowen.operations.summary import stale_share
 
     share = stale_share(sources)
     if share is None:
@@ -138,7 +138,7 @@ def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:
 
 def _show_model(call: Invocation, model: "ModelStatus") -> None:
     from rowen.operations.facts import fact
-    from rowen.operations.tally import remarks_on_model
+    from rowen.operations.summary import remarks_on_model
 
     if call.out.json:
         call.out.emit({"embeddings": fact(model)})
@@ -161,7 +161,7 @@ def _show_model(call: Invocation, model: "ModelStatus") -> None:
 
 def _show_health(call: Invocation, health: "Health") -> None:
     from rowen.operations.facts import fact
-    from rowen.operations.tally import remarks_on_health
+    from rowen.operations.summary import remarks_on_health
 
     if call.out.json:
         call.out.emit({"health": fact(health)})

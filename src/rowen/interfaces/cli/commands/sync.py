@@ -125,8 +125,8 @@ class _Report:
 
     def end(self) -> int:
         """All are done: the exit code. What is no error of ours is thrown only now, when all others were told."""
-        from rowen.interfaces.cli.tally import worst
-        from rowen.operations.tally import together
+        from rowen.interfaces.cli.summary import worst
+        from rowen.operations.summary import together
 
         for result in self._results:
             if isinstance(result, Exception) and not isinstance(result, RowenError):
@@ -138,8 +138,8 @@ class _Report:
 
 
 def _report_run(call: Invocation, run: "Run", *, width: int, dry: bool) -> int:
-    from rowen.interfaces.cli.tally import exit_code, line
-    from rowen.operations.tally import remarks
+    from rowen.interfaces.cli.summary import exit_code, line
+    from rowen.operations.summary import remarks
 
     facts = _facts(run) if call.out.json else {}
     call.out.answer({**facts, "dry_run": dry}, *line(run, width=width, dry=dry))

@@ -95,7 +95,7 @@ async def _greeting(rowen: "Rowen") -> str:
 
 
 def _tell(call: Invocation, end: "JobEnd") -> None:
-    from rowen.interfaces.cli.tally import line
+    from rowen.interfaces.cli.summary import line
     from rowen.operations.facts import fact
 
     facts = {**(fact(end.run) if end.run else {}), "job": end.job, "state": end.state, "error": end.error}

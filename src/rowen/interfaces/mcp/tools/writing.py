@@ -113,26 +113,26 @@ async def synced_soon(call: ToolCall, name: str, *, full: bool, wait_s: float) -
 
 
 def _run_answer(run: Run) -> ToolAnswer:
-    from rowen.operations.tally import cost, counts, remarks
+    from rowen.operations.summary import cost, counts, remarks
 
     notes = [str(remark) for remark in remarks(run)]
-    tally = run.tally
+    stats = run.stats
     result = SyncAnswer(
         source=run.source,
         status=run.status,
-        created=tally.created,
-        updated=tally.updated,
-        amended=tally.amended,
-        unchanged=tally.unchanged,
-        deleted=tally.deleted,
-        failed=tally.failed,
-        deletions_held=tally.deletions_held,
+        created=stats.created,
+        updated=stats.updated,
+        amended=stats.amended,
+        unchanged=stats.unchanged,
+        deleted=stats.deleted,
+        failed=stats.failed,
+        deletions_held=stats.deletions_held,
         run=run.id,
         error=run.error,
         remarks=notes,
     )
-    became = ", ".join(text for text, _ in counts(tally)) or "nothing there"
-    lines = [f"{inline(run.source)}: {run.status}; {became}. {cost(tally).capitalize()}."]
+    became = ", ".join(text for text, _ in counts(stats)) or "nothing there"
+    lines = [f"{inline(run.source)}: {run.status}; {became}. {cost(stats).capitalize()}."]
     lines += [f"- {inline(note)}" for note in notes]
     return ToolAnswer("\n".join(lines), result, (source_uri(run.source),))
 

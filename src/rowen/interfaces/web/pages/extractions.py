@@ -19,7 +19,7 @@ _COLUMNS = 6
 
 async def extractions(rowen: Rowen, request: Request) -> View:
     """The facts in force under a schema."""
-    carried = await rowen.carried_schemas()
+    carried = await rowen.source_schemas()
     names = list(dict.fromkeys(one.schema.partition("@")[0] for one in carried))
     schema = text(request, "schema") or (names[0] if names else None)
     source, where = text(request, "source"), text(request, "where")

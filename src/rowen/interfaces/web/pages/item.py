@@ -92,7 +92,7 @@ async def _record(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any
 
 async def _fields(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
     histories = {}
-    for carried in await rowen.carried_schemas(entry.source):
+    for carried in await rowen.source_schemas(entry.source):
         try:
             histories[carried.schema] = await rowen.extraction_history(entry.url, carried.schema, source=entry.source)
         except NotFoundError:

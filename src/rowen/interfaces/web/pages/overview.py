@@ -5,7 +5,7 @@ from starlette.requests import Request
 from rowen.interfaces.web.live import glance_at_runs, newest_runs
 from rowen.interfaces.web.view import View
 from rowen.operations import Rowen
-from rowen.operations.tally import remarks_on_health, remarks_on_switched_off
+from rowen.operations.summary import remarks_on_health, remarks_on_switched_off
 
 __all__ = ["help_page", "overview"]
 

@@ -6,7 +6,7 @@ from rowen.interfaces.web.live import glance_at_run
 from rowen.interfaces.web.view import Goto, View, goto, takes, text
 from rowen.model.run import Run
 from rowen.operations import Rowen
-from rowen.operations.tally import cost, counts, noun, remarks, spared
+from rowen.operations.summary import cost, counts, noun, remarks, spared
 
 __all__ = ["cancel", "listing", "run"]
 
@@ -26,14 +26,14 @@ async def run(rowen: Rowen, request: Request) -> View:
     """One run: how far it is, what became of the items, what went wrong."""
     held = await rowen.run(int(request.path_params["number"]))
     before = await _held_before(rowen, held)
-    troubles = await rowen.troubles(held.id) if held.tally.failed else []
+    troubles = await rowen.troubles(held.id) if held.stats.failed else []
     changes = await rowen.newest_changes(run=held.id, limit=_CHANGES)
     context = {
         "run": held,
-        "expected": max(before, held.tally.seen) if before else 0,
-        "counts": counts(held.tally),
-        "cost": cost(held.tally),
-        "spared": spared(held.tally, noun(held.kind)),
+        "expected": max(before, held.stats.seen) if before else 0,
+        "counts": counts(held.stats),
+        "cost": cost(held.stats),
+        "spared": spared(held.stats, noun(held.kind)),
         "remarks": list(remarks(held)),
         "troubles": troubles,
         "changes": changes,
@@ -47,13 +47,13 @@ async def run(rowen: Rowen, request: Request) -> View:
 async def _held_before(rowen: Rowen, run: Run) -> int:
     """How many items its source had when a run began: about as many as it will see. Nothing for a first harvest."""
     items = await rowen.items_of((await rowen.source(run.source, counted=False)).id)
-    return max(0, items - run.tally.created + run.tally.deleted)
+    return max(0, items - run.stats.created + run.stats.deleted)
 
 
 def _rungs(held: Run) -> list[tuple[str, int]]:
-    tally = held.tally
-    paid = tally.created + tally.updated + tally.amended
-    known = (tally.not_asked, tally.stopped_at_validator, tally.stopped_at_body, tally.stopped_at_content, paid)
+    stats = held.stats
+    paid = stats.created + stats.updated + stats.amended
+    known = (stats.not_asked, stats.stopped_at_validator, stats.stopped_at_body, stats.stopped_at_content, paid)
     return list(zip(("listing", "validator", "body", "content", "paid"), known, strict=True))
 
 

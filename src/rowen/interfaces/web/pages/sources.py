@@ -7,7 +7,7 @@ from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.view import Goto, View, command, goto, reach, takes, text
 from rowen.model.source import Source
 from rowen.operations import Rowen
-from rowen.operations.tally import remarks_on_source
+from rowen.operations.summary import remarks_on_source
 
 __all__ = ["edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
 
@@ -42,7 +42,7 @@ async def source(rowen: Rowen, request: Request) -> View:
         "remarks": list(remarks_on_source(standing)),
         "tab": tab,
         "following": await rowen.following(held.name) if held.kind in FOLLOWED else None,
-        "schemas": await rowen.carried_schemas(held.name),
+        "schemas": await rowen.source_schemas(held.name),
     }
     shown = await _tab(rowen, request, held, str(tab))
     facts = {"source": held, "standing": standing, **shown}

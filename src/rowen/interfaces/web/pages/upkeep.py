@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from rowen.interfaces.web.view import View, number, text
 from rowen.operations import Rowen
-from rowen.operations.tally import remarks_on_health, remarks_on_model
+from rowen.operations.summary import remarks_on_health, remarks_on_model
 
 __all__ = ["costs", "following", "health"]
 

@@ -18,7 +18,7 @@ from rowen.store.packed import whole
 from rowen.store.rows import all_rows, one, scalar
 
 if TYPE_CHECKING:
-    from rowen.model.extraction import CarriedSchema, Grounding
+    from rowen.model.extraction import Grounding, SourceSchema
     from rowen.model.schema import Schema
 
 __all__ = [
@@ -363,9 +363,9 @@ select source.name, source.id, waits_for, waits_until, coalesce(held.current, 0)
 """  # noqa: S608 (a constant)
 
 
-async def overview(c: Connection, source_id: int | None = None) -> list[CarriedSchema]:
+async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
     """All schemas that sources carry, and how far they are; only those that are behind are asked what is left."""
-    from rowen.model.extraction import CarriedSchema
+    from rowen.model.extraction import SourceSchema
     from rowen.model.schema import Schema
 
     made = []
@@ -375,7 +375,7 @@ async def overview(c: Connection, source_id: int | None = None) -> list[CarriedS
         held = Carried(number, Schema(*row[:5]), *row[5:])
         left = await pending_count(c, held, upto=last) if last > held.extracted_to else 0
         made.append(
-            CarriedSchema(
+            SourceSchema(
                 *(source, held.schema.ref, held.grounding, held.learns, held.rules, tuple(held.conditions)),
                 *(held.extracted_to, left, current, failed, waits_for, until),
                 only_urls=tuple(held.only_urls),

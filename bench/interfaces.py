@@ -1,4 +1,4 @@
-"""What the doors cost: `python -m bench.doors [--passages 20000] [--home folder]`.
+"""What the interfaces cost: `python -m bench.interfaces [--passages 20000] [--home folder]`.
 
 A server of its own over made-up passages (those of `bench.search`): how long it takes to start, searches a second and
 how long the slow ones take, answers 304 a second, and the server's own CPU for each, which says more on a busy machine.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, action
-from rowen.model.run import Outcome, Run, Status, Tally
+from rowen.model.run import Outcome, Run, RunStats, Status
 from rowen.model.wording import count, moment, seconds, size
 
 if TYPE_CHECKING:
@@ -39,28 +39,28 @@ def noun(kind: str) -> str:
     return "file" if kind == "files" else "item"
 
 
-def counts(tally: Tally) -> list[tuple[str, str]]:
+def counts(stats: RunStats) -> list[tuple[str, str]]:
     """How many items came to each outcome, and how many to none, each with its name; what did not occur is left out."""
-    told = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(tally, outcome)))]
-    if tally.not_asked:
-        told.append((f"{tally.not_asked:,} not asked for one by one", "not_asked"))
-    if tally.missing and not tally.failed:
-        told.append((f"{tally.missing:,} missing", "missing"))
-    if tally.truncated:
-        told.append((f"{tally.truncated:,} or more beyond the limit", "truncated"))
+    told = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(stats, outcome)))]
+    if stats.not_asked:
+        told.append((f"{stats.not_asked:,} not asked for one by one", "not_asked"))
+    if stats.missing and not stats.failed:
+        told.append((f"{stats.missing:,} missing", "missing"))
+    if stats.truncated:
+        told.append((f"{stats.truncated:,} or more beyond the limit", "truncated"))
     return told
 
 
-def cost(tally: Tally) -> str:
+def cost(stats: RunStats) -> str:
     """What was spent."""
-    read = [count(tally.requests, "request")] if tally.requests else []
-    read += [f"read {size(tally.bytes)}" if tally.bytes else "read nothing"]
-    wrote = [f"wrote {count(tally.chunks_written, 'passage')}"] if tally.chunks_written else []
-    wrote += [f"embedded {tally.embedded:,}{price(tally.embedding_usd)}"] if tally.embedded else []
-    if tally.extracted or tally.extraction_calls:
-        calls = f" by {count(tally.extraction_calls, 'call')}" if tally.extraction_calls else " without a call"
-        wrote += [f"extracted facts of {tally.extracted:,}{calls}{price(tally.extraction_usd)}"]
-    return ", ".join([f"{', '.join(read)} in {seconds(tally.seconds)}", *wrote])
+    read = [count(stats.requests, "request")] if stats.requests else []
+    read += [f"read {size(stats.bytes)}" if stats.bytes else "read nothing"]
+    wrote = [f"wrote {count(stats.chunks_written, 'passage')}"] if stats.chunks_written else []
+    wrote += [f"embedded {stats.embedded:,}{price(stats.embedding_usd)}"] if stats.embedded else []
+    if stats.extracted or stats.extraction_calls:
+        calls = f" by {count(stats.extraction_calls, 'call')}" if stats.extraction_calls else " without a call"
+        wrote += [f"extracted facts of {stats.extracted:,}{calls}{price(stats.extraction_usd)}"]
+    return ", ".join([f"{', '.join(read)} in {seconds(stats.seconds)}", *wrote])
 
 
 def price(usd: float | None) -> str:
@@ -68,15 +68,15 @@ def price(usd: float | None) -> str:
     return f" ({usd:,.4f} USD)" if usd else ""
 
 
-def spared(tally: Tally, thing: str) -> str:
+def spared(stats: RunStats, thing: str) -> str:
     """What was not spent, because it was not needed."""
     savings = (
-        ("reading", tally.stopped_at_validator, thing),
-        ("parsing", tally.stopped_at_body, thing),
-        ("storing", tally.stopped_at_content, thing),
-        ("rewriting", tally.chunks_kept, "passage"),
-        ("embedding", tally.embeddings_reused, "passage"),
-        ("asking a model", tally.extraction_calls_avoided, "time"),
+        ("reading", stats.stopped_at_validator, thing),
+        ("parsing", stats.stopped_at_body, thing),
+        ("storing", stats.stopped_at_content, thing),
+        ("rewriting", stats.chunks_kept, "passage"),
+        ("embedding", stats.embeddings_reused, "passage"),
+        ("asking a model", stats.extraction_calls_avoided, "time"),
     )
     told = [f"{verb} {count(number, what)}" for verb, number, what in savings if number]
     return f"spared {', '.join(told)}" if told else ""
@@ -84,7 +84,7 @@ def spared(tally: Tally, thing: str) -> str:
 
 def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
     """What the reader should know of a run, or do next."""
-    tally, name = run.tally, run.source
+    stats, name = run.stats, run.source
     items = noun(run.kind)
     if run.status == "cancelled" and dry:
         yield Hint(f"{name}: stopped early; nothing was stored.")
@@ -95,50 +95,50 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
         yield Hint(
             f"{name}: not seen whole ({why}), so what was not seen was kept. ", action("sync", name), " tries again."
         )
-    if tally.fell_back:
-        why = tally.fell_back_because or "What was modified could not be told reliably."
+    if stats.fell_back:
+        why = stats.fell_back_because or "What was modified could not be told reliably."
         yield Hint(f"{name}: read whole, and not only what was modified. {why}")
-    if tally.truncated:
-        yield _truncated(name, tally.truncated)
-    if tally.generated:
+    if stats.truncated:
+        yield _truncated(name, stats.truncated)
+    if stats.generated:
         yield Hint(
-            f"{name}: {count(tally.generated, 'name')} of a documentation generator's own search were left out. ",
+            f"{name}: {count(stats.generated, 'name')} of a documentation generator's own search were left out. ",
             action("edit", name, option="generated=true"),
             " takes them in.",
         )
-    if tally.moved:
-        yield Hint(f"{name}: {count(tally.moved, items)} have other addresses now; their history is kept.")
-    if tally.shared:
+    if stats.moved:
+        yield Hint(f"{name}: {count(stats.moved, items)} have other addresses now; their history is kept.")
+    if stats.shared:
         yield Hint(
-            f"{name}: {count(tally.shared, items)} share their identifiers with others; each is kept for itself."
+            f"{name}: {count(stats.shared, items)} share their identifiers with others; each is kept for itself."
         )
-    if tally.dropped:
-        again = count(tally.dropped, "record")
+    if stats.dropped:
+        again = count(stats.dropped, "record")
         yield Hint(f"{name}: {again} came again and said something else: of each identifier only the first is kept.")
-    if tally.only and tally.skipped:
+    if stats.only and stats.skipped:
         yield Hint(
-            f"{name}: {count(tally.skipped, 'URL')} left alone: not among its {items}s, or not to be judged alone. ",
+            f"{name}: {count(stats.skipped, 'URL')} left alone: not among its {items}s, or not to be judged alone. ",
             action("sync", name),
             " looks at everything.",
         )
-    if tally.deletions_held:
+    if stats.deletions_held:
         yield _held(run)
-    if tally.failed and not dry:
+    if stats.failed and not dry:
         yield Hint(
-            f"{name}: {count(tally.failed, items)} could not be read. ", action("quarantine", name), " says why."
+            f"{name}: {count(stats.failed, items)} could not be read. ", action("quarantine", name), " says why."
         )
-    if tally.missing and not dry:
-        yield Hint(f"{name}: missing here: {count(tally.missing, items)}, of which no version could be read so far.")
-    if tally.extractions_failed:
-        unread = count(tally.extractions_failed, items)
+    if stats.missing and not dry:
+        yield Hint(f"{name}: missing here: {count(stats.missing, items)}, of which no version could be read so far.")
+    if stats.extractions_failed:
+        unread = count(stats.extractions_failed, items)
         yield Hint(f"{name}: no facts could be had of {unread}. ", action("extract", source=name), " says why.")
-    if tally.extractions_pending:
-        waiting = count(tally.extractions_pending, items)
+    if stats.extractions_pending:
+        waiting = count(stats.extractions_pending, items)
         yield Hint(
             f"{name}: {waiting} wait to be extracted; ", action("extract", source=name), ", or a worker, goes on."
         )
-    if tally.embeddings_pending:
-        waiting = count(tally.embeddings_pending, "text")
+    if stats.embeddings_pending:
+        waiting = count(stats.embeddings_pending, "text")
         yield Hint(f"{name}: {waiting} found by words only so far; ", action("embed"), ", or the next sync, goes on.")
 
 
@@ -151,8 +151,8 @@ def _truncated(name: str, beyond: int) -> Hint:
 
 
 def _held(run: Run) -> Hint:
-    vanished = count(run.tally.deletions_held, noun(run.kind))
-    if run.complete and not run.tally.seen:
+    vanished = count(run.stats.deletions_held, noun(run.kind))
+    if run.complete and not run.stats.seen:
         return Hint(
             f"{run.source}: the source came up empty, so all {vanished} were kept. Is a disk not mounted? ",
             action("remove", run.source),
@@ -173,9 +173,9 @@ def together(runs: list[Run], *, of: int, expected: int) -> str:
     statuses["failed"] += of - len(runs)
     ends = [f"{number:,} {status}" for status in _ENDS if (number := statuses[status])]
     told = ", ".join([*ends, f"{expected - of:,} not begun"] if expected > of else ends)
-    whole = Tally()
+    whole = RunStats()
     for run in runs:
-        whole.add({name: int(getattr(run.tally, name)) for name in Outcome})
+        whole.add({name: int(getattr(run.stats, name)) for name in Outcome})
     became = " · ".join(text for text, _ in counts(whole)) or "nothing there"
     return f"{count(expected, 'source')}: {told}; {became}."
 

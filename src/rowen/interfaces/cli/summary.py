@@ -2,9 +2,9 @@
 
 from rowen.errors import ItemError
 from rowen.interfaces.cli.output import Piece
-from rowen.model.run import Run, Tally
-from rowen.operations.tally import cost, noun, spared
-from rowen.operations.tally import counts as counted
+from rowen.model.run import Run, RunStats
+from rowen.operations.summary import cost, noun, spared
+from rowen.operations.summary import counts as counted
 
 __all__ = ["counts", "exit_code", "line", "plain", "worst"]
 
@@ -33,9 +33,9 @@ def line(run: Run, *, width: int = 0, dry: bool = False) -> list[Piece]:
         pieces.append(("would be: ", "cyan"))
     if run.status != "completed":
         pieces.append((f"{run.status}: ", "bold red" if run.status == "failed" else "yellow"))
-    pieces += _joined(counts(run.tally)) or [("nothing there", "dim")]
-    pieces.append((f" — {cost(run.tally)}", ""))
-    if saved := spared(run.tally, noun(run.kind)):
+    pieces += _joined(counts(run.stats)) or [("nothing there", "dim")]
+    pieces.append((f" — {cost(run.stats)}", ""))
+    if saved := spared(run.stats, noun(run.kind)):
         pieces.append((f"; {saved}", "green"))
     return pieces
 
@@ -45,9 +45,9 @@ def plain(run: Run) -> str:
     return "".join(text for text, _ in line(run))
 
 
-def counts(tally: Tally) -> list[Piece]:
+def counts(stats: RunStats) -> list[Piece]:
     """How many items came to each outcome, each in its colour."""
-    return [(text, _STYLES[outcome]) for text, outcome in counted(tally)]
+    return [(text, _STYLES[outcome]) for text, outcome in counted(stats)]
 
 
 def exit_code(run: Run, *, dry: bool = False) -> int:
@@ -55,10 +55,10 @@ def exit_code(run: Run, *, dry: bool = False) -> int:
     match run.status:
         case "cancelled":
             return INTERRUPTED
-        case "completed" if run.tally.deletions_held and not dry:
+        case "completed" if run.stats.deletions_held and not dry:
             return UNDECIDED
         case "completed":
-            return SOME_FAILED if run.tally.failed or run.tally.missing else DONE
+            return SOME_FAILED if run.stats.failed or run.stats.missing else DONE
         case "partial" if run.error is None or run.error_code == ItemError.code:
             return SOME_FAILED
     return FAILED
