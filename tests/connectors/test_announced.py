@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from rowen import Rowen, Run
-from rowen.connectors.announced.options import AnnouncedOptions
+from rowen.connectors.announced import AnnouncedOptions
 from tests.conftest import ScratchDatabase
 from tests.portals.council import CouncilSite, Paper
 

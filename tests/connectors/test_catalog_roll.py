@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from rowen.connectors.base import FailedBefore
-from rowen.connectors.unread import unread_url
+from rowen.connectors.base import FailedBefore, unread_url
 from rowen.model.item import Complete, Incomplete
 from tests.portals.shelf import Index, NamedCatalog, NamedShelf, expected, url_of
 

@@ -15,9 +15,9 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen import Document
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.rows import mark_of_bytes, unread
 from rowen.connectors.git.listing import _digest as git_digest
-from rowen.connectors.unread import unread_url
 from rowen.connectors.web import visit
 from rowen.content import chunks, readers
 from rowen.enrich.extract import identity, prompt

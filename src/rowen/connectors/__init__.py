@@ -1,1 +1,1 @@
-"""Connectors: one file for each kind of source."""
+"""Connectors: one package for each kind of source."""

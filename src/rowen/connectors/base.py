@@ -1,19 +1,23 @@
-"""The contract between a connector and the flow.
+"""The contract between a connector and a run, and what all connectors share.
 
-A connector turns what we know into what it saw. It never meets the store: `Known` answers what we hold, and the
-flow decides what becomes of each observation.
+A connector turns the stored state of a source into observations. It never meets the store: `Known` answers from it, and
+the run decides what becomes of each observation.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from rowen.model.hashes import Hash
+import msgspec
+
+from rowen.model.hashes import Hash, body_hash
 from rowen.model.item import Cursor, Document, Observation, Raw
+from rowen.model.outside import UNREADABLE
 from rowen.model.run import Mode
 from rowen.settings import Settings, load
 
@@ -34,15 +38,23 @@ __all__ = [
     "Options",
     "Parse",
     "Tools",
+    "is_unread",
+    "remembered",
+    "unread_url",
 ]
 
 T = TypeVar("T")
 
+_UNREAD = "#/unread/"
+_DIGEST_CHARS = 32  # half of a SHA-256: 128 bits, enough that no two records share them
+
+log = logging.getLogger(__name__)
+
 
 class Held(NamedTuple):
-    """What we hold of one item that a connector may need to ask "is it still this?".
+    """The stored state of an item, as far as a connector needs it to check whether the item changed.
 
-    One that `is_leaving` was not shown any more, and its deletion is pending.
+    An item that `is_leaving` was missing from the last complete run, and its deletion is pending.
     """
 
     url: str
@@ -56,7 +68,7 @@ class Held(NamedTuple):
 
 
 class FailedBefore(NamedTuple):
-    """An item that could not be read, and was not since: how often that was tried, first and last."""
+    """An item in quarantine: how often it was tried, first and last."""
 
     url: str
     tries: int
@@ -65,11 +77,11 @@ class FailedBefore(NamedTuple):
 
 
 class Known(Protocol):
-    """What we hold of a source, for its connector.
+    """The stored state of a source, for its connector.
 
-    `failed` is what is in quarantine, the one that was tried longest ago first: a connector that would only ask for
-    what changed asks for these as well. `losable` is how many items the guard of deletions would let go in this run:
-    all, where somebody accepts it.
+    `failed` are the items in quarantine, least recently tried first: a connector that requests only changes requests
+    these as well. `losable` is the number of items that the deletion guard allows this run to delete: all of them when
+    the user accepts deletions.
     """
 
     mode: Mode
@@ -79,34 +91,34 @@ class Known(Protocol):
     losable: int
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
-        """What we hold under these URLs; those that we do not hold are left out."""
+        """Return the stored items among these URLs."""
         ...
 
     def everything(self) -> AsyncIterator[Sequence[Held]]:
-        """All that we hold, in batches."""
+        """Yield all stored items, in batches."""
         ...
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """The notes of these names that checkpoints have left in a room; none for who starts without a cursor."""
+        """Return the notes with these names that checkpoints left in a room; none in a run without a cursor."""
         ...
 
     def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
-        """All notes of a room, in batches."""
+        """Yield all notes of a room, in batches."""
         ...
 
 
 @runtime_checkable
 class KnowsFeed(Known, Protocol):
-    """What we hold of a source, and of the feed of the same address, which is kept as a source of its own."""
+    """The stored state of a source and of the feed with the same address, which is a source of its own."""
 
     def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
-        """What the feed announced after a line of the change log; raises `SourceError` where no feed is kept."""
+        """Yield the feed's announcements after a change-log number; raise `SourceError` if there is no such feed."""
         ...
 
 
 @dataclass(slots=True)
 class Meter:
-    """What a connector spends, counted where it is spent; `known` is how many items it knows of, met or not yet."""
+    """The cost of a run, counted where it arises; `known` is the number of items that are expected so far."""
 
     requests: int = 0
     not_modified: int = 0
@@ -119,31 +131,31 @@ def _utc_now() -> datetime:
 
 
 class Parse(Protocol):
-    """Calls a function of a module with what came from outside, where it can do no harm.
+    """Calls a module-level function with untrusted input in a worker process.
 
-    What the function raises on purpose (a `RowenError`, a `ValueError`) is raised here too; `ItemError` where it takes
-    too long, crashes or needs too much memory.
+    Its deliberate errors (`RowenError`, `ValueError`) are raised here too; `ItemError` if it takes too long, crashes
+    or needs too much memory.
     """
 
     async def __call__(self, function: Callable[..., T], /, *arguments: Any) -> T:
-        """The function's result."""
+        """Return the function's result."""
         ...
 
 
 async def call_here(function: Callable[..., T], /, *arguments: Any) -> T:
-    """Call it in this process: for tests, and for connectors that are used without the flow."""
+    """Call the function in this process: for tests, and for connectors that are used without a run."""
     return function(*arguments)
 
 
 @dataclass(slots=True)
 class Tools:
-    """What the flow lends to a connector.
+    """The tools that a run lends to a connector.
 
-    `read` parses a body into a document, in a worker process unless it is tiny; only a connector that needs a
-    body's links to go on calls it, all others yield the `Raw` and leave the reading to the flow. `parse` does the same
-    with any function of a module: `await tools.parse(function, body)`. What comes from outside and is not plain JSON or
-    a stream of XML events is parsed by one of the two, so that no input can stop the process. `client` opens the
-    HTTP client, which counts into the meter; what speaks past it finds the guard's settings in `settings`.
+    `read` parses a body into a document, in a worker process unless it is tiny. Only a connector that needs the links
+    of a body calls it; all others yield the `Raw` and leave the reading to the run. `parse` does the same with any
+    module-level function: `await tools.parse(function, body)`. Untrusted input other than plain JSON and streams of XML
+    events is parsed by one of the two, so that no input can stop the process. `client` opens the HTTP client, which
+    counts into the meter; connections made without it take the address guard's settings from `settings`.
     """
 
     read: Callable[[Raw], Awaitable[Document]]
@@ -155,7 +167,7 @@ class Tools:
 
 
 def __getattr__(name: str) -> Any:
-    """`Options`, when somebody asks for it: pydantic is not imported for kinds that do without."""
+    """Import `Options` on first use, so that kinds without it do not import pydantic."""
     if name != "Options":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rowen.connectors.options import Options
@@ -164,7 +176,7 @@ def __getattr__(name: str) -> Any:
 
 
 class Connector(Protocol):
-    """Reads one kind of source."""
+    """A connector for one kind of source."""
 
     kind: ClassVar[str]
     Options: ClassVar[type[Options]]
@@ -173,42 +185,73 @@ class Connector(Protocol):
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """The source URL for what a user typed, if this kind can read it; else None.
+        """Return the source URL for an address that a user typed, or None if this kind cannot read it.
 
-        A kind whose addresses look like others' may also have a class method `accept`, which is asked instead
-        where the user has named the kind, and `async probe(probe)`, which is asked where nobody has: it may fetch,
-        and answers like this one.
+        A kind whose addresses look like those of others may also have a class method `accept`, which is called instead
+        if the user named the kind, and `async probe(probe)`, which is called if the user did not: it may send requests,
+        and returns the same.
         """
         ...
 
     def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Look at the source: yield what is seen, checkpoints on the way, `Complete` when all was seen.
+        """Read the source: yield observations, checkpoints in between, and `Complete` when everything was seen.
 
-        The flow keeps the first version of an item that a run sees. A connector whose order is that of time, since it
-        replays history, has an attribute `chronological` that is true: then each later observation of an item
-        supersedes the earlier ones, and every version stands in its history.
+        A run keeps the first observation of each item. A connector that replays history has a true attribute
+        `chronological`: then each later observation of an item supersedes the earlier ones, and every version is
+        recorded in its history.
         """
         ...
 
 
 @runtime_checkable
 class Confirms(Protocol):
-    """A connector that can tell by a question whether there is such a source; a kind need not have it."""
+    """A connector that can check cheaply whether a source exists (optional)."""
 
     async def confirm(self) -> None:
-        """Ask, before it is added, whether it is there; raises `SourceGoneError` where it is known that it is not."""
+        """Check that the source exists before it is added; raise `SourceGoneError` if it does not."""
         ...
 
 
 @runtime_checkable
 class LooksAgain(Protocol):
-    """A connector that can look at single items, without looking at all the rest; a kind need not have it."""
+    """A connector that can check single items without walking the whole source (optional)."""
 
     def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Look at these items again, each by as few questions as it takes: yield what is seen of each, once.
+        """Check these items again with as few requests as possible: yield one observation of each.
 
-        All of them are held, and the URLs are those that they are stored under. What was not asked for is not to be
-        told of, there is no checkpoint, and nothing is complete. An item about which only a look at the whole source
-        can decide is `Skipped`: it stays as it is.
+        All of them are stored, under exactly these URLs. Yield nothing about other items, no checkpoint and no
+        `Complete`. An item that only a walk over the whole source can decide about is `Skipped`: it stays as it is.
         """
         ...
+
+
+def remembered(cursor: Any, kind: type[T]) -> T | None:
+    """Return a cursor, a part of one or a note as this type; None if it is anything else.
+
+    A cursor may come from another version, or from another hand. Nothing is converted and nothing is guessed: a
+    connector that gets None reads the whole source, which is always right.
+    """
+    if cursor is None:
+        return None
+    try:
+        names = {one.name for one in fields(kind)} if is_dataclass(kind) and isinstance(cursor, Mapping) else None
+        if names is not None and (unknown := cursor.keys() - names):
+            raise ValueError(f"it has unknown fields: {', '.join(sorted(unknown)[:3])}")
+        return msgspec.convert(cursor, kind)
+    except (msgspec.ValidationError, *UNREADABLE) as problem:
+        log.warning("dropped a cursor that cannot be read; the source is read from its beginning: %s", problem)
+        return None
+
+
+def unread_url(source: str, *what: bytes | str | int) -> str:
+    """Return the quarantine URL of a record without an identifier, made of its content (bytes) or its position.
+
+    It is a route of the source, so that it is never taken for an item.
+    """
+    parts = (body_hash(part).hex()[:_DIGEST_CHARS] if isinstance(part, bytes) else str(part) for part in what)
+    return f"{source.partition('#')[0]}{_UNREAD}{'/'.join(parts)}"
+
+
+def is_unread(url: str) -> bool:
+    """Return whether a URL stands for a record without an identifier, which cannot be requested."""
+    return _UNREAD in url

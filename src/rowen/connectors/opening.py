@@ -1,7 +1,7 @@
-"""Opens what has the name of a file, and gives it back only if it is one.
+"""Open files without blocking, and only if they are regular.
 
-Whoever made a folder may have put a pipe, a socket or a device where a file is looked for: opening such a thing must
-not wait, and reading it would have no end.
+Whoever created a folder may have put a pipe, a socket or a device where a file is expected: opening such a thing must
+not block, and reading it would never end.
 """
 
 import errno
@@ -12,16 +12,16 @@ from stat import S_ISREG
 __all__ = ["open_file", "read_at_most", "read_regular"]
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-# Files are mostly smaller, and read by one call; a larger piece would reserve memory for nothing.
+# Most files are smaller, and read by one call; a larger piece would reserve memory for nothing.
 _PIECE_BYTES = 1 << 20
 
 
 def open_file(path: str, *, follow: bool) -> int | None:
-    """The descriptor of a regular file; None for anything else. Raises `OSError` as the system does."""
+    """Return the descriptor of a regular file, or None for anything else; raise `OSError` as the system does."""
     try:
         descriptor = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW)
     except OSError as problem:
-        if problem.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+        if problem.errno == errno.ENXIO:  # a socket, or a pipe without a reader
             return None
         raise
     if S_ISREG(os.fstat(descriptor).st_mode):
@@ -31,7 +31,7 @@ def open_file(path: str, *, follow: bool) -> int | None:
 
 
 def read_at_most(descriptor: int, limit_bytes: int) -> bytes:
-    """What is in an open file, up to a limit."""
+    """Return the content of an open file, up to a limit."""
     pieces = []
     while limit_bytes > 0 and (piece := os.read(descriptor, min(limit_bytes, _PIECE_BYTES))):
         pieces.append(piece)
@@ -40,9 +40,9 @@ def read_at_most(descriptor: int, limit_bytes: int) -> bytes:
 
 
 def read_regular(path: Path, *, limit_bytes: int) -> bytes:
-    """Return what is in a file that somebody named, up to a limit.
+    """Return the content of a file that a user named, up to a limit.
 
-    Raises `OSError` as the system does, and `ValueError` for a pipe, a device, a socket or a folder.
+    Raise `OSError` as the system does, and `ValueError` for a pipe, a device, a socket or a folder.
     """
     descriptor = open_file(os.fspath(path), follow=True)
     if descriptor is None:

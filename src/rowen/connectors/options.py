@@ -1,4 +1,4 @@
-"""Options of a source as pydantic checks them: what kinds declare unless start-up time speaks against it."""
+"""Options of a source, declared with pydantic: the default, unless start-up time matters (see `plain_options`)."""
 
 from typing import Any, ClassVar
 
@@ -8,12 +8,12 @@ __all__ = ["Options"]
 
 
 class Options(BaseModel):
-    """Options of a source, checked when it is added, not when it runs."""
+    """Options of a source, validated when it is added."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     secret_neutral: ClassVar[frozenset[str]] = frozenset({"language"})
-    """Options that decide neither where a secret of the source goes nor how it is sent.
+    """Options that decide neither where a secret of the source is sent nor how.
 
     A caller who may not name secrets may change these. Numbers and times need not be listed; all others are guarded.
     """
@@ -27,7 +27,7 @@ class Options(BaseModel):
     language: str | None = None
 
     def reading(self) -> dict[str, Any]:
-        """The options under which an item would be read otherwise: when they change, every item is read anew."""
+        """Return the options that decide how an item is read: when they change, every item is read anew."""
         return self.model_dump(mode="json")
 
     def chosen(self, *names: str) -> dict[str, Any]:
@@ -35,5 +35,5 @@ class Options(BaseModel):
         return self.model_dump(mode="json", include=set(names), exclude_defaults=True)
 
     def listing(self) -> dict[str, Any]:
-        """The options under which a cursor holds: when they change, the source is walked from its beginning."""
+        """Return the options under which a cursor holds: when they change, the source is read from its beginning."""
         return self.model_dump(mode="json")

@@ -1,6 +1,6 @@
-"""Options that pydantic checks as well, but only where one is set: until then it is not imported.
+"""Options that pydantic validates only if one is set: until then it is not imported.
 
-Most sources have none, and pydantic takes longer to be imported than a catalog takes to say that nothing changed. Only
+Most sources have none, and importing pydantic takes longer than a catalog takes to report that nothing changed. Only
 plain values can be declared so: texts, numbers, flags, tuples and mappings of texts.
 """
 
@@ -24,15 +24,15 @@ __all__ = ["PlainOptions", "option"]
 
 
 class DeclaredOption(NamedTuple):
-    """One option as it is declared; `how` is what pydantic's `Field` takes."""
+    """The declaration of one option; `how` are the arguments of pydantic's `Field`."""
 
     how: Mapping[str, Any]
     prepare: Callable[[Any], Any] | None = None
     check: Callable[[Any], Any] | None = None
     type: Any = None
 
-    def usual(self) -> Any:
-        """The value where none was given."""
+    def default(self) -> Any:
+        """Return the value of an option that is not set."""
         return self.how["default_factory"]() if "default_factory" in self.how else self.how["default"]
 
 
@@ -41,20 +41,20 @@ def option(
 ) -> Any:
     """Declare an option, as pydantic's `Field` does.
 
-    `prepare` makes a value of what was given, `check` raises `ValueError` for one that pydantic would let through.
+    `prepare` converts the raw value before validation; `check` raises `ValueError` for values that pydantic accepts.
     """
     return DeclaredOption(how, prepare, check)
 
 
 class _Fields:
-    """`model_fields` of the class that is asked."""
+    """The `model_fields` of a class of options, as a descriptor: pydantic is imported on first access."""
 
     def __get__(self, _: object, owner: type[PlainOptions]) -> dict[str, FieldInfo]:
         return _model(owner).model_fields
 
 
 class PlainOptions(Options):
-    """Options of a source: to those who use them the same as if pydantic had made them."""
+    """Options of a source with the interface of a pydantic model."""
 
     secret_neutral: ClassVar[frozenset[str]] = frozenset({"language"})
     text_or_file: ClassVar[frozenset[str]] = frozenset()
@@ -64,17 +64,21 @@ class PlainOptions(Options):
         model_fields = _Fields()
 
         def __init_subclass__(cls) -> None:
-            own = get_annotations(cls).items()
-            fields = {name: _typed(vars(cls)[name], kind) for name, kind in own if get_origin(kind) is not ClassVar}
-            cls.declared = {**cls.declared, **fields}
+            options = {}
+            for name, kind in get_annotations(cls).items():
+                if get_origin(kind) is not ClassVar:
+                    value = vars(cls)[name]
+                    declared = value if isinstance(value, DeclaredOption) else DeclaredOption({"default": value})
+                    options[name] = declared._replace(type=kind)
+            cls.declared = {**cls.declared, **options}
 
-        def __init__(self, **given: Any) -> None:
-            values = dict(_model(type(self))(**given)) if given else {}
-            usual = {name: one.usual() for name, one in self.declared.items() if name not in values}
-            self.__dict__.update({name: values[name] if name in values else usual[name] for name in self.declared})
+        def __init__(self, **options: Any) -> None:
+            values = dict(_model(type(self))(**options)) if options else {}
+            for name, declared in self.declared.items():
+                self.__dict__[name] = values[name] if name in values else declared.default()
 
         def __setattr__(self, name: str, value: Any) -> NoReturn:
-            raise AttributeError(f"options do not change; {name!r} is set when they are made")
+            raise AttributeError(f"Options are immutable: {name!r} is set when they are created.")
 
         def __eq__(self, other: object) -> bool:
             return type(other) is type(self) and vars(other) == vars(self)
@@ -85,41 +89,34 @@ class PlainOptions(Options):
             return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
         @classmethod
-        def model_validate(cls, given: Mapping[str, Any]) -> Self:
-            """Options by their names; raises what pydantic raises for those that are not allowed."""
-            return cls(**given)
+        def model_validate(cls, options: Mapping[str, Any]) -> Self:
+            """Create options from values by name; raise the validation errors of pydantic."""
+            return cls(**options)
 
         def model_dump(
             self, *, mode: str = "python", exclude: AbstractSet[str] = frozenset(), exclude_defaults: bool = False
         ) -> dict[str, Any]:
-            """The values by their names, without those that are wanted out."""
-            chosen = {name: value for name, value in vars(self).items() if name not in exclude}
+            """Return the values by name."""
+            values = {name: value for name, value in vars(self).items() if name not in exclude}
             if exclude_defaults:
-                chosen = {name: value for name, value in chosen.items() if value != self.declared[name].usual()}
-            return {name: _as_json(value) for name, value in chosen.items()} if mode == "json" else chosen
-
-
-def _typed(given: Any, kind: Any) -> DeclaredOption:
-    declared = given if isinstance(given, DeclaredOption) else DeclaredOption({"default": given})
-    return declared._replace(type=kind)
-
-
-def _as_json(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+                values = {name: value for name, value in values.items() if value != self.declared[name].default()}
+            if mode == "json":
+                values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+            return values
 
 
 @cache
 def _model(options: type[PlainOptions]) -> type[BaseModel]:
-    """What pydantic makes of the declarations."""
+    """Return the pydantic model of the declarations."""
     from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
 
+    def unless_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda value: None if value is None else check(value)
+
     fields: dict[str, Any] = {}
-    for name, one in options.declared.items():
-        marks: list[Any] = [BeforeValidator(one.prepare)] if one.prepare else []
-        marks += [AfterValidator(_unless_none(one.check))] if one.check else []
-        fields[name] = (Annotated[one.type, *marks] if marks else one.type, Field(**one.how))
+    for name, declared in options.declared.items():
+        validators: list[Any] = [BeforeValidator(declared.prepare)] if declared.prepare else []
+        validators += [AfterValidator(unless_none(declared.check))] if declared.check else []
+        annotation = Annotated[declared.type, *validators] if validators else declared.type
+        fields[name] = (annotation, Field(**declared.how))
     return create_model(options.__name__, __config__=ConfigDict(extra="forbid", frozen=True), **fields)
-
-
-def _unless_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else check(value)

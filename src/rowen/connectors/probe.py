@@ -1,7 +1,6 @@
-"""A probe of an address: which kind of source is behind it?
+"""The answers of an address whose kind of source is not known yet.
 
-Kinds are asked in turn, first what they see in the address's own answer, then whether they find more. They share what
-was fetched, and there is an end to it: many kinds together cost few requests.
+All kinds share the requests of one probe, and their number is bounded.
 """
 
 import json
@@ -16,12 +15,12 @@ from rowen.net.response import Response
 
 __all__ = ["Probe"]
 
-# For one request: somebody waits at the terminal, and there may be twelve of them.
+# For one request: a user waits at the terminal, and there may be twelve of them.
 LIMIT_S = 15.0
-# The address itself, and one question of each of the eleven kinds of catalogs; SDMX has two versions of its question.
+# The address itself, and one request of each of the eleven kinds of catalogs; SDMX has two versions of its request.
 MOST_REQUESTS = 13
+# The beginning of a large answer is enough to recognise it.
 ENOUGH_BYTES = 1 << 18
-"""So much of an answer is looked at: the beginning of a large one tells what it is."""
 
 
 class _ProbeRequest(NamedTuple):
@@ -31,10 +30,10 @@ class _ProbeRequest(NamedTuple):
 
 
 class Probe:
-    """What some URLs at an address answer. `page` is what the address itself answers, if it does; `status` its status,
-    `landed` where it led.
+    """A probe of one address.
 
-    Unless it `may_ask`, only what is known already is answered.
+    `page` is the successful answer of the address itself, `status` its status, and `landed` the URL after redirects.
+    Unless it `may_ask`, it only returns answers that it already has.
     """
 
     def __init__(self, client: Client, url: str) -> None:
@@ -49,21 +48,21 @@ class Probe:
 
     @property
     def base(self) -> str:
-        """The address without query, fragment and final slash."""
+        """Return the address without query, fragment and final slash."""
         return self.url.partition("?")[0].partition("#")[0].rstrip("/")
 
     @property
     def origin(self) -> str:
-        """The address's scheme and host."""
+        """Return the scheme and host of the address."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     async def begin(self) -> None:
-        """Fetch the address itself; raises where nobody answers."""
-        question = _ProbeRequest(self.url, "*/*", None)
-        answer = await self._ask(question, None)
+        """Fetch the address itself; raise `FetchError` if there is no answer."""
+        request = _ProbeRequest(self.url, "*/*", None)
+        answer = await self._send(request, None)
         self.status, self.landed = answer.status, answer.url
-        self.page = self._answers[question] = answer if answer.ok else None
+        self.page = self._answers[request] = answer if answer.ok else None
 
     async def get(
         self,
@@ -73,43 +72,41 @@ class Probe:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Response | None:
-        """The beginning of a good answer of a URL; None if there is none."""
-        question = _ProbeRequest(url, accept, body)
-        if question not in self._answers:
+        """Return the beginning of a successful answer of a URL, or None."""
+        request = _ProbeRequest(url, accept, body)
+        if request not in self._answers:
             if not self.may_ask or self._requests >= MOST_REQUESTS:
                 return None
-            self._answers[question] = await self._good(question, headers)
-        return self._answers[question]
+            try:
+                answer = await self._send(request, headers)
+            except FetchError:
+                self._answers[request] = None
+            else:
+                self._answers[request] = answer if answer.ok else None
+        return self._answers[request]
 
-    async def json(self, url: str, **question: Any) -> Any:
-        """The JSON that a URL answers with; None if it answers with nothing, or with something else."""
-        answer = await self.get(url, **question)
+    async def json(self, url: str, **request: Any) -> Any:
+        """Return the JSON in a successful answer of a URL, or None."""
+        answer = await self.get(url, **request)
         try:
             return json.loads(answer.body) if answer is not None else None
         except (ValueError, RecursionError):
             return None
 
-    async def _good(self, question: _ProbeRequest, headers: Mapping[str, str] | None) -> Response | None:
-        try:
-            answer = await self._ask(question, headers)
-        except FetchError:
-            return None
-        return answer if answer.ok else None
-
-    async def _ask(self, question: _ProbeRequest, headers: Mapping[str, str] | None) -> Response:
+    async def _send(self, request: _ProbeRequest, headers: Mapping[str, str] | None) -> Response:
         self._requests += 1
-        begun = b""
+        begin = b""
         async with self._client.stream(
-            question.url,
-            method="POST" if question.body is not None else "GET",
-            accept=question.accept,
-            body=question.body,
+            request.url,
+            method="POST" if request.body is not None else "GET",
+            accept=request.accept,
+            body=request.body,
             headers=headers,
             limit_s=LIMIT_S,
             tries=1,
         ) as answer:
             async for piece in answer:
-                begun += piece
-                if len(begun) >= ENOUGH_BYTES:
+                begin += piece
+                if len(begin) >= ENOUGH_BYTES:
                     break
-        return replace(answer.head, body=begun)
+        return replace(answer.head, body=begin)

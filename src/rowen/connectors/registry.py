@@ -1,27 +1,35 @@
-"""Which connectors there are: the built-in ones and those of other packages, through the same interface.
+"""The kinds of sources: built-in ones and those of other packages, which use the same interface.
 
-Kinds are known by their names; a connector is imported when one is asked for.
+Kinds are known by name; a connector is imported on first use. Addresses are recognised and options validated here, and
+the one rule is here by which a change of options is judged: a caller who may not name secrets may make no change after
+which a secret is sent to another place, or in another way, than before.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from rowen.errors import RowenError, UsageError
 from rowen.model.address import Address
 from rowen.model.url import canonical
-from rowen.net.credentials import exposed, exposed_in, troubles_with_headers
+from rowen.net.credentials import exposed, exposed_in, leaves, references, troubles_with_headers
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from rowen.connectors.base import Connector, Options
     from rowen.connectors.probe import Probe
 
 __all__ = [
+    "Sending",
     "accepted",
     "check_options",
     "connector",
@@ -33,6 +41,8 @@ __all__ = [
     "refuse_unfit",
     "refuse_unknown_options",
     "register",
+    "sendings",
+    "steering",
 ]
 
 GROUP = "rowen.connectors"
@@ -41,8 +51,15 @@ _LINK = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)
 _CANONICAL = re.compile(rb"""\brel\s*=\s*["']?canonical\b""", re.IGNORECASE)
 _HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 
-# Portals have a way of their own, and many show the same as DCAT or data.json too: the first is the one to take.
+# Many portals offer DCAT or data.json besides their own API, which is preferred; of the general kinds the first one is.
 _GENERAL = ("oai", "csw", "sparql", "dcat", "datajson")
+
+# Lists of patterns are compiled in the request: 20,000 take 0.5 s, and this many 50 ms.
+_MOST_VALUES = 2_000
+# Far more than any source needs, and little enough for the database and the clock: a pause of 1e18 s kept all processes
+# from sharing the pace of hosts. JSON holds no whole number beyond 2**53.
+_LARGEST_BY_UNIT = {"_s": 86_400, "_h": 87_600, "_days": 36_500}
+_LARGEST = 2**53
 
 _registered: dict[str, type[Connector]] = {}
 
@@ -53,12 +70,12 @@ def register(connector: type[Connector]) -> None:
 
 
 def kinds() -> tuple[str, ...]:
-    """The names of all kinds, sorted."""
+    """Return the names of all kinds, sorted."""
     return tuple(sorted({*_registered, *_installed()}))
 
 
 def connector(kind: str) -> type[Connector]:
-    """The connector of a kind."""
+    """Return the connector of a kind."""
     if kind not in _registered and kind in _installed():
         _registered[kind] = _installed()[kind].load()
     if kind in _registered:
@@ -72,7 +89,7 @@ def _installed() -> dict[str, EntryPoint]:
 
 
 def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
-    """The kind and the source URL of what a user typed."""
+    """Return the kind and the source URL of an address that a user typed."""
     _refuse_login(address)
     if kind:
         if url := accepted(address, connector(kind)):
@@ -80,7 +97,7 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
             return kind, url
         raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
     place = Address.of(address)
-    # The kind that the address begins with is asked before all others.
+    # A kind that is named as the scheme of the address comes before all others.
     for name in (place.scheme, *kinds()) if place.scheme in kinds() else kinds():
         if url := connector(name).recognise(place.text):
             _refuse_login(url)
@@ -93,24 +110,24 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
 
 
 def _refuse_login(address: str) -> None:
-    """Refuse an address with a secret. Both forms are looked at: what was typed without a scheme gets one."""
-    if what := exposed_in(address):
+    """Refuse an address with a secret. Both forms are checked: an address typed without a scheme gets one."""
+    if secret := exposed_in(address):
         raise UsageError(
-            f"The address contains {what}, which would be stored in clear.",
-            hint="Leave it out, and name where it is found in an option of the source, such as headers or token.",
+            f"The address contains {secret}, which would be stored in clear.",
+            hint="Leave it out, and set a reference to it in an option of the source, such as headers or token.",
         )
 
 
 def accepted(address: str, chosen: type[Connector]) -> str | None:
-    """The source URL of what a user typed and says to be of a kind."""
-    found: str | None = getattr(chosen, "accept", chosen.recognise)(Address.of(address).text)
-    return found
+    """Return the source URL of an address whose kind the user named."""
+    url: str | None = getattr(chosen, "accept", chosen.recognise)(Address.of(address).text)
+    return url
 
 
 def covers(kind: str, url: str, options: dict[str, Any], addresses: Sequence[str]) -> bool:
-    """Whether one of some addresses may be an item of a source: its kind says so, or it lies below the source's own.
+    """Return whether one of these addresses may be an item of a source: by its kind, or below the source's own URL.
 
-    A kind that knows better than by the path has a class method `covers(url, options, addresses)`.
+    A kind that can decide better than by the path has a class method `covers(url, options, addresses)`.
     """
     if not addresses:
         return False
@@ -125,7 +142,7 @@ def covers(kind: str, url: str, options: dict[str, Any], addresses: Sequence[str
 
 
 def _canonical(url: str) -> str:
-    """The canonical form of a URL; empty for what is none."""
+    """Return the canonical form of a URL, or an empty text for an invalid one."""
     try:
         return canonical(url)
     except ValueError:
@@ -133,15 +150,15 @@ def _canonical(url: str) -> str:
 
 
 async def discover(probe: Probe) -> tuple[str, str] | None:
-    """The kind and the source URL of what is found at an address; None if no kind finds itself there.
+    """Return the kind and the source URL for a probed address, or None if no kind recognises its answers.
 
-    All kinds are asked what they see in what the address itself answered, before any of them may ask for more.
+    Each kind first judges the answer of the address itself, before any of them may send further requests.
     """
-    asked = [kind for kind in kinds() if hasattr(connector(kind), "probe")]
-    asked.sort(key=lambda kind: _GENERAL.index(kind) if kind in _GENERAL else -1)
+    probing = [kind for kind in kinds() if hasattr(connector(kind), "probe")]
+    probing.sort(key=lambda kind: _GENERAL.index(kind) if kind in _GENERAL else -1)
     for may_ask in (False, True):
         probe.may_ask = may_ask
-        for kind in asked:
+        for kind in probing:
             with suppress(RowenError):
                 if url := await getattr(connector(kind), "probe")(probe):  # noqa: B009 (not every kind has it)
                     return kind, url
@@ -149,30 +166,24 @@ async def discover(probe: Probe) -> tuple[str, str] | None:
 
 
 async def other_addresses(probe: Probe, kind: str, *, may_ask: bool) -> tuple[str, ...]:
-    """Where an address led, and how what is found there calls itself: in its page, or by its own API.
+    """Return the address after redirects and those that the portal names as its own, in its page or by its API.
 
-    A kind whose portals tell their address has a class method `own_address(probe)`. What a page of a mere site is
-    called does not count: each version of a documentation names the latest one there.
+    A kind whose portals name their address has a class method `own_address(probe)`. The canonical link of a mere site
+    does not count: each version of a documentation names the latest one there.
     """
-    page = probe.page
-    found = [probe.landed]
-    found += _canonical_links(page.body) if page is not None and kind != "web" else []
-    own = getattr(connector(kind), "own_address", None) if may_ask else None
+    addresses = [probe.landed]
+    if probe.page is not None and kind != "web":
+        links = [_HREF.search(tag) for tag in _LINK.findall(probe.page.body) if _CANONICAL.search(tag)]
+        addresses += [href[1].decode("utf-8", "replace") for href in links if href]
+    own_address = getattr(connector(kind), "own_address", None) if may_ask else None
     with suppress(RowenError):
-        if own is not None and (told := await own(probe)):
-            found.append(told)
-    return tuple(dict.fromkeys(one for one in found if Address.of(one).is_web and one != probe.url))
-
-
-def _canonical_links(page: bytes) -> list[str]:
-    """How the page of a portal says that it is called."""
-    tags = _LINK.findall(page)
-    found = [_HREF.search(tag) for tag in tags if _CANONICAL.search(tag)]
-    return [href[1].decode("utf-8", "replace") for href in found if href]
+        if own_address is not None and (own := await own_address(probe)):
+            addresses.append(own)
+    return tuple(dict.fromkeys(url for url in addresses if Address.of(url).is_web and url != probe.url))
 
 
 def refuse_unfit(options: Mapping[str, Any]) -> None:
-    """Refuse options that are about to be stored with a credential in clear, or with a header that cannot be sent.
+    """Refuse to store options with a credential in clear, or with a header that cannot be sent.
 
     The error does not repeat a credential.
     """
@@ -181,26 +192,24 @@ def refuse_unfit(options: Mapping[str, Any]) -> None:
     if name := next(exposed(options), None):
         raise UsageError(
             f"Option {name} holds a credential in clear, which would be stored. Nothing was changed.",
-            hint="Say where it is found: env:NAME or file:PATH, also after a scheme: Bearer env:NAME.",
+            hint="Give a reference instead: env:NAME or file:PATH, also after a scheme: Bearer env:NAME.",
         )
 
 
 def refuse_unknown_options(options: Mapping[str, Any]) -> None:
-    """Refuse an option that no kind has; one that is close is named."""
-    from difflib import get_close_matches
-
-    having = {kind: connector(kind).Options.model_fields for kind in kinds()} if options else {}
-    every = {name for fields in having.values() for name in fields}
+    """Refuse an option that no kind has, and suggest one with a similar name."""
+    fields_by_kind = {kind: connector(kind).Options.model_fields for kind in kinds()} if options else {}
+    names = {name for fields in fields_by_kind.values() for name in fields}
     for name in options:
-        if name not in every:
-            close = get_close_matches(name, sorted(every), n=1)
-            owners = ", ".join(kind for kind, fields in having.items() if close and close[0] in fields)
+        if name not in names:
+            close = get_close_matches(name, sorted(names), n=1)
+            owners = ", ".join(kind for kind, fields in fields_by_kind.items() if close and close[0] in fields)
             hint = f"Did you mean {close[0]!r} (of {owners})?" if close else "`rowen add --help` lists the kinds."
             raise UsageError(f"No kind of source has an option {name!r}. Nothing was added.", hint=hint)
 
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:
-    """The options of a kind, validated; a wrong one is named together with those that exist."""
+    """Validate the options of a kind; an error names the wrong one and those that exist."""
     model = connector(kind).Options
     for name, value in options.items():
         if isinstance(value, list | tuple | dict) and len(value) > _MOST_VALUES:
@@ -219,21 +228,59 @@ def check_options(kind: str, options: dict[str, Any]) -> Options:
                 f"Kind {kind!r} has no option {name!r}.", hint=f"Its options: {', '.join(sorted(model.model_fields))}."
             ) from None
         raise UsageError(f"Option {name!r} of kind {kind!r}: {first['msg']}.") from None
-    _refuse_beyond_bounds(kind, {name: getattr(checked, name) for name in options})
+    for name in options:
+        value = getattr(checked, name)
+        if isinstance(value, int | float):
+            largest = next((limit for unit, limit in _LARGEST_BY_UNIT.items() if name.endswith(unit)), _LARGEST)
+            if not abs(value) <= largest:
+                raise UsageError(f"Option {name!r} of kind {kind!r} can be {largest:,} at most.")
     return checked
 
 
-# Lists of patterns are compiled where others wait: 20,000 take 0.5 s, and this many 50 ms.
-_MOST_VALUES = 2_000
-# Far more than any source needs, and little enough for the database and the clock: a pause of 1e18 s kept all processes
-# from sharing the pace of hosts. JSON holds no whole number beyond 2**53.
-_LARGEST_BY_UNIT = {"_s": 86_400, "_h": 87_600, "_days": 36_500}
-_LARGEST = 2**53
+class Sending(NamedTuple):
+    """One secret, the option that sends it, and all options that decide where to: by name and value, without defaults.
+
+    The address of the source decides as well. It never changes while the source exists.
+    """
+
+    secret: str
+    option: str
+    value: str
+    route: frozenset[tuple[str, str]]
 
 
-def _refuse_beyond_bounds(kind: str, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        if isinstance(value, int | float):
-            largest = next((most for unit, most in _LARGEST_BY_UNIT.items() if name.endswith(unit)), _LARGEST)
-            if not abs(value) <= largest:
-                raise UsageError(f"Option {name!r} of kind {kind!r} can be {largest:,} at most.")
+def sendings(kind: str, options: Mapping[str, Any]) -> set[Sending]:
+    """Return the secrets that a source of a kind sends with these options."""
+    referring = [(name, value) for name, value in leaves(options) if any(references({name: value}))]
+    route = frozenset(steering(kind, options)) if referring else frozenset()
+    return {Sending(secret, name, value, route) for name, value in referring for _, secret in references({name: value})}
+
+
+def steering(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options that may decide where a secret is sent, or how, with their values.
+
+    These are all but numbers, times, folders and those that are declared neutral. References to secrets are left out,
+    and so are values at their defaults.
+    """
+    # Webhooks and endpoints are judged by the same rule, and are no kinds of sources.
+    neutral, defaults = _declared(connector(kind).Options) if kind in kinds() else (frozenset(), {})
+    secret = {name for name, _ in references(options)}
+    for option, value in options.items():
+        if option in neutral or value is None or value == defaults.get(option):
+            continue
+        yield from ((name, str(leaf)) for name, leaf in leaves(value, option) if name not in secret)
+
+
+@cache
+def _declared(declared: type[Options]) -> tuple[frozenset[str], dict[str, Any]]:
+    """Return the names of the neutral options among those declared, and the defaults of all."""
+    fields = declared.model_fields
+    neutral = {*declared.secret_neutral, *(name for name, field in fields.items() if _is_amount(field))}
+    return frozenset(neutral), {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
+
+
+def _is_amount(field: FieldInfo) -> bool:
+    """Return whether an option is a number, a time or a folder. Folders are guarded separately."""
+    types = {*(get_args(field.annotation) or (field.annotation,))} - {type(None)}
+    amounts = [isinstance(type_, type) and issubclass(type_, int | float | date | Path) for type_ in types]
+    return all(amounts) and bool not in types

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rowen.connectors.sendings import sendings, steering
+from rowen.connectors.registry import sendings, steering
 from rowen.errors import Hint, RefusedError, action
 from rowen.model.hashes import canonical_json
 from rowen.model.source import Source

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rowen.connectors import registry
 from rowen.connectors.opening import read_regular
-from rowen.connectors.sendings import sendings
+from rowen.connectors.registry import sendings
 from rowen.errors import RefusedError, UsageError
 from rowen.model.access import Reach
 from rowen.model.address import Address

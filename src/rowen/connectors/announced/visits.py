@@ -1,11 +1,12 @@
-"""One look at one document."""
+"""A visit of one announced document."""
 
-from dataclasses import dataclass, replace
+from __future__ import annotations
 
-from rowen.connectors.announced.memory import LINKS_VERSION, OverviewNote
-from rowen.connectors.announced.options import AnnouncedOptions
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
 from rowen.connectors.base import Held, Tools
-from rowen.connectors.profile import statement_profile
+from rowen.connectors.web.options import statement_profile
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
 from rowen.model.hashes import body_hash
 from rowen.model.item import Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Validators
@@ -16,17 +17,39 @@ from rowen.net.response import Response
 from rowen.net.robots import Robots
 from rowen.net.target import redact
 
-__all__ = ["DocumentVisitor", "Visited"]
+if TYPE_CHECKING:
+    from rowen.connectors.announced import AnnouncedOptions
+
+__all__ = ["DocumentVisitor", "OverviewNote", "Visited"]
+
+LINKS_VERSION = 2
+"""Raised when other links would be read from the same overview: such pages are then read again."""
 
 _ACCEPT = "text/html,application/xhtml+xml,*/*;q=0.5"
 _GONE = frozenset({404, 410})
+_NO_DOCUMENT = "It is no document any more."
+
+
+@dataclass(slots=True)
+class OverviewNote:
+    """A page that only links to documents, with its validators and the version of the rules that read its links."""
+
+    links: list[str] = field(default_factory=list)
+    etag: str | None = None
+    last_modified: str | None = None
+    version: int = 1
+
+    @property
+    def current(self) -> OverviewNote:
+        """Return the note, without its validators if the page would be read differently now."""
+        return self if self.version == LINKS_VERSION else OverviewNote(self.links, version=self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """What a visit gave: how it ended, in a word, and where the address leads.
+    """The result of a visit: its outcome in a word, and the links to follow.
 
-    `observation` is what the flow is told; None of an overview, which is no document, and of what is not there.
+    `observation` is None for an overview, which is no document, and for an unknown address without a document.
     """
 
     outcome: str
@@ -35,13 +58,13 @@ class Visited:
     overview: OverviewNote | None = None
     why: str | None = None
 
-    def observation_of(self, held: Held) -> Observation:
-        """What the flow is told of a document that we hold."""
-        return self.observation or Gone(held.url, self.why or "It is no document any more.")
+    def observation_of(self, stored: Held) -> Observation:
+        """Return the observation of a stored document."""
+        return self.observation or Gone(stored.url, self.why or _NO_DOCUMENT)
 
 
 class DocumentVisitor:
-    """Asks for documents, with what we hold of them."""
+    """Requests documents, conditionally if they are stored."""
 
     def __init__(self, client: Client, feed: str, options: AnnouncedOptions, tools: Tools) -> None:
         self._client = client
@@ -51,54 +74,46 @@ class DocumentVisitor:
         self._credentials = Credentials.of(feed, options.headers)
         self._profile = statement_profile(options.shapes, options.nonconforming)
 
-    async def visit(self, url: str, held: Held | None, overview: OverviewNote | None) -> Visited:
-        """What an address answers now."""
-        links = held.links if held else tuple(overview.links) if overview else ()
+    async def visit(self, url: str, stored: Held | None, overview: OverviewNote | None) -> Visited:
+        """Request an address, and compare the answer with the stored document or overview."""
+        links = stored.links if stored else tuple(overview.links) if overview else ()
+        validators = stored or overview
         try:
             self._client.pace(url, delay_s=self._options.delay_s)
             if self._robots is not None and not await self._robots.allows(url):
-                why = f"robots.txt keeps {redact(url)} from us."
+                why = f"robots.txt does not allow us to request {redact(url)}."
                 return _left_out(url, why, "Ask the publisher, or set the option robots to false.")
-            response = await self._ask(url, held or overview)
-            return await self._understood(url, response, held, overview)
+            response = await self._client.get(
+                url,
+                etag=validators.etag if validators else None,
+                last_modified=validators.last_modified if validators else None,
+                accept=_ACCEPT,
+                credentials=self._credentials,
+                max_bytes=self._options.max_bytes,
+            )
+            if response.not_modified:
+                if stored is not None:
+                    return Visited("unchanged", Unchanged(stored.url), links)
+                return Visited("overview", None, links, overview)
+            if response.status in _GONE:
+                why = f"status {response.status}"
+                return Visited("gone", Gone(stored.url, why) if stored else None, why=why)
+            if not response.ok:
+                return _failed(url, f"{redact(url)} answered with status {response.status}.", None, links)
+            if stored is not None and stored.body_hash == body_hash(response.body):
+                unchanged = Validators(response.etag, response.last_modified, stored.body_hash)
+                return Visited("unchanged", Unchanged(stored.url, unchanged), links)
+            return self._classify(url, response, await self._read(response))
         except CircuitOpenError as problem:
             return Visited("skipped", Skipped(url, str(problem)), links, why=str(problem))
         except (FetchError, ItemError) as problem:
             # An item that other options let in is deleted; an item that became too large has failed.
-            if isinstance(problem, BodyTooLargeError) and held is not None and held.body_hash is None:
+            if isinstance(problem, BodyTooLargeError) and stored is not None and stored.body_hash is None:
                 return _left_out(url, str(problem), problem.hint)
             return _failed(url, str(problem), problem.hint, links)
 
-    async def _ask(self, url: str, known: Held | OverviewNote | None) -> Response:
-        return await self._client.get(
-            url,
-            etag=known.etag if known else None,
-            last_modified=known.last_modified if known else None,
-            accept=_ACCEPT,
-            credentials=self._credentials,
-            max_bytes=self._options.max_bytes,
-        )
-
-    async def _understood(
-        self, url: str, response: Response, held: Held | None, overview: OverviewNote | None
-    ) -> Visited:
-        if response.not_modified:
-            if held is not None:
-                return Visited("unchanged", Unchanged(held.url), held.links)
-            return Visited("overview", None, tuple(overview.links) if overview else (), overview)
-        if response.status in _GONE:
-            why = f"status {response.status}"
-            return Visited("gone", Gone(held.url, why) if held else None, why=why)
-        if not response.ok:
-            links = held.links if held else tuple(overview.links) if overview else ()
-            return _failed(url, f"{redact(url)} answered with status {response.status}.", None, links)
-        if held is not None and held.body_hash == body_hash(response.body):
-            validators = Validators(response.etag, response.last_modified, held.body_hash)
-            return Visited("unchanged", Unchanged(held.url, validators), held.links)
-        return self._classified(url, response, await self._read(response))
-
     async def _read(self, response: Response) -> Document:
-        """The document in an answer; addresses in it are relative to where it was found in the end."""
+        """Read the document in an answer, with links relative to the final URL."""
         return await self._tools.read(
             Raw(
                 response.url,
@@ -113,13 +128,13 @@ class DocumentVisitor:
             )
         )
 
-    def _classified(self, url: str, response: Response, document: Document) -> Visited:
-        told = document.record.get(RDFA) or {}
-        links = tuple(told.get("links", ())) if self._options.follow else ()
-        if document.media_type == "text/html" and told.get("type", "overview") == "overview":
+    def _classify(self, url: str, response: Response, document: Document) -> Visited:
+        stated = document.record.get(RDFA) or {}
+        links = tuple(stated.get("links", ())) if self._options.follow else ()
+        if document.media_type == "text/html" and stated.get("type", "overview") == "overview":
             note = OverviewNote(list(links), response.etag, response.last_modified, LINKS_VERSION)
             return Visited("overview", None, links, note)
-        tags = (*document.tags, told["type"]) if "type" in told else document.tags
+        tags = (*document.tags, stated["type"]) if "type" in stated else document.tags
         return Visited("stored", Fetched(replace(document, url=url, tags=tags, links=links)), links)
 
 
@@ -128,6 +143,5 @@ def _failed(url: str, why: str, hint: object, links: tuple[str, ...]) -> Visited
 
 
 def _left_out(url: str, why: str, hint: object) -> Visited:
-    """A document that the options exclude: it is not stored, and its links are not followed."""
-    failed = Failed(url, why, str(hint) if hint else None, keeps_copy=False)
-    return Visited("failed", failed, why=why)
+    """Return the result for a document that the options exclude: nothing is stored, and no link is followed."""
+    return Visited("failed", Failed(url, why, str(hint) if hint else None, keeps_copy=False), why=why)

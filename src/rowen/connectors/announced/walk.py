@@ -1,52 +1,105 @@
-"""One job over the documents of a feed: what is new is collected, then visited, and what it leads to as well.
+"""One job over the documents of a feed: collect new announcements, visit their documents and those that they link to.
 
-Every document that is announced, or that one of these leads to, is reached in each job: by a visit, if it is new or its
-turn has come, else along the links that we hold of it. So a job that comes to its end knows what nothing leads to any
-more, as a first job would.
+Each job reaches every announced document and every document that one of these links to: by a visit if it is new or was
+drawn, otherwise along its stored links. So a job that comes to its end knows, as a first job would, which documents are
+not linked any more.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from rowen.connectors.announced.memory import (
-    GONE,
-    OVERVIEWS,
-    AnnouncedCursor,
-    AnnouncementNote,
-    GoneNote,
-    OverviewNote,
-)
-from rowen.connectors.announced.options import AnnouncedOptions
-from rowen.connectors.announced.visits import DocumentVisitor, Visited
-from rowen.connectors.base import Held, KnowsFeed
-from rowen.connectors.remembered import remembered
+import msgspec
+
+from rowen.connectors.announced.visits import DocumentVisitor, OverviewNote, Visited
+from rowen.connectors.base import Held, KnowsFeed, remembered
 from rowen.errors import PortionReadError
 from rowen.model.announcement import Announcement
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Complete, Gone, Incomplete, NoteName, Observation, Unchanged
 from rowen.model.url import key
 
-__all__ = ["AnnouncedWalk"]
+if TYPE_CHECKING:
+    from rowen.connectors.announced import AnnouncedOptions
+
+__all__ = ["AnnouncedCursor", "AnnouncedWalk"]
 
 ROOM = "announced"
 """The room of announcements, by the names of their documents."""
+OVERVIEWS = "overview"
+"""The room of pages that only link to documents: they are requested in each job that has something to do."""
+GONE = "gone"
+"""The room of addresses that answer 404 or 410; they are requested again at growing intervals."""
 
 AHEAD = 4
-"""Documents that are asked for at a time: the next ones come in while one is read; the pace of hosts holds for all."""
+"""Parallel requests: the next documents come in while one is read; the pace of hosts holds for all."""
 
 NOTED_EACH = 25
-"""Visits between two checkpoints: what a killed job repeats, by requests that answer 304. Each is a transaction."""
+"""Visits between two checkpoints: a killed job repeats these, by requests that answer 304. Each is a transaction."""
 
+_YOUNG = timedelta(hours=1)  # a deployment that answers 404 for everything is over by then
+# Share of the time that an address has been gone. With a job every ten minutes, an address costs some sixty requests in
+# its first day and seventy in the following month; with twice the share it is half as many, and an address that returns
+# without an announcement is found twice as late.
+_WAIT_SHARE = 0.05
 _WHOLE = 1 << 64
+
+Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+@dataclass(slots=True)
+class AnnouncedCursor:
+    """The number in the change log up to which the feed's announcements were collected."""
+
+    number: int = 0
+
+    @classmethod
+    def of(cls, cursor: Any) -> AnnouncedCursor:
+        """Return the stored cursor, or the beginning if there is none that can be read."""
+        return remembered(cursor, cls) or cls()
+
+
+@dataclass(slots=True)
+class AnnouncementNote:
+    """An announcement and its outcome; one that is `waiting` has no job yet."""
+
+    location: str
+    member: str
+    at: str
+    outcome: str = "waiting"
+    why: str | None = None
+
+    def to_note(self) -> dict[str, Any]:
+        """Return the note as JSON."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(slots=True)
+class GoneNote:
+    """An address without a document: since when, when it was last requested, and its answer."""
+
+    since: Moment
+    last: Moment
+    why: str
+
+    def is_due(self, now: datetime) -> bool:
+        """Return whether the address is to be requested again."""
+        gone_for = self.last - self.since
+        return gone_for < _YOUNG or now - self.last >= gone_for * _WAIT_SHARE
+
+    def to_note(self) -> dict[str, Any]:
+        """Return the note as JSON."""
+        return {"since": self.since.isoformat(), "last": self.last.isoformat(), "why": self.why}
 
 
 class AnnouncedWalk:
-    """One job."""
+    """One job. Notes are kept by the hash of their URL, together with the URL that they are stored under."""
 
     def __init__(
         self, options: AnnouncedOptions, known: KnowsFeed, visitor: DocumentVisitor, now: Callable[[], datetime]
@@ -57,41 +110,45 @@ class AnnouncedWalk:
         self._visitor = visitor
         self._cursor = AnnouncedCursor.of(known.cursor)
         self._notes: dict[str, AnnouncementNote] = {}
+        self._names: dict[Hash, list[str]] = {}
         self._overviews: dict[Hash, tuple[str, OverviewNote]] = {}
         self._gone: dict[Hash, tuple[str, GoneNote]] = {}
         self._met: set[Hash] = set()
-        self._held: dict[Hash, Held] = {}
-        self._names: dict[Hash, list[str]] = {}
-        self._fresh: dict[NoteName, Any] = {}
-        self._failed = {key(one.url) for one in known.failed}
+        self._stored: dict[Hash, Held] = {}
+        self._changes: dict[NoteName, Any] = {}
+        self._failed = {key(item.url) for item in known.failed}
         self._visits = 0
         self._trouble: str | None = None
-        self._is_full = self._is_new = False
+        self._is_full = self._has_new = False
 
     async def observations(self) -> AsyncGenerator[Observation]:
-        """What is seen of all documents."""
-        await self._remember()
-        async for checkpoint in self._collect():
-            yield checkpoint
-        async for batch in self._known.everything():
-            self._held.update((key(one.url), one) for one in batch)
+        """Collect the new announcements, and yield the observations of all documents."""
+        await self._load_notes()
+        async for batch in self._known.announced(self._cursor.number):
+            for announcement in batch:
+                self._take_announcement(announcement)
+            self._cursor.number = batch[-1].number
+            yield self._checkpoint()
+        async for items in self._known.everything():
+            self._stored.update((key(item.url), item) for item in items)
         for name, note in self._notes.items():
             self._names.setdefault(key(note.location), []).append(name)
-        self._is_new = any(note.outcome == "waiting" for note in self._notes.values())
-        async for seen in self._walk():
-            yield seen
+        self._has_new = any(note.outcome == "waiting" for note in self._notes.values())
+        async for observation in self._walk():
+            yield observation
         if not self._is_full:
-            self._fresh |= {(GONE, url): None for name, (url, _) in self._gone.items() if name not in self._met}
-        if self._fresh:
+            self._changes |= {(GONE, url): None for name, (url, _) in self._gone.items() if name not in self._met}
+        if self._changes:
             yield self._checkpoint()
         if self._is_full:
             raise PortionReadError(f"This job has visited its share, {self._visits:,} addresses; the next one goes on.")
         yield Complete() if self._trouble is None else Incomplete(self._trouble)
 
-    async def _remember(self) -> None:
+    async def _load_notes(self) -> None:
         async for batch in self._known.recall_all(ROOM):
-            read = ((name, remembered(value, AnnouncementNote)) for name, value in batch.items())
-            self._notes.update((name, note) for name, note in read if note is not None)
+            for name, value in batch.items():
+                if (note := remembered(value, AnnouncementNote)) is not None:
+                    self._notes[name] = note
         async for batch in self._known.recall_all(OVERVIEWS):
             for url, value in batch.items():
                 if (overview := remembered(value, OverviewNote)) is not None:
@@ -101,163 +158,144 @@ class AnnouncedWalk:
                 if (gone := remembered(value, GoneNote)) is not None:
                     self._gone[key(url)] = url, gone
 
-    async def _collect(self) -> AsyncGenerator[Checkpoint]:
-        """Note what the feed announced since the last job; each batch is a transaction."""
-        async for batch in self._known.announced(self._cursor.number):
-            for announcement in batch:
-                self._take(announcement)
-            self._cursor.number = batch[-1].number
-            yield self._checkpoint()
-
-    def _take(self, announcement: Announcement) -> None:
-        """Of several versions of one document the newest counts, in whichever order they come."""
+    def _take_announcement(self, announcement: Announcement) -> None:
+        """Note an announcement, unless a newer version of the same document was announced before."""
         name, before = announcement.name, self._notes.get(announcement.name)
         if announcement.location is None:
             if before is not None:
                 del self._notes[name]
-                self._fresh[ROOM, name] = None
+                self._changes[ROOM, name] = None
             return
         if before is not None:
             is_known = (before.member, before.location) == (announcement.member, announcement.location)
-            if is_known or (before.at and _place(before) > _place(announcement)):
+            if is_known or (before.at and _order(before) > _order(announcement)):
                 return
-        note = self._notes[name] = AnnouncementNote.of(announcement, announcement.location)
-        self._fresh[ROOM, name] = note.to_note()
+        note = self._notes[name] = AnnouncementNote(announcement.location, announcement.member, announcement.at)
+        self._changes[ROOM, name] = note.to_note()
 
     def _checkpoint(self) -> Checkpoint:
-        notes, self._fresh = self._fresh, {}
-        return Checkpoint(self._cursor.to_cursor(), notes=notes)
+        notes, self._changes = self._changes, {}
+        return Checkpoint(asdict(self._cursor), notes=notes)
 
     async def _walk(self) -> AsyncGenerator[Observation]:
-        """Breadth first, what waits before all else; some visits are under way at a time, taken in their order."""
-        queue = deque(self._roots())
-        met = self._met = {key(url) for url in queue}
+        """Walk breadth first, waiting announcements first; some visits run in parallel, and are taken in order."""
+        # The location of each document once: those without a job first, then by the time of the announcement.
+        notes = sorted(self._notes.values(), key=lambda note: (note.outcome != "waiting", note.at, note.location))
+        queue = deque(_unmet((note.location for note in notes), self._met))
         under_way: deque[tuple[str, asyncio.Task[Visited]]] = deque()
         try:
             while queue or under_way:
                 while queue and len(under_way) < AHEAD:
                     url = queue.popleft()
-                    if not self._is_to_be_visited(url):
-                        passed_over, links = self._passed_over(url)
-                        if passed_over is not None:
-                            yield passed_over
-                        queue.extend(_new(links, met))
-                    elif self._may_visit():
+                    if not self._needs_visit(url):
+                        observation, links = self._stored_state(url)
+                        if observation is not None:
+                            yield observation
+                        queue.extend(_unmet(links, self._met))
+                    elif self._visits < self._options.job_urls:
+                        self._visits += 1
                         under_way.append((url, asyncio.create_task(self._visit(url))))
                     else:
+                        self._is_full = True
                         queue.clear()
                 if under_way:
                     url, task = under_way.popleft()
                     visited = await task
-                    for seen in self._taken(url, visited):
-                        yield seen
-                    queue.extend(() if self._is_full else _new(visited.links, met))
-                if len(self._fresh) >= NOTED_EACH:
+                    for observation in self._take_visit(url, visited):
+                        yield observation
+                    queue.extend(() if self._is_full else _unmet(visited.links, self._met))
+                if len(self._changes) >= NOTED_EACH:
                     yield self._checkpoint()
         finally:
             for _, task in under_way:
                 task.cancel()
             await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
 
-    def _roots(self) -> Iterator[str]:
-        """The places of all documents, each once: those without a job first, then by the time of the announcement."""
-        notes = sorted(self._notes.values(), key=lambda note: (note.outcome != "waiting", note.at, note.location))
-        return _new((note.location for note in notes), set())
-
-    def _may_visit(self) -> bool:
-        self._is_full = self._visits >= self._options.job_urls
-        self._visits += not self._is_full
-        return not self._is_full
-
-    def _is_to_be_visited(self, url: str) -> bool:
-        """Whether a document is new, announced anew, failed before or would be read otherwise, or its turn has come."""
+    def _needs_visit(self, url: str) -> bool:
+        """Return whether a document is new, newly announced, failed before, would be read differently, or was drawn."""
         name = key(url)
-        held = self._held.get(name)
+        stored = self._stored.get(name)
         if self._known.mode == "full" or name in self._failed:
             return True
-        if any(self._notes[one].outcome == "waiting" for one in self._names.get(name, ())):
+        if any(self._notes[announced].outcome == "waiting" for announced in self._names.get(name, ())):
             return True
         if name in self._gone:
             return self._gone[name][1].is_due(self._now())
-        if held is None or held.body_hash is None:
+        if stored is None or stored.body_hash is None:
             return True
-        return self._is_new and self._is_drawn(url)
-
-    def _passed_over(self, url: str) -> tuple[Observation | None, Sequence[str]]:
-        """Return what is known of a document that this job does not visit, and where it leads."""
-        held = self._held.get(key(url))
-        _, gone = self._gone.get(key(url), ("", None))
-        if held is None:
-            return None, ()
-        return (Unchanged(held.url), held.links) if gone is None else (Gone(held.url, gone.why), ())
-
-    def _is_drawn(self, url: str) -> bool:
-        """Drawn anew with each announcement, and the same for who looks twice."""
+        if not self._has_new:
+            return False
+        # Drawn anew with each announcement, and the same in a repeated job.
         drawn = sha256(f"{self._options.seed}/{self._cursor.number}/{url}".encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(drawn[:8]) < self._options.revisit * _WHOLE
 
+    def _stored_state(self, url: str) -> tuple[Observation | None, Sequence[str]]:
+        """Return the stored state of a document that this job does not visit, and its links."""
+        stored = self._stored.get(key(url))
+        _, gone = self._gone.get(key(url), ("", None))
+        if stored is None:
+            return None, ()
+        return (Unchanged(stored.url), stored.links) if gone is None else (Gone(stored.url, gone.why), ())
+
     async def _visit(self, url: str) -> Visited:
         _, overview = self._overviews.get(key(url), ("", None))
-        return await self._visitor.visit(url, self._held.get(key(url)), overview)
+        return await self._visitor.visit(url, self._stored.get(key(url)), overview)
 
-    def _taken(self, url: str, visited: Visited) -> Iterator[Observation]:
-        """What the flow is told of a visit; what became of the announcement is noted with it."""
+    def _take_visit(self, url: str, visited: Visited) -> Iterator[Observation]:
+        """Yield the observation of a visit, and note its outcome."""
         name = key(url)
-        held = self._held.get(name)
+        stored = self._stored.get(name)
         if visited.observation is not None:
             yield visited.observation
-        elif held is not None or name in self._failed:
-            # A page that became an overview, or one that failed before and turns out to be no document.
-            yield Gone(held.url if held else url, visited.why or "It is no document any more.")
+        elif stored is not None or name in self._failed:
+            # A page that became an overview, or one that failed before and proved to be no document.
+            yield Gone(stored.url if stored else url, visited.why or "It is no document any more.")
         self._note_overview(url, visited)
         self._note_gone(url, visited)
-        for one in self._names.get(name, ()):
-            self._note_outcome(one, visited)
+        for announced in self._names.get(name, ()):
+            note = self._notes[announced]
+            # A document that is only visited again keeps its outcome.
+            is_as_before = visited.outcome == "unchanged" and note.outcome in ("stored", "unchanged")
+            is_same = (note.outcome, note.why) == (visited.outcome, visited.why)
+            if visited.outcome != "skipped" and not is_as_before and not is_same:
+                note.outcome, note.why = visited.outcome, visited.why
+                self._changes[ROOM, announced] = note.to_note()
         if visited.outcome == "skipped":
             self._trouble = visited.why
-        elif visited.outcome == "failed" and held is None and self._known.cursor is None:
-            self._trouble = f"What {url} leads to is not known: {visited.why}"
+        elif visited.outcome == "failed" and stored is None and self._known.cursor is None:
+            self._trouble = f"The links of {url} are unknown: {visited.why}"
 
     def _note_overview(self, url: str, visited: Visited) -> None:
         name = key(url)
-        stored, before = self._overviews.get(name, (url, None))
+        noted_url, before = self._overviews.get(name, (url, None))
         if visited.overview is not None:
             if visited.overview != before:
-                self._overviews[name] = stored, visited.overview
-                self._fresh[OVERVIEWS, stored] = asdict(visited.overview)
+                self._overviews[name] = noted_url, visited.overview
+                self._changes[OVERVIEWS, noted_url] = asdict(visited.overview)
         elif before is not None and visited.outcome in ("stored", "gone"):
             del self._overviews[name]
-            self._fresh[OVERVIEWS, stored] = None
+            self._changes[OVERVIEWS, noted_url] = None
 
     def _note_gone(self, url: str, visited: Visited) -> None:
         name = key(url)
-        stored, before = self._gone.get(name, (url, None))
+        noted_url, before = self._gone.get(name, (url, None))
         if visited.outcome == "gone":
             now = self._now()
             note = GoneNote(before.since if before else now, now, visited.why or "")
-            self._gone[name] = stored, note
-            self._fresh[GONE, stored] = note.to_note()
+            self._gone[name] = noted_url, note
+            self._changes[GONE, noted_url] = note.to_note()
         elif before is not None and visited.outcome not in ("failed", "skipped"):
             del self._gone[name]
-            self._fresh[GONE, stored] = None
-
-    def _note_outcome(self, name: str, visited: Visited) -> None:
-        """Note what became of an announcement; a document that is only looked at again stays what it was."""
-        note = self._notes[name]
-        is_as_before = visited.outcome == "unchanged" and note.outcome in ("stored", "unchanged")
-        if visited.outcome == "skipped" or is_as_before or (note.outcome, note.why) == (visited.outcome, visited.why):
-            return
-        note.outcome, note.why = visited.outcome, visited.why
-        self._fresh[ROOM, name] = note.to_note()
+            self._changes[GONE, noted_url] = None
 
 
-def _place(version: Announcement | AnnouncementNote) -> tuple[str, str]:
-    """Where a version stands among others: by its time, then by its name."""
+def _order(version: Announcement | AnnouncementNote) -> tuple[str, str]:
+    """Return the key by which versions of a document are ordered: the time, then the name."""
     return version.at.removesuffix("Z"), version.member
 
 
-def _new(urls: Iterable[str], met: set[Hash]) -> Iterator[str]:
-    """Those that were not met before."""
+def _unmet(urls: Iterable[str], met: set[Hash]) -> Iterator[str]:
+    """Yield the URLs that were not met before, and mark them as met."""
     for url in urls:
         name = key(url)
         if name not in met:

@@ -9,12 +9,12 @@ from typing import Any
 from rowen.connectors.arcgis.address import ArcGisOptions
 from rowen.connectors.arcgis.dialects import Found, SearchDialect, read
 from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of, steady
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, retried
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
-from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.model.item import Failed

@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from rowen.connectors.base import remembered
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
-from rowen.connectors.remembered import remembered
 
 __all__ = ["CatalogCursor", "Overlap", "age_days", "stamp"]
 

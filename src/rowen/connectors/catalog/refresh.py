@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, is_unread
 from rowen.connectors.catalog import changes, completeness, trust
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.dates import moment
@@ -29,7 +29,6 @@ from rowen.connectors.catalog.progress import Progress
 from rowen.connectors.catalog.retries import Retries, ask_for_missing, is_walk_wanted
 from rowen.connectors.catalog.roll import Roll
 from rowen.connectors.catalog.walk import Walk
-from rowen.connectors.unread import is_unread
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Gone, Incomplete, Observation, Proved, Unchanged
 from rowen.model.outside import UNREADABLE

@@ -20,13 +20,12 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from rowen.connectors.base import FailedBefore
+from rowen.connectors.base import FailedBefore, is_unread
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, TooMuchError
 from rowen.connectors.catalog.progress import Progress, mark_of
 from rowen.connectors.catalog.records import NOT_THERE
 from rowen.connectors.catalog.rows import settled
-from rowen.connectors.unread import is_unread
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import Failed, Observation
 from rowen.model.outside import UNREADABLE

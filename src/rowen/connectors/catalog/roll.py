@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from rowen.connectors.base import is_unread
 from rowen.connectors.catalog.completeness import lacks_one
 from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.listing import Names, RollCall
 from rowen.connectors.catalog.progress import Progress, mark_of
 from rowen.connectors.catalog.retries import ask_for
-from rowen.connectors.unread import is_unread
 from rowen.model.item import Failed, Observation, Unchanged
 
 __all__ = ["MOST_MISSING", "Roll"]

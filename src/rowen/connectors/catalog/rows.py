@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rowen.connectors.base import Held, Known
+from rowen.connectors.base import Held, Known, unread_url
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.listing import RawRecord, Row, UnparsedRecord
-from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
 from rowen.model.hashes import Hash, body_hash, unmarked
 from rowen.model.item import Failed, Fetched, Unchanged, Validators

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
@@ -23,7 +24,6 @@ from rowen.connectors.ckan.address import CkanAddress, CkanOptions
 from rowen.connectors.ckan.course import MissingRecord, PageCursor, UnparsedRow, id_of, mark_of
 from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled
 from rowen.connectors.ckan.record import dataset_of, steady
-from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json

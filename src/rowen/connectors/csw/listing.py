@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from rowen.connectors.base import remembered, unread_url
 from rowen.connectors.catalog import chronology
 from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
@@ -21,8 +22,6 @@ from rowen.connectors.csw.capabilities import Capabilities
 from rowen.connectors.csw.question import CswDialect, CswQuestion, by_identifier
 from rowen.connectors.csw.raw import letters_of, name_in
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
-from rowen.connectors.remembered import remembered
-from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, written

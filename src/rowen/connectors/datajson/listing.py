@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, unread_url
 from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import DocumentOptions
@@ -24,7 +24,6 @@ from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.record import dataset_of, members_of
 from rowen.connectors.datajson.spool import PutAside, Spool
 from rowen.connectors.plain_options import option
-from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json

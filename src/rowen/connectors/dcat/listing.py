@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from rowen.connectors.base import Parse, call_here
+from rowen.connectors.base import Parse, call_here, unread_url
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
@@ -17,7 +17,6 @@ from rowen.connectors.dcat.address import DcatOptions
 from rowen.connectors.dcat.hydra import paging_of, with_parameters
 from rowen.connectors.dcat.joining import Joining, RecordPart
 from rowen.connectors.dcat.reading import Contents, row_of, unread
-from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.dcat import ITEMS, item_url, unread_node
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.dcat.hydra import Paging
 from rowen.connectors.dcat.joining import RecordPart
-from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
 from rowen.formats.rdf.syntax import UNREAD, UnreadStatement

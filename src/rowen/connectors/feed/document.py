@@ -1,22 +1,87 @@
-"""A document of a feed: its entries, and where it leads."""
+"""A document of a feed in any format: its entries, the items that they become, and its links."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
-from rowen.connectors.feed.entry import FeedEntry
-from rowen.model.item import Failed
+import ada_url
 
-__all__ = ["Deletion", "FeedDocument"]
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.text import has_markup, one_line
+from rowen.model.hashes import body_hash, canonical_json
+from rowen.model.item import Failed, Raw
+from rowen.model.url import quoted
 
+__all__ = ["Deletion", "FeedDocument", "FeedEntry", "entry_url", "resolved", "stamp_of"]
+
+_WEB = re.compile(r"https?://[^/?#\s]+[^#\s]*", re.IGNORECASE)
 _LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w*-]+\s*=\s*(?:\"[^\"]*\"|[^\s\",;]+))*)")
 _REL = re.compile(r"\brel\s*=\s*(?:\"([^\"]*)\"|([^\s\",;]+))", re.IGNORECASE)
+# For an entry without a title: as much as a line of search results shows.
+_TITLE_CHARS = 80
+_DIGEST_CHARS = 32  # half of a SHA-256: 128 bits, enough that no two versions of an entry share them
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEntry:
+    """One entry. `content` is HTML with addresses relative to `base`.
+
+    `stamp` is the time of its last change, in a form that sorts as time does; None if the entry does not have one.
+    """
+
+    url: str
+    title: str
+    content: str
+    base: str
+    link: str | None = None
+    stamp: str | None = None
+    language: str | None = None
+    tags: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Return the validator of the entry: a hash of everything that is stored of it."""
+        parts = [self.title, self.content, self.base, self.link, self.language, list(self.tags), dict(self.record)]
+        return body_hash(canonical_json(parts)).hex()[:_DIGEST_CHARS]
+
+    @property
+    def heading(self) -> str:
+        """Return the title, or the beginning of an entry without one."""
+        if self.title:
+            return self.title
+        words = one_line(self.content)
+        cut = words[:_TITLE_CHARS].rpartition(" ")[0] if len(words) > _TITLE_CHARS else words
+        return f"{cut} …" if cut != words else words or self.link or self.url
+
+    def raw(self, *, language: str | None) -> Raw:
+        """Return the entry as a small page to be read, with its digest, so that another record is another body."""
+        digest = self.digest
+        link = f'<p><a href="{escape(self.link)}">{escape(self.link)}</a></p>' if self.link else ""
+        content = self.content if has_markup(self.content) else f"<p>{self.content}</p>"
+        body = (
+            f'<!doctype html><html><head><meta charset="utf-8"><title>{escape(self.heading)}</title>'
+            f'<base href="{escape(self.base)}"></head><body><main>{content}{link}</main><!-- {digest} --></body></html>'
+        )
+        return Raw(
+            self.url,
+            body.encode("utf-8", "replace"),
+            media_type="text/html",
+            charset="utf-8",
+            title=self.heading,
+            tags=self.tags,
+            record=self.record,
+            language=language or self.language,
+            etag=digest,
+            last_modified=self.stamp,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """An entry that its feed says was deleted (RFC 6721)."""
+    """A deleted entry (RFC 6721)."""
 
     url: str
     stamp: str | None
@@ -24,10 +89,10 @@ class Deletion:
 
 @dataclass(slots=True)
 class FeedDocument:
-    """What one document says.
+    """One document of a feed.
 
-    `older` is the archive before it (RFC 5005, section 4), `following` the next page (section 3). `trouble` tells what
-    of it could not be read: such a document is read again next time, whatever its validators say.
+    `older` is the archive before it (RFC 5005, section 4), `following` the next page (section 3). A document with
+    `trouble` could not be read completely: it is read again next time, whatever its validators.
     """
 
     entries: list[FeedEntry] = field(default_factory=list)
@@ -39,15 +104,15 @@ class FeedDocument:
     topic: str | None = None
     trouble: str | None = None
 
-    def take(self, seen: FeedEntry | Failed) -> None:
-        """Take an entry in, or that it could not be read."""
-        if isinstance(seen, Failed):
-            self.failed.append(seen)
+    def add(self, entry: FeedEntry | Failed) -> None:
+        """Add an entry, or the failure to read one."""
+        if isinstance(entry, Failed):
+            self.failed.append(entry)
         else:
-            self.entries.append(seen)
+            self.entries.append(entry)
 
     def link(self, rel: str, address: str | None) -> None:
-        """Note where the document leads."""
+        """Note a link of the document."""
         if address is None:
             return
         match rel:
@@ -61,23 +126,52 @@ class FeedDocument:
                 self.hubs = (*self.hubs, address)
 
     def link_headers(self, lines: list[str], resolve: Callable[[str], Any]) -> None:
-        """Note what the answer's headers say of hubs (WebSub, section 4); they come before the document's own."""
-        told = [
-            (rel.lower(), resolve(found[1]))
+        """Note the hubs in the headers of the answer (WebSub, section 4), before those of the document."""
+        links = [
+            (rel.lower(), resolve(link[1]))
             for line in lines
-            for found in _LINK.finditer(line)
-            for name in _REL.findall(found[2])[:1]
+            for link in _LINK.finditer(line)
+            for name in _REL.findall(link[2])[:1]
             for rel in (name[0] or name[1]).split()
         ]
-        hubs = tuple(dict.fromkeys(address for rel, address in told if rel == "hub" and address))
+        hubs = tuple(dict.fromkeys(address for rel, address in links if rel == "hub" and address))
         self.hubs = (*hubs, *(hub for hub in self.hubs if hub not in hubs))
-        self.topic = next((address for rel, address in told if rel == "self" and address), None) or self.topic
+        self.topic = next((address for rel, address in links if rel == "self" and address), None) or self.topic
 
-    def settle(self) -> None:
-        """Of several versions of an entry the latest one counts, of those of the same time the first."""
+    def keep_latest(self) -> None:
+        """Keep the latest version of each entry, or the first of those with the same time."""
         latest: dict[str, FeedEntry] = {}
         for entry in self.entries:
-            held = latest.get(entry.url)
-            if held is None or (entry.stamp or "") > (held.stamp or ""):
+            before = latest.get(entry.url)
+            if before is None or (entry.stamp or "") > (before.stamp or ""):
                 latest[entry.url] = entry
         self.entries = list(latest.values())
+
+
+def entry_url(feed: str, identifier: str | None, link: str | None, otherwise: Any = None) -> str:
+    """Return the URL of an entry: its identifier if that is an address, else a URL below the feed made of it.
+
+    It depends on nothing but the entry. Links are no identifiers: several entries may share one, and they change.
+    """
+    if identifier and _WEB.fullmatch(identifier):
+        return identifier
+    if not identifier and link and _WEB.fullmatch(link):
+        return link
+    name = identifier or link or body_hash(canonical_json(otherwise)).hex()[:_DIGEST_CHARS]
+    return f"{feed.partition('#')[0]}#/entry/{quoted(name, safe=':@/!$,;=')}"
+
+
+def resolved(base: str, address: str | None) -> str | None:
+    """Return an address in a document with this base as a URL, or None for an invalid one."""
+    if not (address := (address or "").strip()):
+        return None
+    try:
+        return str(ada_url.join_url(base, address))
+    except ValueError:
+        return None
+
+
+def stamp_of(*dates: Any) -> str | None:
+    """Return the first valid one of these dates, in a form that sorts as time does."""
+    first = next((at for date in dates if (at := moment(date)) is not None), None)
+    return first.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if first else None

@@ -1,38 +1,84 @@
-"""One look at a feed: its document, and the older ones that it leads to."""
+"""One run over a feed: its document, the older ones that it links to, and the pages of its entries."""
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from rowen.connectors.base import Held, Known, Tools
-from rowen.connectors.feed.cursor import FeedCursor, Stretch
-from rowen.connectors.feed.document import FeedDocument
-from rowen.connectors.feed.entry import FeedEntry, resolved
+from rowen.connectors.base import Held, Known, Tools, remembered
+from rowen.connectors.feed.document import FeedDocument, FeedEntry, resolved
 from rowen.connectors.feed.json_feed import read_json_feed
-from rowen.connectors.feed.options import FeedOptions
-from rowen.connectors.feed.pages import LinkedPages
 from rowen.connectors.feed.xml_feed import read_xml_feed
-from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
-from rowen.model.item import Checkpoint, Complete, Fetched, Gone, Incomplete, Observation, Skipped, Unchanged
+from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, SourceError, SourceGoneError
+from rowen.model.item import (
+    Checkpoint,
+    Complete,
+    Failed,
+    Fetched,
+    Gone,
+    Incomplete,
+    Observation,
+    Raw,
+    Skipped,
+    Unchanged,
+    Validators,
+)
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response
+from rowen.net.robots import Robots
 from rowen.net.target import redact
 
-__all__ = ["FeedWalk"]
+if TYPE_CHECKING:
+    from rowen.connectors.feed import FeedOptions
+
+__all__ = ["FeedCursor", "FeedWalk"]
 
 ACCEPT = (
     "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml;q=0.8, "
     "application/xml;q=0.7, text/xml;q=0.7, application/json;q=0.6, */*;q=0.1"
 )
+_ACCEPT_PAGES = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 MOST_DOCUMENTS = 10_000
-"""A day's archive for 27 years. A feed that leads on and on is left there, and the run is partial."""
+"""A day's archive for 27 years. A feed with more older documents is left there, and the run is partial."""
 
 _GONE = frozenset({404, 410})
 
 
+@dataclass(slots=True)
+class Stretch:
+    """Archives that were read: from `newest` up to `then`, which was not read; None if there are no more."""
+
+    newest: str
+    then: str | None
+
+
+@dataclass(slots=True)
+class FeedCursor:
+    """The cursor. `older` is the archive that the feed links to; `paged` if its pages were walked to their end."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+    hubs: list[str] = field(default_factory=list)
+    topic: str | None = None
+    older: str | None = None
+    stretches: list[Stretch] = field(default_factory=list)
+    paged: bool = False
+
+    @classmethod
+    def of(cls, cursor: Any) -> FeedCursor:
+        """Return the stored cursor, or an empty one if there is none that can be read."""
+        return remembered(cursor, cls) or cls()
+
+    def checkpoint(self) -> Checkpoint:
+        """Return a checkpoint with this cursor."""
+        return Checkpoint(asdict(self))
+
+
 class FeedWalk:
-    """One run over one feed. What it says of entries that we hold is proved by their digests."""
+    """One run over one feed. Stored entries are proved unchanged by their digests."""
 
     def __init__(self, url: str, options: FeedOptions, tools: Tools, *, known: Known, client: Client) -> None:
         client.pace(url, delay_s=options.delay_s)
@@ -41,7 +87,7 @@ class FeedWalk:
         self._known = known
         self._client = client
         self._credentials = Credentials.of(url, options.headers)
-        self._pages = LinkedPages(client, options, tools) if options.content == "page" else None
+        self._robots = Robots(client) if options.robots else None
         self._memory = FeedCursor.of(known.cursor)
         self._met: set[str] = set()
         self._trouble: str | None = None
@@ -50,55 +96,57 @@ class FeedWalk:
         self._tools = tools
 
     async def observations(self) -> AsyncGenerator[Observation]:
-        """What the feed shows that we do not hold, then what its archives hold, if they were never read."""
+        """Yield what is new in the feed, then in its archives if they were never read."""
+        memory = self._memory
         top = await self._top()
         if top is not None:
-            async for seen in self._told(top, is_top=True):
+            async for seen in self._entries(top, is_top=True):
                 yield seen
-            self._note(top)
+            memory.hubs, memory.topic, memory.older = list(top.hubs), top.topic, top.older
         if self._options.archives:
-            older = self._archives() if self._memory.older else self._further(top)
-            async for seen in older:
+            async for seen in self._archives() if memory.older else self._pages(top):
                 yield seen
         if top is not None and self._known.failed:
-            for seen in await self._released():
-                yield seen
+            # The last good copy of a failed entry that is no longer shown stays, if there is one.
+            urls = [item.url for item in self._known.failed if item.url not in self._met]
+            stored = await self._known.look_up(urls)
+            for url in urls:
+                yield Unchanged(url) if url in stored else Gone(url, "The feed no longer shows it.")
         if self._trouble:
-            # What was not read would hide behind an unchanged document.
-            self._memory.etag = self._memory.last_modified = None
-        if self._moved:
-            yield Checkpoint(self._memory.to_cursor())
+            # Otherwise a 304 would hide the entries that were not read.
+            memory.etag = memory.last_modified = None
+        if self._known.cursor is None or memory != FeedCursor.of(self._known.cursor):
+            yield memory.checkpoint()
         yield Incomplete(self._trouble) if self._trouble else Complete(keeps_unseen=True)
 
-    @property
-    def _moved(self) -> bool:
-        return self._memory != FeedCursor.of(self._known.cursor) or self._known.cursor is None
-
-    def _note(self, top: FeedDocument) -> None:
-        self._memory.hubs, self._memory.topic = list(top.hubs), top.topic
-        self._memory.older = top.older
-
     async def _top(self) -> FeedDocument | None:
-        """The feed's own document; None if it is the one that we hold. What failed is asked for again."""
+        """Return the feed's own document, or None if it is unchanged. A run with failed items reads it anyway."""
         memory = self._memory
-        is_asked_anew = bool(self._known.failed)
-        response = await self._client.get(
+        is_unconditional = bool(self._known.failed)
+        response = await self._get(
             self._url,
-            etag=None if is_asked_anew else memory.etag,
-            last_modified=None if is_asked_anew else memory.last_modified,
-            accept=ACCEPT,
-            credentials=self._credentials,
-            max_bytes=self._options.max_bytes,
+            etag=None if is_unconditional else memory.etag,
+            last_modified=None if is_unconditional else memory.last_modified,
         )
         if response.not_modified:
             return None
         self._check(response)
         document = await self._read(response)
         document.link_headers(response.headers.getall("Link", []), lambda href: resolved(response.url, href))
-        holds = document.trouble is None and not response.redirects
-        memory.etag = response.etag if holds else None
-        memory.last_modified = response.last_modified if holds else None
+        is_reliable = document.trouble is None and not response.redirects
+        memory.etag = response.etag if is_reliable else None
+        memory.last_modified = response.last_modified if is_reliable else None
         return document
+
+    async def _get(self, url: str, *, etag: str | None = None, last_modified: str | None = None) -> Response:
+        return await self._client.get(
+            url,
+            etag=etag,
+            last_modified=last_modified,
+            accept=ACCEPT,
+            credentials=self._credentials,
+            max_bytes=self._options.max_bytes,
+        )
 
     def _check(self, response: Response) -> None:
         if response.ok:
@@ -106,13 +154,13 @@ class FeedWalk:
         if response.status in (401, 403):
             raise SourceError(
                 f"{redact(self._url)} refused the request (status {response.status}).",
-                hint="If it wants a key, name where that is found in the option headers, as env:NAME or file:/path.",
+                hint="If it needs a key, set a reference to it in the option headers: env:NAME or file:/path.",
             )
         kind = SourceGoneError if response.status in _GONE else SourceError
-        raise kind(f"{redact(self._url)} answered with status {response.status}. What it showed before is kept.")
+        raise kind(f"{redact(self._url)} answered with status {response.status}. Its stored entries are kept.")
 
     async def _read(self, response: Response) -> FeedDocument:
-        """The document in a body; XML, which may have to be mended, is read in a worker process."""
+        """Read the document in a body; XML, which may have to be mended, is read in a worker process."""
         start = response.body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if start in (b"{", b"["):
             return await asyncio.to_thread(read_json_feed, response.body, self._url, response.url)
@@ -123,11 +171,11 @@ class FeedWalk:
             raise SourceError(f"{redact(response.url)} cannot be read: {problem}", hint=problem.hint) from problem
         return document
 
-    async def _told(self, document: FeedDocument, *, is_top: bool = False) -> AsyncGenerator[Observation]:
-        """What a document says of its entries."""
+    async def _entries(self, document: FeedDocument, *, is_top: bool = False) -> AsyncGenerator[Observation]:
+        """Yield the observations of a document's entries."""
         urls = [*(entry.url for entry in document.entries), *(deletion.url for deletion in document.deleted)]
-        held = await self._known.look_up(urls)
-        self._overlaps = any(url not in self._met for url in held)
+        stored = await self._known.look_up(urls)
+        self._overlaps = any(url not in self._met for url in stored)
         self._resumable = self._resumable and not document.deleted and all(entry.stamp for entry in document.entries)
         for failed in document.failed:
             self._met.add(failed.url)
@@ -136,38 +184,72 @@ class FeedWalk:
             if entry.url in self._met:
                 continue
             self._met.add(entry.url)
-            before = held.get(entry.url)
+            before = stored.get(entry.url)
             if is_top or not _is_later(before, entry.stamp):
-                seen = await self._look(entry, before)
-                if isinstance(seen, Skipped):
-                    self._trouble = seen.why
-                yield seen
+                if before is not None and before.etag == entry.digest:
+                    yield Unchanged(entry.url)
+                elif self._options.content == "page" and entry.link:
+                    seen = await self._page(entry, entry.link)
+                    if isinstance(seen, Skipped):
+                        self._trouble = seen.why
+                    yield seen
+                else:
+                    yield Fetched(entry.raw(language=self._options.language))
         for deletion in document.deleted:
-            before = held.get(deletion.url)
+            before = stored.get(deletion.url)
             if deletion.url not in self._met and before is not None and not _is_later(before, deletion.stamp):
-                yield Gone(deletion.url, "The feed says that it was deleted.")
+                yield Gone(deletion.url, "The feed lists it as deleted.")
             self._met.add(deletion.url)
         if document.trouble:
             self._trouble = self._trouble or f"{redact(self._url)} is broken: {document.trouble}"
 
-    async def _look(self, entry: FeedEntry, before: Held | None) -> Observation:
-        if before is not None and before.etag == entry.digest:
-            return Unchanged(entry.url)
-        if self._pages is not None and entry.link:
-            return await self._pages.look(entry)
-        return Fetched(entry.raw(language=self._options.language))
+    async def _page(self, entry: FeedEntry, link: str) -> Fetched | Failed | Skipped:
+        """Read the page that an entry links to; the page gets the entry's record and validators."""
+        try:
+            if self._robots is not None and not await self._robots.allows(link):
+                why = f"robots.txt does not allow us to request {redact(link)}."
+                return Failed(entry.url, why, hint="Set the option content=entry.", keeps_copy=False)
+            response = await self._client.get(link, accept=_ACCEPT_PAGES, max_bytes=self._options.max_bytes)
+            if not response.ok:
+                return Failed(entry.url, f"{redact(link)} answered with status {response.status}.")
+            page = await self._tools.read(
+                Raw(
+                    response.url,
+                    response.body,
+                    media_type=response.media_type,
+                    charset=response.charset,
+                    title=entry.heading,
+                    language=self._options.language,
+                )
+            )
+        except CircuitOpenError as problem:
+            return Skipped(entry.url, str(problem))
+        except (FetchError, ItemError) as problem:
+            keeps_copy = not isinstance(problem, BodyTooLargeError)
+            return Failed(entry.url, str(problem), problem.hint, keeps_copy=keeps_copy)
+        return Fetched(
+            replace(
+                page,
+                url=entry.url,
+                title=entry.title or page.title,
+                tags=(*entry.tags, *page.tags),
+                language=page.language or entry.language,
+                record={**page.record, **entry.record, "page": response.url},
+                validators=Validators(entry.digest, entry.stamp),
+            )
+        )
 
     async def _archives(self) -> AsyncGenerator[Observation]:
-        """RFC 5005, section 4: from the newest archive to the oldest, except those that were read before.
+        """RFC 5005, section 4: read from the newest archive to the oldest, except those that were read before.
 
-        The walk can go on where it was interrupted if all entries tell when they changed, and none was deleted: only
-        then is it known which of two versions is the later one.
+        An interrupted walk is resumed if all entries have a time of change, and none was deleted: only then is it known
+        which of two versions is the later one.
         """
         memory, before, url = self._memory, list(self._memory.stretches), self._memory.older
         current = Stretch(url or "", url)
         visited: set[str] = set()
         while (url := current.then) is not None and url not in visited:
-            if (walked := memory.walked(url)) is not None:
+            if (walked := next((one for one in memory.stretches if one.newest == url), None)) is not None:
                 memory.stretches.remove(walked)
                 current.then = walked.then
                 continue
@@ -176,15 +258,15 @@ class FeedWalk:
             if document is None:
                 memory.stretches = [current, *memory.stretches] if self._resumable else before
                 return
-            async for seen in self._told(document):
+            async for seen in self._entries(document):
                 yield seen
             current.then = document.older
             if self._resumable and current.then is not None:
-                yield Checkpoint(replace(memory, stretches=[current, *memory.stretches]).to_cursor())
+                yield replace(memory, stretches=[current, *memory.stretches]).checkpoint()
         memory.stretches = [Stretch(current.newest, None)]
 
-    async def _further(self, top: FeedDocument | None) -> AsyncGenerator[Observation]:
-        """RFC 5005, section 3: all pages at first; later those up to one of which we hold something."""
+    async def _pages(self, top: FeedDocument | None) -> AsyncGenerator[Observation]:
+        """RFC 5005, section 3: read all pages at first; later those up to one with a stored entry."""
         visited, document = {self._url}, top
         while document is not None and document.following and document.following not in visited:
             if self._memory.paged and self._overlaps:
@@ -192,39 +274,27 @@ class FeedWalk:
             visited.add(document.following)
             document = await self._older(document.following, len(visited))
             if document is not None:
-                async for seen in self._told(document):
+                async for seen in self._entries(document):
                     yield seen
         self._memory.paged = self._memory.paged or (top is not None and self._trouble is None)
 
     async def _older(self, url: str, number: int) -> FeedDocument | None:
+        """Return an older document; None if it is not available now, which makes the run partial."""
         if number > MOST_DOCUMENTS:
-            self._trouble = f"{redact(self._url)} leads to more than {MOST_DOCUMENTS} older documents."
+            self._trouble = f"{redact(self._url)} links to more than {MOST_DOCUMENTS} older documents."
             return None
-        return await self._document(url)
-
-    async def _document(self, url: str) -> FeedDocument | None:
-        """An older document; None if it is gone, or not to be had now, which makes the run partial."""
         try:
-            response = await self._client.get(
-                url, accept=ACCEPT, credentials=self._credentials, max_bytes=self._options.max_bytes
-            )
+            response = await self._get(url)
             if response.status in _GONE:
                 return FeedDocument()
             self._check(response)
-            document = await self._read(response)
+            return await self._read(response)
         except (FetchError, SourceError) as problem:
             self._trouble = f"An older part of the feed cannot be read: {problem}"
             return None
-        return document
-
-    async def _released(self) -> list[Observation]:
-        """What failed before and is no longer shown: its last good copy stays, if there is one."""
-        urls = [one.url for one in self._known.failed if one.url not in self._met]
-        held = await self._known.look_up(urls)
-        return [Unchanged(url) if url in held else Gone(url, "The feed no longer shows it.") for url in urls]
 
 
 def _is_later(before: Held | None, stamp: str | None) -> bool:
-    """Whether what we hold was changed after this."""
+    """Return whether the stored version of an entry was changed after this time."""
     at = before.last_modified if before is not None else None
     return at is not None and stamp is not None and at > stamp

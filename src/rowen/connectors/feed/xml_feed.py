@@ -1,18 +1,21 @@
-"""RSS of all versions and Atom: elements become entries."""
+"""RSS of all versions and Atom.
+
+A document that breaks the grammar of XML is mended where its meaning is clear, else cut into its entries.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
+from html.entities import html5
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.text import one_line
-from rowen.connectors.feed.document import Deletion, FeedDocument
-from rowen.connectors.feed.entry import FeedEntry, entry_url, resolved, stamp_of
-from rowen.connectors.feed.mending import apart, mended, parsable
-from rowen.connectors.unread import unread_url
+from rowen.connectors.feed.document import Deletion, FeedDocument, FeedEntry, entry_url, resolved, stamp_of
 from rowen.errors import SourceError
+from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import FoundElement, Reader, local, plain_tree, read_xml, said, written
 from rowen.model.item import Failed
@@ -50,7 +53,7 @@ _PREFIXES = {
 _ENTRIES = frozenset({"item", "entry", "deleted-entry"})
 _DOCUMENTS = frozenset({"rss", "feed", "RDF"})
 _HEADS = frozenset({*_DOCUMENTS, "channel"})
-# Texts stand in the item's text. The others count views and answers: a popular entry would change with every look.
+# Texts are part of the item's text. The others count views and answers: a popular entry would change with every run.
 _LEFT_OUT = frozenset(
     {"content:encoded", "description", "atom:content", "atom:summary", "itunes:summary", "media:description"}
     | {"slash:comments", "slash:hit_parade", "thr:total", "media:community"}
@@ -58,13 +61,46 @@ _LEFT_OUT = frozenset(
 _RSS_CONTENT = ("content:encoded", "description", "itunes:summary", "media:description", "xhtml:body")
 _TEXT_TYPES = frozenset({"", "text", "text/plain"})
 
+_DECLARATION = re.compile(r"\A<\?xml[^<>]{0,300}\?>")
+# RSS 0.91 asks for one; a subset in it may define entities, and is left to be refused.
+_DOCTYPE = re.compile(r"<!DOCTYPE\s[^\[<>]*>", re.IGNORECASE)
+# As far as comments and stylesheets before the root go; a declaration does not come later.
+_PROLOG_CHARS = 4096
+_AMPERSAND = re.compile(
+    r"&(?!(?:#[0-9]{1,7}|#x[0-9a-fA-F]{1,6}|amp|lt|gt|quot|apos);)(?:([A-Za-z][A-Za-z0-9]{1,30};))?"
+)
+_ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|RDF)\b[^<>]*>")
+_CHANNEL = re.compile(r"<(?:\w+:)?channel\b[^<>]*>")
+_PREFIX = re.compile(r"</?([A-Za-z_][\w.-]{0,30}):[A-Za-z_]|\s([A-Za-z_][\w.-]{0,30}):[A-Za-z_][\w.-]*\s*=\s*[\"']")
+_OPENS = re.compile(r"<((?:\w+:)?(?:item|entry))(?=[\s>])[^<>]*>")
+# More than any window shows; each piece is parsed with a parser of its own.
+_MOST_PIECES = 10_000
+# The namespaces that undeclared prefixes are bound to.
+_NAMESPACES = {
+    "atom": _ATOM,
+    "content": "http://purl.org/rss/1.0/modules/content/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "itunes": "http://www.itunes.com/dtds/podcast-1.0.dtd",
+    "media": "http://search.yahoo.com/mrss/",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "slash": "http://purl.org/rss/1.0/modules/slash/",
+    "thr": "http://purl.org/syndication/thread/1.0",
+    "wfw": "http://wellformedweb.org/CommentAPI/",
+}
 
-class _Surroundings(NamedTuple):
-    """Where an entry stands: the source, the base of its addresses, the language around it."""
+
+class _Context(NamedTuple):
+    """The surroundings of an element: the source, the base of its addresses, the language."""
 
     feed: str
     base: str
     language: str | None = None
+
+    def within(self, tree: Element) -> "_Context":
+        """Return the context inside an element."""
+        base = resolved(self.base, tree.get(_BASE)) or self.base
+        return self._replace(base=base, language=tree.get(_LANGUAGE) or self.language)
 
 
 class _Fields:
@@ -83,55 +119,36 @@ class _Fields:
         return next(self.all(*names), None)
 
     def words(self, *names: str) -> str:
-        """The words of the first of these that has any."""
+        """Return the words of the first of these children that has any."""
         return next((words for child in self.all(*names) if (words := said(child))), "")
 
 
 def prefixed(tag: str) -> str:
-    """An element's name with the usual prefix of its namespace, whatever the document calls it."""
+    """Return an element's name with the usual prefix of its namespace, whatever prefix the document uses."""
     namespace, _, name = tag.removeprefix("{").rpartition("}")
     prefix = _PREFIXES.get(namespace)
     return tag if prefix is None else f"{prefix}:{name}" if prefix else name
 
 
 def read_xml_feed(body: bytes, feed: str, url: str, charset: str | None) -> FeedDocument:
-    """What a document says; raises where it is no feed at all. What is broken of it costs single entries.
+    """Read a document; raise `SourceError` if it is no feed. Broken parts cost single entries.
 
-    To be called in a worker process: a broken document is searched for its entries, and each read by itself.
+    To be called in a worker process: a broken document is searched for its entries, which are read one by one.
     """
-    text = parsable(body, charset)
+    decoder = XmlDecoder(charset)
+    text = (decoder.feed(body) + decoder.close()).removeprefix("\ufeff").lstrip()
+    # Without its declaration, and without a document type that defines nothing.
+    text = _DECLARATION.sub("", text, count=1)
+    text = (_DOCTYPE.sub("", text[:_PROLOG_CHARS], count=1) + text[_PROLOG_CHARS:]).lstrip()
     try:
         return _read(text, feed, url)
     except UnreadableError:
-        text = mended(text)
+        text = _mend(text)
     try:
         return _read(text, feed, url)
     except UnreadableError as problem:
-        return _read_apart(text, feed, url, str(problem))
-
-
-def _read(text: str, feed: str, url: str) -> FeedDocument:
-    reader = _reader()
-    found = read_xml(text.encode("utf-8", "replace"), reader)
-    _check_root(reader, url)
-    return _document(found, feed, url)
-
-
-def _reader() -> Reader:
-    return Reader(_ENTRIES, within=frozenset({"channel", "feed"}), heads=_HEADS, charset="utf-8")
-
-
-def _check_root(reader: Reader, url: str) -> None:
-    if local(reader.root or "") not in _DOCUMENTS:
-        raise SourceError(
-            f"{url} is no feed: it is XML whose root is {local(reader.root or '')!r}.",
-            hint="Name the address of an RSS, Atom or JSON feed, or add it as another kind.",
-        )
-
-
-def _read_apart(text: str, feed: str, url: str, why: str) -> FeedDocument:
-    """The entries of a document that is broken beyond mending, each read by itself."""
-    pieces = apart(text)
+        why = str(problem)
+    pieces = _split_entries(text)
     if not pieces:
         raise UnreadableError(f"{url}: {why}")
     document = FeedDocument(trouble=why)
@@ -148,90 +165,121 @@ def _read_apart(text: str, feed: str, url: str, why: str) -> FeedDocument:
     return document
 
 
-def _document(found: list[FoundElement], feed: str, url: str) -> FeedDocument:
+def _mend(text: str) -> str:
+    """Replace HTML entities by characters, escape bare ampersands, and declare prefixes that are not declared."""
+
+    def entity(match: re.Match[str]) -> str:
+        characters = html5.get(match[1]) if match[1] else None
+        return characters if characters is not None else f"&amp;{match[1] or ''}"
+
+    text = _AMPERSAND.sub(entity, text)
+    root = _ROOT.search(text)
+    if root is None:
+        return text
+    used = {opening or attribute for opening, attribute in _PREFIX.findall(text)} - {"xml", "xmlns"}
+    missing = sorted(prefix for prefix in used if f"xmlns:{prefix}=" not in text)
+    declared = "".join(f' xmlns:{prefix}="{_NAMESPACES.get(prefix, f"urn:unbound:{prefix}")}"' for prefix in missing)
+    end = root.end() - (2 if root[0].endswith("/>") else 1)
+    return text[:end] + declared + text[end:]
+
+
+def _split_entries(text: str) -> list[str]:
+    """Return a document for each entry, with its surrounding elements; one without an end extends to the next."""
+
+    def name(tag: str) -> str:
+        return re.split(r"[\s/>]", tag[1:], maxsplit=1)[0]
+
+    root, channel = _ROOT.search(text), _CHANNEL.search(text)
+    if root is None:
+        return []
+    has_entries_in_channel = name(root[0]).rpartition(":")[2] == "rss"
+    around = [root[0], *([channel[0]] if channel and has_entries_in_channel else [])]
+    before, after = "".join(around), "".join(f"</{name(tag)}>" for tag in reversed(around))
+    begins = list(_OPENS.finditer(text))
+    if len(begins) > _MOST_PIECES:
+        raise UnreadableError(f"The feed is broken XML, and has more than {_MOST_PIECES} entries.")
+    pieces = []
+    for at, begin in enumerate(begins):
+        limit = begins[at + 1].start() if at + 1 < len(begins) else len(text)
+        closing = f"</{begin[1]}>"
+        end = text.find(closing, begin.end(), limit)
+        pieces.append(before + text[begin.start() : end + len(closing) if end >= 0 else limit] + after)
+    return pieces
+
+
+def _reader() -> Reader:
+    return Reader(_ENTRIES, within=frozenset({"channel", "feed"}), heads=_HEADS, charset="utf-8")
+
+
+def _read(text: str, feed: str, url: str) -> FeedDocument:
+    reader = _reader()
+    elements = read_xml(text.encode("utf-8", "replace"), reader)
+    if local(reader.root or "") not in _DOCUMENTS:
+        raise SourceError(
+            f"{url} is no feed: it is XML whose root is {local(reader.root or '')!r}.",
+            hint="Name the address of an RSS, Atom or JSON feed, or add it as another kind.",
+        )
+    return _document(elements, feed, url)
+
+
+def _document(elements: list[FoundElement], feed: str, url: str) -> FeedDocument:
     document = FeedDocument()
-    around = _Surroundings(feed, url)
-    for tree, why in found:
+    context = _Context(feed, url)
+
+    def failure(why: str) -> Failed:
+        payload = written(tree)
+        return Failed(unread_url(feed, payload), f"The entry cannot be read: {why}.", payload=payload)
+
+    for tree, why in elements:
         name = local(tree.tag)
         if name in _HEADS and not len(tree):
-            around = _within(around, tree)
+            context = context.within(tree)
         elif name not in _ENTRIES:
-            around = _note(document, tree, around)
+            match prefixed(tree.tag):
+                case "language" | "dc:language":
+                    context = context._replace(language=said(tree) or context.language)
+                case "atom:link" | "link":
+                    for rel in tree.get("rel", "").lower().split():
+                        document.link(rel, resolved(context.within(tree).base, tree.get("href")))
         elif why is not None:
-            document.failed.append(_unread(around, tree, why))
+            document.failed.append(failure(why))
         elif name == "deleted-entry":
-            _delete(document, tree, feed)
+            if identifier := tree.get("ref", "").strip():
+                document.deleted.append(Deletion(entry_url(feed, identifier, None), stamp_of(tree.get("when"))))
         else:
-            document.take(_attempted(tree, around))
-    document.settle()
+            document.add(attempt(lambda: _entry(tree, context.within(tree)), failure))  # noqa: B023 (called at once)
+    document.keep_latest()
     return document
 
 
-def _attempted(tree: Element, around: _Surroundings) -> FeedEntry | Failed:
-    return attempt(lambda: _entry(tree, around), lambda why: _unread(around, tree, why))
+def _entry(tree: Element, context: _Context) -> FeedEntry:
+    read = _atom if prefixed(tree.tag) == "atom:entry" else _rss
+    return read(tree, context)
 
 
-def _within(around: _Surroundings, tree: Element) -> _Surroundings:
-    base = resolved(around.base, tree.get(_BASE)) or around.base
-    return around._replace(base=base, language=tree.get(_LANGUAGE) or around.language)
-
-
-def _note(document: FeedDocument, tree: Element, around: _Surroundings) -> _Surroundings:
-    """What the feed says of itself."""
-    match prefixed(tree.tag):
-        case "language" | "dc:language":
-            return around._replace(language=said(tree) or around.language)
-        case "atom:link" | "link":
-            inner = _within(around, tree)
-            for rel in tree.get("rel", "").lower().split():
-                document.link(rel, resolved(inner.base, tree.get("href")))
-    return around
-
-
-def _unread(around: _Surroundings, tree: Element, why: str) -> Failed:
-    payload = written(tree)
-    return Failed(unread_url(around.feed, payload), f"The entry cannot be read: {why}.", payload=payload)
-
-
-def _delete(document: FeedDocument, tree: Element, feed: str) -> None:
-    if identifier := tree.get("ref", "").strip():
-        document.deleted.append(Deletion(entry_url(feed, identifier, None), stamp_of(tree.get("when"))))
-
-
-def _entry(tree: Element, around: _Surroundings) -> FeedEntry:
-    around = _within(around, tree)
-    return _atom(tree, around) if prefixed(tree.tag) == "atom:entry" else _rss(tree, around)
-
-
-def _atom(tree: Element, around: _Surroundings) -> FeedEntry:
+def _atom(tree: Element, context: _Context) -> FeedEntry:
     fields = _Fields(tree)
-    link = _atom_link(fields, around.base)
-    updated = iso(fields.words("atom:updated", "atom:modified"))
-    published = iso(fields.words("atom:published", "atom:issued", "atom:created"))
-    # Feeds of videos tell what they are about among their media.
+    # Feeds of videos have their descriptions among their media.
     group = fields.first("media:group")
     media = _Fields(group).all("media:description") if group is not None else ()
     texts = (*fields.all("atom:content", "atom:summary"), *media)
     content = next((one for one in texts if len(one) or said(one)), None)
-    inner = around if content is None else _within(around, content)
     authors = [name for one in fields.all("atom:author") if (name := said(_Fields(one).first("atom:name")))]
-    tags = [one.get("label") or one.get("term") or "" for one in fields.all("atom:category")]
+    enclosures = [one for one in fields.all("atom:link") if one.get("rel") == "enclosure"]
+    title = fields.first("atom:title")
+    is_html = title is not None and title.get("type", "").lower() in ("html", "text/html")  # RFC 4287, section 3.1
     return _made(
         tree,
-        around._replace(base=inner.base, language=inner.language),
+        context if content is None else context.within(content),
         identifier=fields.words("atom:id"),
-        link=link,
-        title=_atom_text(fields.first("atom:title")),
-        content=_atom_content(content),
+        link=_atom_link(fields, context.base),
+        title=one_line(said(title)) if is_html else said(title),
+        content="" if content is None else _atom_content(content),
         authors=authors or _creators(fields),
-        tags=tags,
-        updated=updated,
-        published=published,
-        enclosures=[
-            href
-            for one in fields.all("atom:link")
-            if one.get("rel") == "enclosure" and (href := resolved(around.base, one.get("href")))
-        ],
+        tags=[one.get("label") or one.get("term") or "" for one in fields.all("atom:category")],
+        updated=iso(fields.words("atom:updated", "atom:modified")),
+        published=iso(fields.words("atom:published", "atom:issued", "atom:created")),
+        enclosures=[href for one in enclosures if (href := resolved(context.base, one.get("href")))],
     )
 
 
@@ -241,68 +289,53 @@ def _atom_link(fields: _Fields, base: str) -> str | None:
     return next((href for one in links if (href := resolved(base, one.get("href")))), None)
 
 
-def _atom_text(tree: Element | None) -> str:
-    """RFC 4287, section 3.1: a text construct in one line."""
-    if tree is None:
-        return ""
-    return one_line(said(tree)) if tree.get("type", "").lower() in ("html", "text/html") else said(tree)
-
-
-def _atom_content(tree: Element | None) -> str:
-    """RFC 4287, section 4.1.3: the HTML of a content; none of what lies elsewhere, or is no text."""
-    if tree is None:
-        return ""
+def _atom_content(tree: Element) -> str:
+    """RFC 4287, section 4.1.3: return a content as HTML; empty if it lies elsewhere, or is no text."""
     kind = tree.get("type", "").lower()
     if len(tree) and kind in ("xhtml", "application/xhtml+xml", "text/xml", "application/xml", ""):
-        return "".join(_markup(child) for child in tree)
+        return "".join(map(_markup, tree))
     text = "".join(tree.itertext()).strip()
     if kind in _TEXT_TYPES:
-        return _paragraphs(text)
+        return "".join(f"<p>{escape(part.strip())}</p>" for part in re.split(r"\n\s*\n", text) if part.strip())
     return text if kind in ("html", "text/html", "application/xhtml+xml") or kind.startswith("text/") else ""
 
 
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part.strip())}</p>" for part in re.split(r"\n\s*\n", text) if part.strip())
-
-
 def _markup(tree: Element) -> str:
-    """XHTML as HTML: names without their namespaces."""
+    """Return XHTML as HTML: names without their namespaces."""
     for one in tree.iter():
         one.tag = local(one.tag)
         one.attrib = {local(name): value for name, value in one.attrib.items()}
     return tostring(tree, encoding="unicode", method="html")
 
 
-def _rss(tree: Element, around: _Surroundings) -> FeedEntry:
+def _rss(tree: Element, context: _Context) -> FeedEntry:
     fields = _Fields(tree)
     guid = fields.first("guid")
     identifier = said(guid) or tree.get(_ABOUT, "") or fields.words("dc:identifier", "atom:id")
     is_link = guid is not None and guid.get("isPermaLink", "true").lower() != "false"
-    link = resolved(around.base, fields.words("link")) or _atom_link(fields, around.base)
+    link = resolved(context.base, fields.words("link")) or _atom_link(fields, context.base)
     if link is None and is_link:
-        link = resolved(around.base, said(guid))
+        link = resolved(context.base, said(guid))
     content = fields.first("content:encoded")
     if content is None or not said(content):
         content = next((one for one in fields.all(*_RSS_CONTENT) if len(one) or said(one)), None)
+    html = ""
+    if content is not None:
+        html = "".join(map(_markup, content)) if len(content) else "".join(content.itertext()).strip()
+    attached = fields.all("enclosure", "media:content")
     return _made(
         tree,
-        around,
+        context,
         identifier=identifier,
         link=link,
         title=one_line(fields.words("title", "dc:title", "itunes:title", "media:title")),
-        content="" if content is None else _rss_content(content),
+        content=html,
         authors=_creators(fields),
         tags=[said(one) for one in fields.all("category", "dc:subject")],
         updated=iso(fields.words("atom:updated", "dcterms:modified")),
         published=iso(fields.words("pubDate", "dc:date", "dcterms:created", "dcterms:issued", "atom:published")),
-        enclosures=[
-            href for one in fields.all("enclosure", "media:content") if (href := resolved(around.base, one.get("url")))
-        ],
+        enclosures=[href for one in attached if (href := resolved(context.base, one.get("url")))],
     )
-
-
-def _rss_content(tree: Element) -> str:
-    return "".join(_markup(child) for child in tree) if len(tree) else "".join(tree.itertext()).strip()
 
 
 def _creators(fields: _Fields) -> list[str]:
@@ -311,7 +344,7 @@ def _creators(fields: _Fields) -> list[str]:
 
 def _made(
     tree: Element,
-    around: _Surroundings,
+    context: _Context,
     *,
     identifier: str,
     link: str | None,
@@ -333,13 +366,13 @@ def _made(
         "entry": plain_tree(tree, _PREFIXES, leave_out=lambda one: prefixed(one.tag) in _LEFT_OUT),
     }
     return FeedEntry(
-        entry_url(around.feed, identifier.strip(), link, [title, content, published]),
+        entry_url(context.feed, identifier.strip(), link, [title, content, published]),
         title,
         content,
-        around.base,
+        context.base,
         link=link,
         stamp=stamp_of(updated, published),
-        language=around.language,
+        language=context.language,
         tags=tuple(tag for tag in tags if tag),
         record=record,
     )

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, remembered
 from rowen.connectors.files.found import shown, too_large
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.connectors.git.options import RepositoryOptions
-from rowen.connectors.remembered import remembered
 from rowen.errors import SourceGoneError
 from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
 from rowen.model.media import claims, media_type_of

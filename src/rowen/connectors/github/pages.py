@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rowen.connectors.base import remembered
 from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.api import GitHubApi, decoded
 from rowen.connectors.github.rows import ApiRows, number_of, read_rows
-from rowen.connectors.remembered import remembered
 from rowen.errors import SourceError
 from rowen.model.item import Checkpoint, Document, Fetched, Incomplete, Observation, Unchanged
 from rowen.model.url import SEGMENT, quoted

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rowen.connectors.unread import unread_url
+from rowen.connectors.base import unread_url
 from rowen.formats.json import payload_of
 from rowen.model.item import Document, Failed, Validators
 from rowen.model.outside import attempt

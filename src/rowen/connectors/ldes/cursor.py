@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rowen.connectors.base import remembered
 from rowen.connectors.ldes.stream import EventStream
-from rowen.connectors.remembered import remembered
 
 __all__ = ["CLOSED", "CONTEXTS", "DELETED", "OPEN", "UNREAD", "LdesCursor", "PageNote"]
 

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import fields
 from itertools import count
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, remembered
 from rowen.connectors.ldes.cursor import CLOSED, OPEN, UNREAD, PageNote
 from rowen.connectors.ldes.page import Relation
-from rowen.connectors.remembered import remembered
 
 __all__ = ["Frontier", "FrontierPage"]
 

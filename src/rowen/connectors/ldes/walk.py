@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from rowen.connectors.base import Known, Tools
+from rowen.connectors.base import Known, Tools, is_unread, unread_url
 from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.cursor import CONTEXTS, LdesCursor
 from rowen.connectors.ldes.entry import enter, shape_in_file
@@ -23,7 +23,6 @@ from rowen.connectors.ldes.options import LdesOptions
 from rowen.connectors.ldes.page import PageAnswer, Relation, StreamBody, read_page
 from rowen.connectors.ldes.times import microseconds, moment_of
 from rowen.connectors.ldes.versions import Versions
-from rowen.connectors.unread import is_unread, unread_url
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.model.dates import in_utc
 from rowen.model.item import Checkpoint, Complete, Failed, Gone, Incomplete, NoteName, Observation

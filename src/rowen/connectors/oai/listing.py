@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rowen.connectors.base import remembered, unread_url
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, UnparsedRecord
@@ -25,8 +26,6 @@ from rowen.connectors.oai.answer import (
     read_stream,
 )
 from rowen.connectors.oai.record import dataset_of
-from rowen.connectors.remembered import remembered
-from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, local, said, written

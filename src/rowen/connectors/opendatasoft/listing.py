@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, retried
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
@@ -13,7 +14,6 @@ from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, To
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions
 from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, steady, unwrapped
-from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
-from rowen.connectors.remembered import remembered
+from rowen.connectors.base import remembered
 from rowen.model.item import Cursor
 
 __all__ = ["DocsCursor", "PackageCursor"]

@@ -5,10 +5,10 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, UnparsedRecord
 from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions
 from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
-from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json

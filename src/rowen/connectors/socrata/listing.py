@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.socrata.address import SocrataOptions, domain_of, identifier_in, item
 from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of, steady
-from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json

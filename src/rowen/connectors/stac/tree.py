@@ -10,11 +10,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from rowen.connectors.base import Held, Known
+from rowen.connectors.base import Held, Known, remembered
 from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Tokens
-from rowen.connectors.remembered import remembered
 from rowen.connectors.stac.address import StacOptions
 from rowen.connectors.stac.record import dataset_of, joined, links_of
 from rowen.errors import SourceError

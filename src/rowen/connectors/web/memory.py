@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rowen.connectors.remembered import remembered
+from rowen.connectors.base import remembered
 from rowen.connectors.web.boilerplate import Boilerplate, Edge
 from rowen.model.item import Cursor
 from rowen.model.media import claims

@@ -7,9 +7,8 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from rowen.connectors.base import Held, Tools
-from rowen.connectors.profile import statement_profile
 from rowen.connectors.web.memory import OMITTED, TOLD, Bridge
-from rowen.connectors.web.options import WebOptions
+from rowen.connectors.web.options import WebOptions, statement_profile
 from rowen.connectors.web.render import Renderer, rendered_hash
 from rowen.connectors.web.soft404 import SoftMissing
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, RowenError
