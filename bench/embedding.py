@@ -23,7 +23,7 @@ import rowen
 from rowen.content.chunks import split
 from rowen.enrich.base import Embedder, Spec
 from rowen.enrich.vectors import packed, units
-from rowen.harvest.embedder import Embedders
+from rowen.harvest.models import Embedders
 from rowen.settings import Settings, load
 from rowen.store import embeddings, vector_index
 from rowen.store.database import Database

@@ -41,7 +41,7 @@ def database_s(home: Path) -> float:
 
 
 def _workers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "rowen.harvest.worker" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if "rowen.harvest.parse_worker" in " ".join(child.cmdline())]
 
 
 def _own_s() -> float:

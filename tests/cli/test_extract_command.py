@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowen.jobs.extracting import put_extraction
+from rowen.jobs.queue import put_extraction
 from tests.cli.conftest import PATIENCE_S, Cli
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, Shop

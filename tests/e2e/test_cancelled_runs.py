@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rowen.harvest import prepare
-from rowen.harvest.worker import Task, Uncut
+from rowen.harvest import parse_pool
+from rowen.harvest.parse_worker import Task, Uncut
 from rowen.model.item import Raw
 from tests.conftest import ScratchDatabase
 from tests.portals.site import Site
@@ -57,16 +57,16 @@ async def test_twelve_cancelled_runs_of_one_site_leave_the_pages_of_three_others
 ) -> None:
     victim = sites["victim"]
     asked = asyncio.Event()
-    ask = prepare._Worker.ask
+    ask = parse_pool._Worker.ask
 
-    async def noted(worker: prepare._Worker, batch: list[Task]) -> list[Any]:
+    async def noted(worker: parse_pool._Worker, batch: list[Task]) -> list[Any]:
         """Say when a worker is asked about a page of the site whose runs are cancelled."""
         raws = [task.raw if isinstance(task, Uncut) else task for task in batch]
         if any(isinstance(raw, Raw) and raw.url.startswith(victim.url) for raw in raws):
             asked.set()
         return await ask(worker, batch)
 
-    monkeypatch.setattr(prepare._Worker, "ask", noted)
+    monkeypatch.setattr(parse_pool._Worker, "ask", noted)
     async with database.open(workers=2, side_by_side=4) as r:
         for name, site in sites.items():
             await r.add(f"{site.url}/", name=name, options={"sitemap": False, "llms": False})

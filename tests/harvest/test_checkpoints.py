@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Checkpoint, Complete, Fetched, Incomplete, Known, Observation, SourceError, Unchanged
-from rowen.harvest import commit, group, run
+from rowen.harvest import commit, observations, run
 from rowen.store import sources
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
@@ -138,7 +138,7 @@ async def test_the_place_of_a_walk_that_breaks_off_is_kept(
 async def test_a_checkpoint_that_waits_is_kept_by_items_that_have_none_of_their_own(
     database: ScratchDatabase, moves: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "MAX_ITEMS", 1)
+    monkeypatch.setattr(observations, "MAX_ITEMS", 1)
     async with database.open() as r:
         shows(*walk(pages=2))
         await r.sync(ADDRESS)

@@ -1,9 +1,9 @@
 """Documents of binary formats are read in worker processes, however small they are."""
 
 from rowen import Raw
-from rowen.harvest import prepare
-from rowen.harvest.prepare import Workers
-from rowen.harvest.worker import Prepared, Refused
+from rowen.harvest import parse_pool
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Prepared, Refused
 from tests.content.office_files import docx, paragraph, pdf
 from tests.harvest.test_workers import hostile
 
@@ -29,7 +29,7 @@ async def test_without_workers_a_document_is_read_in_place() -> None:
 
 
 async def test_a_document_that_crashes_its_parser_costs_that_item_alone(monkeypatch) -> None:
-    monkeypatch.setattr(prepare, "COMMAND", hostile("os.abort()"))
+    monkeypatch.setattr(parse_pool, "COMMAND", hostile("os.abort()"))
     workers = Workers(1)
     try:
         raws = [
@@ -50,4 +50,4 @@ async def test_a_document_that_crashes_its_parser_costs_that_item_alone(monkeypa
 async def test_a_document_is_a_batch_of_its_own() -> None:
     small = [Raw(f"https://example.org/{n}.rtf", b"{\\rtf1}") for n in range(3)]
 
-    assert [len(batch) for batch in prepare._batches(small)] == [1, 1, 1]
+    assert [len(batch) for batch in parse_pool._batches(small)] == [1, 1, 1]

@@ -25,9 +25,9 @@ from rowen import (
     Validators,
 )
 from rowen.connectors import registry
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Answer, Refused, Task, Text
 from rowen.harvest.plan import Plan
-from rowen.harvest.prepare import Workers
-from rowen.harvest.worker import Answer, Refused, Task, Text
 from rowen.store.items import Check
 from tests.conftest import ScratchDatabase
 from tests.logical import contents, replayed

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen import Complete, Known, Observation, Unchanged
-from rowen.harvest import seen
-from rowen.harvest.seen import KnownIds
+from rowen.harvest import known
+from rowen.harvest.known import KnownIds
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted
 
@@ -57,7 +57,7 @@ async def test_an_unchanged_source_takes_some_bytes_an_item_and_no_question_twic
     asks: bool,
 ) -> None:
     kinds(Whole)
-    monkeypatch.setattr(seen, "_RECENT", 1_000)
+    monkeypatch.setattr(known, "_RECENT", 1_000)
     Whole.asks = asks
     async with database.open() as r:
         await r.add("scripted:one")

@@ -10,7 +10,7 @@ from rowen.content import read
 from rowen.enrich.extract.grounding import GroundingText
 from rowen.errors import ItemError
 from rowen.harvest import page_facts
-from rowen.harvest.prepare import Workers
+from rowen.harvest.parse_pool import Workers
 from rowen.model.item import Raw
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock

@@ -9,7 +9,7 @@ import pytest
 
 from rowen.connectors import registry
 from rowen.content import readers
-from rowen.harvest.recipes import recipes
+from rowen.harvest.sieve import recipes
 from rowen.model.hashes import canonical_json
 from tests.conftest import ScratchDatabase
 from tests.portals.site import Page, Site, keep

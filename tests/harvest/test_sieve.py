@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen.harvest import sieve
-from rowen.harvest.recipes import Recipes
+from rowen.harvest.sieve import Recipes
 from rowen.harvest.sweep import Guard
 from rowen.model.item import Document, Raw, Unchanged, Validators
 from rowen.model.run import Outcome

@@ -8,7 +8,7 @@ import pytest
 
 from rowen import Complete, Fetched
 from rowen.content import readers
-from rowen.harvest import recut
+from rowen.harvest import passages
 from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.embedder import Provider
@@ -123,20 +123,20 @@ async def test_what_a_killed_upgrade_left_is_renewed_by_the_next_sync(
         await r.sync(folder)
     hashes = downgrade(database)
     provider.received.clear()
-    monkeypatch.setattr(recut, "_AT_ONCE", 1)
-    renew, renewed = recut.Recut._renew, []
+    monkeypatch.setattr(passages, "_AT_ONCE", 1)
+    renew, renewed = passages.Recut._renew, []
 
-    async def killed(self: recut.Recut, *given: Any) -> int:
+    async def killed(self: passages.Recut, *given: Any) -> int:
         if renewed:
             raise RuntimeError("killed")
         renewed.append(await renew(self, *given))
         return 1
 
     async with database.open(**provider.settings) as r:
-        monkeypatch.setattr(recut.Recut, "_renew", killed)
+        monkeypatch.setattr(passages.Recut, "_renew", killed)
         with pytest.raises(RuntimeError):
             await r.sync(folder)
-        monkeypatch.setattr(recut.Recut, "_renew", renew)
+        monkeypatch.setattr(passages.Recut, "_renew", renew)
         assert database.query("select chunker, count(*) from item group by 1 order by 1") == [(2, 2), (3, 1)]
         await r.sync(folder)
 

@@ -14,10 +14,22 @@ import pytest
 
 from rowen import Checkpoint, Complete, Fetched, ItemError, Raw, programs
 from rowen.content import chunks
-from rowen.harvest import prepare, worker
-from rowen.harvest.answers import unpickle
-from rowen.harvest.prepare import FactWorkers, Workers, _Worker
-from rowen.harvest.worker import HEAD, Answer, Call, Passages, Prepared, Raised, Refused, Result, Task, Text, Uncut
+from rowen.harvest import parse_pool, parse_worker
+from rowen.harvest.parse_pool import FactWorkers, Workers, _Worker
+from rowen.harvest.parse_worker import (
+    HEAD,
+    Answer,
+    Call,
+    Passages,
+    Prepared,
+    Raised,
+    Refused,
+    Result,
+    Task,
+    Text,
+    Uncut,
+    unpickle,
+)
 from rowen.model.facts import FactsWanted
 from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
 from tests.conftest import ScratchDatabase
@@ -35,7 +47,7 @@ async def test_large_groups_are_prepared_in_processes_and_come_back_in_order() -
         answers = await workers.prepare(raws)
 
         assert [answer.document.url for answer in answers if isinstance(answer, Prepared)] == [raw.url for raw in raws]
-        assert answers == worker.prepare_all(list(raws))
+        assert answers == parse_worker.prepare_all(list(raws))
     finally:
         await workers.close()
 
@@ -58,7 +70,7 @@ def read(raw):
         {deed}
     return real(raw)
 reader.read = read
-from rowen.harvest.worker import main
+from rowen.harvest.parse_worker import main
 main()
 """
 
@@ -70,7 +82,7 @@ main()
 async def test_a_body_that_kills_or_hangs_a_worker_costs_that_item_alone(
     deed: str, blame: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "COMMAND", hostile(deed))
+    monkeypatch.setattr(parse_pool, "COMMAND", hostile(deed))
     workers = Workers(2, time_limit_s=3)
     try:
         raws = [markdown(number) for number in range(8)]
@@ -126,7 +138,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
         seen.append(await programs.start(*command, **how))
         return seen[-1]
 
-    monkeypatch.setattr(prepare, "start", noted)
+    monkeypatch.setattr(parse_pool, "start", noted)
     return seen
 
 
@@ -171,7 +183,7 @@ async def test_a_worker_that_is_starting_can_be_cancelled(processes: list[Proces
 
 
 async def test_an_answer_that_comes_too_late_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "COMMAND", hostile("time.sleep(1)"))
+    monkeypatch.setattr(parse_pool, "COMMAND", hostile("time.sleep(1)"))
     workers = Workers(1)
     try:
         await assert_each_gets_its_own(workers)
@@ -194,10 +206,10 @@ async def test_a_question_that_fails_in_any_way_leaves_no_answer_behind(
         raise failure
 
     try:
-        monkeypatch.setattr(prepare, "unpickle", fail)
+        monkeypatch.setattr(parse_pool, "unpickle", fail)
         with pytest.raises(failure):
             await workers._ask([markdown(1)])
-        monkeypatch.setattr(prepare, "unpickle", unpickle)
+        monkeypatch.setattr(parse_pool, "unpickle", unpickle)
         await assert_each_gets_its_own(workers)
     finally:
         await workers.close()
@@ -220,16 +232,16 @@ async def test_an_answer_with_the_number_of_another_question_is_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     late = """
-from rowen.harvest import worker
+from rowen.harvest import parse_worker
 class Head:
-    size, unpack, real = worker.HEAD.size, worker.HEAD.unpack, worker.HEAD
+    size, unpack, real = parse_worker.HEAD.size, parse_worker.HEAD.unpack, parse_worker.HEAD
     @classmethod
     def pack(cls, number, size):
         return cls.real.pack(number - 1, size)
-worker.HEAD = Head
-worker.main()
+parse_worker.HEAD = Head
+parse_worker.main()
 """
-    monkeypatch.setattr(prepare, "COMMAND", late)
+    monkeypatch.setattr(parse_pool, "COMMAND", late)
     workers = Workers(1)
     try:
         with pytest.raises(ItemError, match="crashed"):
@@ -248,7 +260,7 @@ worker.main()
     ],
 )
 async def test_an_answer_about_another_page_is_refused(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "COMMAND", hostile(answer))
+    monkeypatch.setattr(parse_pool, "COMMAND", hostile(answer))
     workers = Workers(1)
     try:
         raws = [markdown(1), Raw("https://example.org/bad", b"HOSTILE " * 2000, name="bad.md"), markdown(2)]
@@ -260,10 +272,10 @@ async def test_an_answer_about_another_page_is_refused(answer: str, monkeypatch:
 
 
 MISCOUNTING = """
-from rowen.harvest import worker
-real = worker.prepare_all
-worker.prepare_all = lambda tasks: {}
-worker.main()
+from rowen.harvest import parse_worker
+real = parse_worker.prepare_all
+parse_worker.prepare_all = lambda tasks: {}
+parse_worker.main()
 """
 
 
@@ -271,7 +283,7 @@ worker.main()
 async def test_another_number_of_answers_than_of_tasks_is_refused(
     answers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "COMMAND", MISCOUNTING.format(answers))
+    monkeypatch.setattr(parse_pool, "COMMAND", MISCOUNTING.format(answers))
     workers = Workers(1)
     try:
         refused = await workers.prepare([markdown(1), markdown(2)])
@@ -296,8 +308,8 @@ async def test_a_call_may_return_classes_of_its_own_package_and_of_no_other() ->
 async def test_passages_of_another_page_are_refused(
     page: str, answer: type[Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passages = f"[worker.Passages('https://example.org/{page}', [])]"
-    monkeypatch.setattr(prepare, "COMMAND", MISCOUNTING.format(passages))
+    passages = f"[parse_worker.Passages('https://example.org/{page}', [])]"
+    monkeypatch.setattr(parse_pool, "COMMAND", MISCOUNTING.format(passages))
     workers = Workers(1)
     try:
         answers = await workers.prepare([Text("https://example.org/1", "word " * 20_000)])
@@ -310,7 +322,7 @@ async def test_passages_of_another_page_are_refused(
 async def test_an_answer_that_is_too_large_is_not_read(
     monkeypatch: pytest.MonkeyPatch, processes: list[Process]
 ) -> None:
-    monkeypatch.setattr(prepare, "MOST_ANSWER_BYTES", 30_000)
+    monkeypatch.setattr(parse_pool, "MOST_ANSWER_BYTES", 30_000)
     workers = Workers(1)
     try:
         answers = [await workers.prepare([markdown(1, size)]) for size in (10_000, 50_000)]
@@ -336,25 +348,25 @@ def test_a_small_page_is_read_inline_unless_a_rule_may_cost_more_than_its_size(
 ) -> None:
     page = replace(markdown(1, 100), facts=facts)
 
-    assert prepare._is_harmless([page]) is is_inline
-    assert prepare._is_harmless([Uncut(page)]) is is_inline
+    assert parse_pool._is_harmless([page]) is is_inline
+    assert parse_pool._is_harmless([Uncut(page)]) is is_inline
 
 
 def test_texts_in_lists_count_towards_the_size_of_a_call() -> None:
-    assert prepare._is_harmless([Call(len, (["x" * 100, ("y" * 100,)],))])
-    assert not prepare._is_harmless([Call(len, (["x" * 5_000, ("y" * 5_000,)],))])
+    assert parse_pool._is_harmless([Call(len, (["x" * 100, ("y" * 100,)],))])
+    assert not parse_pool._is_harmless([Call(len, (["x" * 5_000, ("y" * 5_000,)],))])
 
 
 def test_a_batch_is_bounded_by_its_tasks_and_by_its_bytes() -> None:
     small = [markdown(number, 100) for number in range(40)]
     large = [markdown(number, 100_000) for number in range(5)]
 
-    assert [len(batch) for batch in prepare._batches(small)] == [16, 16, 8]
-    assert [len(batch) for batch in prepare._batches(large)] == [2, 2, 1]
+    assert [len(batch) for batch in parse_pool._batches(small)] == [16, 16, 8]
+    assert [len(batch) for batch in parse_pool._batches(large)] == [2, 2, 1]
 
 
 async def test_a_large_body_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "LEAST_BYTES_PER_S", 200)
+    monkeypatch.setattr(parse_pool, "LEAST_BYTES_PER_S", 200)
     workers = Workers(1, time_limit_s=0.001)
     try:
         [answer] = await workers.prepare([markdown(1)])
@@ -395,7 +407,7 @@ def test_each_failure_of_a_task_is_an_answer(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(chunks, "split", refuse)
     tasks = [*(Text("https://example.org/", text) for text in ("item", "memory", "deep")), Call(int, ("no number",))]
-    item, memory, deep, number = worker.prepare_all(tasks)
+    item, memory, deep, number = parse_worker.prepare_all(tasks)
 
     assert item == Refused("Cannot be cut.", "Exclude it.")
     assert all(isinstance(each, Refused) and "too large" in each.error for each in (memory, deep))
@@ -407,7 +419,7 @@ def test_answers_that_cannot_be_written_are_refused_one_by_one() -> None:
     for _ in range(100_000):
         nested = [nested]
 
-    written = pickle.loads(worker._written([Result(nested), Result(1)]))
+    written = pickle.loads(parse_worker._written([Result(nested), Result(1)]))
 
     assert [type(answer) for answer in written] == [Refused, Refused]
     # Taken apart by hand: the interpreter would do it by recursion.

@@ -31,10 +31,9 @@ from rowen import Rowen
 from rowen.connectors import registry
 from rowen.errors import RowenError
 from rowen.interfaces.mcp import http_app
-from rowen.server.app import Interfaces, assemble
+from rowen.server.app import HttpServer, Interfaces, assemble
 from rowen.server.connections import OpenConnections, raise_file_limit
 from rowen.server.logs import JsonLine
-from rowen.server.serving import HttpServer
 from tests.conftest import QUIET, ScratchDatabase, migrated, started
 from tests.hostile.operations import (
     BROKEN,

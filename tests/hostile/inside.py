@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rowen.errors import UsageError
-from rowen.harvest.system_calls import refused_on
+from rowen.harvest.sandbox import refused_on
 
 
 def spied(_: str) -> dict[str, Any]:

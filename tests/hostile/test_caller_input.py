@@ -22,13 +22,12 @@ import rowen.interfaces.web
 from rowen import Rowen
 from rowen.content.rules import FieldRule
 from rowen.errors import ConfigurationError, RowenError
-from rowen.harvest.prepare import Workers
-from rowen.harvest.worker import Prepared, Refused
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Prepared, Refused
 from rowen.interfaces.mcp.server import _tools
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Raw
-from rowen.server.app import Interfaces, assemble
-from rowen.server.serving import HttpServer
+from rowen.server.app import HttpServer, Interfaces, assemble
 from rowen.settings import load
 from tests.cli.conftest import Cli
 from tests.conftest import ScratchDatabase

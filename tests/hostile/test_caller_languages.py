@@ -12,8 +12,8 @@ from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.connectors.web.options import UrlPatterns, WebOptions
 from rowen.errors import RowenError, UsageError
 from rowen.formats.rdf.profile import profile_in
-from rowen.harvest.prepare import Workers
-from rowen.harvest.worker import Prepared, Refused
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Prepared, Refused
 from rowen.model.address import Address
 from rowen.model.condition import Condition
 from rowen.model.item import Raw

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rowen.server import connections, limits
+from rowen.server import connections, layers
 from rowen.server.connections import raise_file_limit
 from tests.conftest import ScratchDatabase
 from tests.server.test_serving import environment, served
@@ -148,7 +148,7 @@ async def test_the_headers_of_a_second_request_have_to_arrive_in_time_too(databa
 async def test_a_body_has_to_arrive_in_time(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(limits, "BODY_S", 0.5)
+    monkeypatch.setattr(layers, "BODY_S", 0.5)
     async with server(database) as it:
         client = await it.client(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nx".encode())
         status = await client.line()

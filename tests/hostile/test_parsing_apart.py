@@ -12,7 +12,7 @@ from rowen.connectors.catalog.text import LONGEST_MARKUP, plain
 from rowen.connectors.packages.archive import download
 from rowen.errors import ItemError, SourceError
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal
-from rowen.harvest.prepare import Workers
+from rowen.harvest.parse_pool import Workers
 from rowen.net.client import Client
 from tests.connectors.conftest import opened
 from tests.hostile.clock import costs_at_most

@@ -19,10 +19,10 @@ from rowen import programs
 from rowen.connectors.packages.address import PackageAddress
 from rowen.connectors.packages.configured import registry_of
 from rowen.errors import ItemError, UsageError
-from rowen.harvest import answers, sandbox
-from rowen.harvest.prepare import Workers
-from rowen.harvest.system_calls import refused_on
-from rowen.harvest.worker import Passages
+from rowen.harvest import parse_worker, sandbox
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Passages
+from rowen.harvest.sandbox import refused_on
 from rowen.interfaces.rest.access import Requirement
 from rowen.model.access import Scope
 from tests.conftest import ScratchDatabase
@@ -176,7 +176,7 @@ async def test_a_worker_inherits_no_open_files(tmp_path: Path) -> None:
 TERMINAL = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])
-from rowen.harvest.prepare import Workers
+from rowen.harvest.parse_pool import Workers
 from tests.hostile import inside
 
 async def ask():
@@ -237,7 +237,7 @@ def test_only_facts_are_unpickled(name: str) -> None:
     evil += b"\x8c" + bytes([len(attribute)]) + attribute.encode() + b"\x93)R."
 
     with pytest.raises(pickle.UnpicklingError):
-        answers.unpickle(evil, "rowen")
+        parse_worker.unpickle(evil, "rowen")
 
 
 def build(module: str, name: str, made_of: bytes, state: bytes) -> bytes:
@@ -258,13 +258,13 @@ def text(value: str) -> bytes:
             b"",
             b"N}" + text("check") + b"crowen.errors\nRowenError\ns\x86",
         ),
-        build("rowen.harvest.worker", "Passages", b"", b"N}" + text("url") + b"K\x01s\x86"),
+        build("rowen.harvest.parse_worker", "Passages", b"", b"N}" + text("url") + b"K\x01s\x86"),
         build("rowen.errors", "UsageError", b"", b"N}" + text("http_status") + b"K\xc8s\x86"),
         build("rowen.model.access", "Scope", text("read") + b"\x85R", b"}" + text("_value_") + text("admin") + b"s"),
         build("collections", "Counter", b"", b"N}" + text("update") + b"K\x01s\x86"),
         b"\x80\x04crowen.settings\nSettings\n)R.",
-        b"\x80\x04crowen.service\nRowen\nN\x85R.",
-        b"\x80\x04crowen.harvest.prepare\nWorkers\n)R.",
+        b"\x80\x04crowen.operations\nRowen\nN\x85R.",
+        b"\x80\x04crowen.harvest.parse_pool\nWorkers\n)R.",
     ],
 )
 def test_no_answer_changes_what_the_parent_works_with(evil: bytes) -> None:
@@ -272,10 +272,10 @@ def test_no_answer_changes_what_the_parent_works_with(evil: bytes) -> None:
     before = {one: dict(vars(one)) for one in (Requirement, Passages, UsageError, Scope, Scope.READ, Counter)}
 
     with pytest.raises(pickle.UnpicklingError):
-        answers.unpickle(evil, "rowen")
+        parse_worker.unpickle(evil, "rowen")
 
     assert {one: dict(vars(one)) for one in before} == before
-    assert answers.unpickle(pickle.dumps([Scope.READ, Counter("ab"), UsageError("no")]), "rowen")[0] is Scope.READ
+    assert parse_worker.unpickle(pickle.dumps([Scope.READ, Counter("ab"), UsageError("no")]), "rowen")[0] is Scope.READ
 
 
 async def test_what_a_function_raises_on_purpose_comes_back_whole() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import rowen
 from rowen import Complete, Fetched
-from rowen.jobs.auto import outlook
+from rowen.jobs.freshness import outlook
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
 from rowen.model.schedule import Schedule

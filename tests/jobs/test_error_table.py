@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.jobs.extracting import put_extraction
+from rowen.jobs.queue import put_extraction
 from rowen.jobs.tasks import TASKS
 from rowen.model.job import Job
 from tests.conftest import ScratchDatabase

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rowen.jobs.extracting import put_extraction
+from rowen.jobs.queue import put_extraction
 from rowen.jobs.tasks import TASKS
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock

@@ -8,11 +8,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped] # its stubs are another package
 import pytest
 
-from rowen.jobs import limits
 from rowen.jobs import worker as worker_module
-from rowen.jobs.limits import GRACE_S, Watch
-from rowen.jobs.policy import JobTrouble
-from rowen.jobs.tasks import AtWork, JobTroubledError
+from rowen.jobs.tasks import AtWork, JobTrouble, JobTroubledError
+from rowen.jobs.worker import GRACE_S, Watch
 from rowen.store.queue import JobClaim
 from tests.jobs.conftest import Opened, nothing
 
@@ -21,8 +19,7 @@ from tests.jobs.conftest import Opened, nothing
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs are looked at often, and cut off soon."""
     monkeypatch.setattr(worker_module, "LOOK_S", 0.05)
-    for module in (limits, worker_module):
-        monkeypatch.setattr(module, "GRACE_S", 0.2)
+    monkeypatch.setattr(worker_module, "GRACE_S", 0.2)
 
 
 async def obey(at_work: AtWork) -> None:
@@ -171,7 +168,7 @@ async def test_a_worker_that_keeps_too_much_memory_without_a_job_is_begun_anew(y
 
 BLOCKS = """
 import asyncio, time
-from rowen.jobs.limits import BlockedLoop
+from rowen.jobs.worker import BlockedLoop
 
 async def main():
     with BlockedLoop(looks=10, pause_s=0.05):

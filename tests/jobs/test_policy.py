@@ -6,7 +6,7 @@ import pytest
 
 from rowen import errors
 from rowen.errors import RowenError
-from rowen.jobs.policy import TRIES, Again, JobTrouble, after_loss, again
+from rowen.jobs.tasks import TRIES, Again, JobTrouble, after_loss, again
 
 
 def every_class(kind: type[RowenError] = RowenError) -> list[type[RowenError]]:

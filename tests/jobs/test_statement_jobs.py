@@ -8,8 +8,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from rowen import Complete, Fetched, Rowen, RowenError
-from rowen.jobs import statement_push
-from rowen.jobs.statement_push import StatementPush
+from rowen.jobs import rdf
+from rowen.jobs.rdf import StatementPush
 from rowen.jobs.tasks import TASKS
 from rowen.store import changes, statement_targets
 from tests.conftest import ScratchDatabase
@@ -208,7 +208,7 @@ select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and g
 async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_nothing_out_and_nothing_behind(
     yard: Opened, database: ScratchDatabase, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statement_push, "_CHANGES_AT_ONCE", 1)
+    monkeypatch.setattr(rdf, "_CHANGES_AT_ONCE", 1)
     async with yard() as y:
         await publish(y.r, a="Cameras")
         await y.r.push_statements("papers", endpoint.endpoint)

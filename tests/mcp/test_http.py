@@ -122,7 +122,7 @@ async def test_a_stream_on_which_nothing_would_ever_be_sent_is_not_begun(library
 
 
 async def test_llms_txt_names_no_protocol_that_the_server_does_not_speak(library, monkeypatch):
-    monkeypatch.setattr("rowen.server.assistants.find_spec", lambda _: None)
+    monkeypatch.setattr("rowen.server.app.find_spec", lambda _: None)
     async with library(port=0) as rowen, served(rowen) as (http, _):
         page = (await http.get("/llms.txt")).text
         absent = await http.get("/mcp")

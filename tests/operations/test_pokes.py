@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched, NotFoundError, RefusedError
-from rowen.jobs import pokes
+from rowen.jobs import push
 from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.scripted import Scripted, page, shows
@@ -43,7 +43,7 @@ async def test_a_page_that_is_held_is_looked_at_by_itself(database: ScratchDatab
 async def test_pokes_of_one_source_become_one_job_and_too_many_a_look_at_all(
     database: ScratchDatabase, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pokes, "MOST_POKED", 3)
+    monkeypatch.setattr(push, "MOST_POKED", 3)
     async with database.open() as r:
         await keep(r, site)
         first = await r.poke(f"{site.url}/p1", f"{site.url}/p2")

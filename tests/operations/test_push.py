@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from rowen import ConfigurationError, NotFoundError, PushVerdict, Rowen, SourceError, UsageError
-from rowen.jobs import websub
+from rowen.jobs.push import lease_of, put_renewals
 from rowen.model.signatures import webhook_signature
 from rowen.operations import push as module
 from rowen.operations.push import Push
@@ -317,8 +317,8 @@ async def test_a_subscription_is_renewed_before_it_ends(
         for early in (timedelta(minutes=1), timedelta()):
             clock.now = held.renew_at - early
             async with r._engine.database.transaction() as c:
-                await websub.put_renewals(r._engine, c, clock.now)
-                await websub.put_renewals(r._engine, c, clock.now)
+                await put_renewals(r._engine, c, clock.now)
+                await put_renewals(r._engine, c, clock.now)
             await r.work(until_idle=True)
         [renewed] = await push.subscriptions()
 
@@ -377,7 +377,7 @@ async def test_a_stranger_can_neither_confirm_nor_end_a_subscription(
     ("said", "days"), [("864000", 10.0), (None, 10.0), ("no number", 10.0), ("9" * 50, 90.0), ("-5", 10.0)]
 )
 def test_a_lease_is_what_the_hub_says_within_reason(said: str | None, days: float) -> None:
-    expires_at, renew_at = websub.lease_of(said, NOW)
+    expires_at, renew_at = lease_of(said, NOW)
 
     assert expires_at == NOW + timedelta(days=days)
     assert renew_at < expires_at

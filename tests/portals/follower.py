@@ -8,7 +8,7 @@ from typing import Any
 from rowen.connectors.base import FailedBefore, Held, Meter, Tools
 from rowen.connectors.ldes import Ldes
 from rowen.connectors.ldes.options import LdesOptions
-from rowen.harvest.prepare import Workers
+from rowen.harvest.parse_pool import Workers
 from rowen.model.item import Checkpoint, Complete, Document, Fetched, Gone, NoteName, Observation
 from rowen.model.run import Mode
 from rowen.net.client import Client

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Complete, Fetched, RefusedError, UsageError
-from rowen.jobs import deliveries
+from rowen.jobs import webhooks as webhook_jobs
 from rowen.store import webhooks
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
@@ -330,7 +330,7 @@ async def test_the_error_of_the_earliest_change_that_failed_is_kept(
         async with r._engine.database.connection() as c:
             (webhook,) = await webhooks.every(c, "webhook")
             batch = await webhooks.pending(c, webhook, limit=10)
-        telling = deliveries._Telling(r._engine, webhook, batch)
+        telling = webhook_jobs._Telling(r._engine, webhook, batch)
         telling.note([webhooks.Attempt(number, 500, f"Error {number}.", 0.1) for number in (2, 1, 3)])
         await telling.write_failure(Random(1))
         (hook,) = await r.webhooks()
@@ -346,7 +346,7 @@ async def test_what_each_of_two_processes_delivered_is_delivered(database: Scrat
             (webhook,) = await webhooks.every(c, "webhook")
             batch = await webhooks.pending(c, webhook, limit=10)
         for number in (2, 4):
-            telling = deliveries._Telling(r._engine, webhook, batch)
+            telling = webhook_jobs._Telling(r._engine, webhook, batch)
             telling.note([webhooks.Attempt(number, 200, None, 0.1)])
             await telling.write()
         delivered = await r.deliver("team")
@@ -525,7 +525,7 @@ async def test_a_receiver_that_wants_few_of_many_changes_is_brought_up_to_the_en
 async def test_a_second_process_that_delivers_at_any_moment_neither_hides_a_change_nor_moves_the_number_back(
     database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "_BATCH", 4)
+    monkeypatch.setattr(webhook_jobs, "_BATCH", 4)
     async with database.open(trust_database=True) as r:
         await _grow(r, 1)
         await _hook(r, receiver, since=0)
@@ -563,7 +563,7 @@ def _after(database: ScratchDatabase) -> int:
 async def test_a_replay_at_any_moment_of_a_delivery_sends_all_once_more(
     database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "_BATCH", 4)
+    monkeypatch.setattr(webhook_jobs, "_BATCH", 4)
     database.execute(LINES.format(10))
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0)

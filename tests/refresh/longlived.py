@@ -23,10 +23,9 @@ import psycopg
 
 import rowen
 from rowen.errors import RowenError
-from rowen.harvest import prepare
+from rowen.harvest import parse_pool
 from rowen.harvest import run as run_module
-from rowen.harvest.worker import Text, Uncut
-from rowen.jobs import limits
+from rowen.harvest.parse_worker import Text, Uncut
 from rowen.jobs import worker as worker_module
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
@@ -195,7 +194,7 @@ class LongLivedMachine(Machine):
             patch.object(run_module, "RENEWAL_S", RENEWAL_S),
             patch.object(worker_module, "LOOK_S", LOOK_S),
             patch.object(worker_module, "GRACE_S", GRACE_S),
-            patch.object(limits, "GRACE_S", GRACE_S),
+            patch.object(worker_module, "GRACE_S", GRACE_S),
         ):
             run_bounded(self._live_through(script))
         self.process.confirm_nothing_is_left()
@@ -305,7 +304,7 @@ class LongLivedMachine(Machine):
         """Each page is cut off, large ones and small ones."""
         with (
             patch.object(self.r._engine.workers, "_time_limit_s", PARSE_LIMIT_S),
-            patch.object(prepare, "LEAST_BYTES_PER_S", 1 << 40),
+            patch.object(parse_pool, "LEAST_BYTES_PER_S", 1 << 40),
         ):
             await self._together(self._syncs(runs))
 
@@ -470,7 +469,7 @@ class LongLivedMachine(Machine):
         """An event that comes when something has happened so many times."""
         event, left, _ = moment
         came, loop = asyncio.Event(), asyncio.get_running_loop()
-        parse = prepare.Workers.prepare
+        parse = parse_pool.Workers.prepare
 
         def happened() -> None:
             nonlocal left
@@ -478,15 +477,15 @@ class LongLivedMachine(Machine):
             if not left:
                 loop.call_soon_threadsafe(came.set)
 
-        async def counted(workers: prepare.Workers, tasks: Any) -> Any:
-            if any(size_of(task) > prepare.INLINE_BODY_BYTES for task in tasks):
+        async def counted(workers: parse_pool.Workers, tasks: Any) -> Any:
+            if any(size_of(task) > parse_pool.INLINE_BODY_BYTES for task in tasks):
                 happened()
             return await parse(workers, tasks)
 
         with contextlib.ExitStack() as armed:
             match event:
                 case "parse":
-                    armed.enter_context(patch.object(prepare.Workers, "prepare", counted))
+                    armed.enter_context(patch.object(parse_pool.Workers, "prepare", counted))
                 case "request":
                     for server in self.world.servers:
                         armed.enter_context(patch.object(server, "asked_for", happened))

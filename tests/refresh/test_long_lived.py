@@ -3,7 +3,7 @@
 import asyncio
 from random import Random
 
-from rowen.harvest import prepare
+from rowen.harvest import parse_pool
 from tests.conftest import ScratchDatabase
 from tests.portals.large import markup
 from tests.portals.site import Page, Site, html
@@ -20,7 +20,7 @@ def build(site: Site, name: str, version: int) -> None:
     for number in range(PAGES):
         title = f"{name} {number}"
         body = html(title, f"This is {title} in version {version}.", links=links if not number else ())
-        menu = markup(Random(number), 4 * prepare.INLINE_BODY_BYTES).encode()
+        menu = markup(Random(number), 4 * parse_pool.INLINE_BODY_BYTES).encode()
         site.pages[f"/p{number}" if number else "/"] = Page(body.replace(b"<main>", menu + b"<main>"))
 
 

@@ -141,8 +141,8 @@ async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_w
 
     kept = Kept()
     kept.setFormatter(JsonLine())
-    logger = logging.getLogger("rowen.server.journal")
-    with caplog.at_level(logging.INFO, "rowen.server.journal"):
+    logger = logging.getLogger("rowen.server.logs")
+    with caplog.at_level(logging.INFO, "rowen.server.logs"):
         logger.addHandler(kept)
         try:
             async with interface(database) as it:

@@ -18,7 +18,7 @@ import pytest
 
 from rowen import Rowen
 from rowen.errors import ConfigurationError
-from rowen.server.serving import _listen, serve
+from rowen.server.app import _listen, serve
 from tests.conftest import ScratchDatabase
 
 LIMIT_S = 20.0

@@ -11,7 +11,7 @@ import pytest
 
 from rowen.errors import RefusedError
 from rowen.interfaces.rest.document import OPEN
-from rowen.server.serving import serve
+from rowen.server.app import serve
 from tests.conftest import ScratchDatabase
 from tests.server.interfaces import Interface, interface
 

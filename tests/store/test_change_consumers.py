@@ -16,7 +16,7 @@ from pyoxigraph import NamedNode, RdfFormat, Store
 from rowen import Complete, Fetched, Rowen
 from rowen.interfaces.mcp.addresses import item_uri
 from rowen.interfaces.mcp.watching import ChangeWatch
-from rowen.jobs import deliveries
+from rowen.jobs import webhooks
 from rowen.publish import event_stream
 from rowen.store import announcements, changes
 from tests.conftest import ScratchDatabase
@@ -77,7 +77,7 @@ async def webhook_with_a_filter(w: World) -> AsyncIterator[Reader]:
 
 
 async def webhook_in_small_batches(w: World) -> AsyncIterator[Reader]:
-    w.monkeypatch.setattr(deliveries, "_BATCH", 2)
+    w.monkeypatch.setattr(webhooks, "_BATCH", 2)
     async for reader in webhook(w):
         yield reader
 
@@ -93,9 +93,9 @@ async def notice(w: World) -> AsyncIterator[Reader]:
     async def read() -> None:
         await w.r.deliver("people")
 
-    w.monkeypatch.setattr(deliveries.publications, "of_numbers", told)
-    w.monkeypatch.setattr(deliveries, "notice", lambda numbers: (numbers,))
-    w.monkeypatch.setattr(deliveries, "send", send)
+    w.monkeypatch.setattr(webhooks.publications, "of_numbers", told)
+    w.monkeypatch.setattr(webhooks, "notice", lambda numbers: (numbers,))
+    w.monkeypatch.setattr(webhooks, "send", send)
     w.monkeypatch.setenv("PEOPLE", "json://nowhere")
     await w.r.add_notice("people", "env:PEOPLE")
     reader = Reader(read)

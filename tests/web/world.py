@@ -20,7 +20,7 @@ from rowen import Rowen
 from rowen.interfaces import web
 from rowen.interfaces.web.routing import PAGES
 from rowen.model.access import Principal, Scope
-from rowen.server.serving import serve
+from rowen.server.app import serve
 from tests.portals.ckan import CkanPortal
 from tests.portals.ldes import LdesSite, Leaf
 from tests.portals.site import Page, Site, html

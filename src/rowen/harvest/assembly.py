@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from rowen.connectors import registry
 from rowen.connectors.base import Confirms, Connector, Meter, Tools
-from rowen.harvest import agreements, narrow
-from rowen.harvest.language_models import facts_wanted
-from rowen.harvest.prepare import FactWorkers, Workers
-from rowen.harvest.recipes import recipes
+from rowen.harvest import agreements, observations
+from rowen.harvest.models import facts_wanted
+from rowen.harvest.parse_pool import FactWorkers, Workers
 from rowen.harvest.run import Harvest, Order
+from rowen.harvest.sieve import recipes
 from rowen.model.facts import FactsWanted
 from rowen.model.source import Source
 from rowen.store import source_schemas
@@ -46,7 +46,7 @@ class Assembly:
         """A run of a source."""
         agreements.refuse_strange(self._settings, source)
         if order.only:
-            narrow.refuse_unable(registry.connector(source.kind), source)
+            observations.refuse_unable(registry.connector(source.kind), source)
         async with self._engine.database.connection() as c:
             facts = facts_wanted(await source_schemas.carried(c, source.id))
         return self._assembled(source, order, observe, facts)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder
 from rowen.errors import BudgetExceededError, ConfigurationError, EmbeddingError, RowenError
-from rowen.harvest.embedder import Embedders, wanted_spec
+from rowen.harvest.models import Embedders, wanted_spec
 from rowen.model.run import Run
 from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings

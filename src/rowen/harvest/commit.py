@@ -7,15 +7,15 @@ the plans. What they share (the run's fence, the cursor, the change log) is touc
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rowen.errors import StoreRejectedError
-from rowen.harvest.passages import Edit, first_edit, plan_edit
+from rowen.harvest.known import Seen
+from rowen.harvest.passages import Edit, first_edit, plan_edit, write_edits
 from rowen.harvest.plan import Plan, Write, check_of
-from rowen.harvest.recipes import Recipes
-from rowen.harvest.seen import Seen
+from rowen.harvest.sieve import Recipes
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
@@ -36,7 +36,7 @@ from rowen.store import (
 )
 from rowen.store.database import Connection, Database
 
-__all__ = ["Committer", "write_edits"]
+__all__ = ["Committer"]
 
 CHECKPOINT_S = 5.0
 """How long a checkpoint waits for something else to write: what a killed run repeats of a walk over unchanged items."""
@@ -202,25 +202,6 @@ class Committer:
         counts = await write_edits(c, edits)
         counts["rows_written"] += retitled
         return counts
-
-
-async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
-    """Turn stored passages into the new ones; a text whose hash changes keeps its vector."""
-    await chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
-    await chunks.move(c, [place for edit in edits for place in edit.move])
-    rehashed = [change for edit in edits for change in edit.rehash]
-    await embeddings.carry(c, [(old.text_hash, new) for old, new in rehashed])
-    await chunks.rehash(c, [(old.id, new) for old, new in rehashed])
-    fresh = [chunk for edit in edits for chunk in edit.insert]
-    reused = await embeddings.reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
-    await chunks.insert(c, fresh)
-    written = sum(len(edit.insert) + len(edit.move) for edit in edits)
-    return Counter(
-        chunks_written=written,
-        chunks_kept=sum(edit.kept for edit in edits),
-        embeddings_reused=reused,
-        rows_written=written + len(rehashed) + sum(len(edit.delete) for edit in edits),
-    )
 
 
 def _edit(write: Write, item_id: int, stored: dict[int, list[chunks.StoredChunk]]) -> Edit:

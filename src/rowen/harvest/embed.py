@@ -22,7 +22,7 @@ from rowen.errors import (
     StoreError,
     TextsRefusedError,
 )
-from rowen.harvest.embedder import EmbeddedTexts, Embedders
+from rowen.harvest.models import EmbeddedTexts, Embedders
 from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
 from rowen.store import embeddings, reembedding, vector_index, wanted

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from rowen.harvest.assembly import Assembly
     from rowen.harvest.background import BackgroundEmbedding
     from rowen.harvest.circuits import CircuitReports
-    from rowen.harvest.embedder import Embedders
-    from rowen.harvest.language_models import LanguageModels
-    from rowen.harvest.prepare import Workers
-    from rowen.harvest.recut import Recut
+    from rowen.harvest.models import Embedders, LanguageModels
+    from rowen.harvest.parse_pool import Workers
+    from rowen.harvest.passages import Recut
     from rowen.harvest.run import Harvest, Order
     from rowen.net.client import Client
     from rowen.net.politeness import Throttle
@@ -84,13 +83,13 @@ class Engine:
     @cached_property
     def workers(self) -> Workers:
         """The processes that parse."""
-        from rowen.harvest.prepare import Workers
+        from rowen.harvest.parse_pool import Workers
 
         return Workers(self.settings.workers)
 
     @cached_property
     def _recut(self) -> Recut:
-        from rowen.harvest.recut import Recut
+        from rowen.harvest.passages import Recut
 
         return Recut(self.database, self.workers)
 
@@ -101,7 +100,7 @@ class Engine:
     @cached_property
     def embedders(self) -> Embedders:
         """Who makes vectors."""
-        from rowen.harvest.embedder import Embedders
+        from rowen.harvest.models import Embedders
         from rowen.store.ledger import ProviderLedger
 
         return Embedders(
@@ -120,7 +119,7 @@ class Engine:
     @cached_property
     def language_models(self) -> LanguageModels:
         """Who reads facts."""
-        from rowen.harvest.language_models import LanguageModels
+        from rowen.harvest.models import LanguageModels
         from rowen.store.ledger import ProviderLedger
 
         return LanguageModels(

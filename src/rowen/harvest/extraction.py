@@ -1,4 +1,10 @@
-"""One pass over the items of a source that changed: facts are read, compared and saved, several items at a time.
+"""Rules for fields, found once from what a model read, and checked by every page that follows.
+
+A model says what a field's value is; where that stands in the page is found here, by looking for it. So a model never
+writes a selector, and a rule that does not find what the model read is not kept.
+
+
+One pass over the items of a source that changed: facts are read, compared and saved, several items at a time.
 
 The change log is the work-list. An item is done when its row says up to which line of the log it was looked at, so that
 a crash repeats at most what was in flight, and an answer that came is never paid for again. What stops the provider or
@@ -8,12 +14,13 @@ the budget stops the pass, which then waits; what is wrong with one item costs t
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rowen.concurrency import together
+from rowen.content.rules import rules_for
 from rowen.enrich.ledger import Purse, charged_to, paid_from
 from rowen.enrich.llm.base import LanguageModel
 from rowen.errors import (
@@ -28,19 +35,56 @@ from rowen.errors import (
     StoreRejectedError,
 )
 from rowen.harvest.page_facts import NotAskedError, PageFacts, PageInput, PageReading
-from rowen.harvest.rule_learning import RuleLearning
+from rowen.harvest.parse_pool import Workers
+from rowen.model.address import Address
 from rowen.model.extraction import Extracted, ExtractionReport
 from rowen.model.hashes import Hash
 from rowen.model.outside import one_item
 from rowen.model.source import Source
-from rowen.store import changes, extractions, source_schemas
+from rowen.store import changes, extractions, items, source_schemas
 from rowen.store.database import Database
 from rowen.store.extractions import AvoidedCalls, FoundFacts
 from rowen.store.source_schemas import Carried, PendingItem
 
-__all__ = ["ExtractionOrder", "ExtractionPass"]
+__all__ = ["ExtractionOrder", "ExtractionPass", "RuleLearning"]
 
 log = logging.getLogger(__name__)
+
+
+class RuleLearning:
+    """Learns rules for one schema of one source."""
+
+    def __init__(self, database: Database, workers: Workers, body: Callable[[str], Awaitable[str]]) -> None:
+        self._database = database
+        self._workers = workers
+        self._body = body
+
+    async def learn(self, url: str, carried: Carried, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Rules for the fields of a page, kept for its source; None if there are none that are new."""
+        if not Address.of(url).is_web:
+            return None
+        own = {name: rule for name, rule in carried.rules.items() if rule.get("by") == "user"}
+        wanted = {name: value for name, value in data.items() if value is not None and name not in own}
+        try:
+            found = await self._workers.call(rules_for, await self._body(url), wanted)
+        except (RowenError, ItemError, ValueError) as problem:
+            log.warning("no rules were learned from %s: %s", url, problem)
+            return None
+        if found.keys() != wanted.keys():
+            # What is there and cannot be found by itself could change unseen.
+            return None
+        rules: dict[str, Any] = {name: {"at": rule, "by": "model"} for name, rule in found.items() if rule is not None}
+        async with self._database.transaction() as c:
+            absent = {name: {"keep": wanted[name], "by": "model"} for name, rule in found.items() if rule is None}
+            if absent and await items.count(c, carried.source_id) != 1:
+                return None
+            # Of a single page, a word that stands nowhere in it (a currency behind its sign) stays as it was read.
+            rules = dict(sorted((rules | absent).items())) | own
+            if rules == carried.rules:
+                return None
+            await source_schemas.set_rules(c, carried.source_id, carried.schema.name, rules)
+        return rules
+
 
 # So many texts are in memory at a time: at 100 kB each some 50 MB. Smaller batches let the last questions of each one
 # wait for nobody more often.

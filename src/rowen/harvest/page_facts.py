@@ -14,7 +14,7 @@ from rowen.enrich.extract.structured import converted, filled
 from rowen.enrich.llm.base import LanguageModel
 from rowen.enrich.schemas.validation import violations
 from rowen.errors import UngroundedError
-from rowen.harvest.language_models import LanguageModels
+from rowen.harvest.models import LanguageModels
 from rowen.model.extraction import Evidence, Extracted, Grounding
 from rowen.model.hashes import Hash
 from rowen.model.ledger import TokenUsage

@@ -1,20 +1,34 @@
-"""Which passages of an item stay, move, go and come, so that an edit writes only what it touches."""
+"""Which passages of an item stay, move, go and come, so that an edit writes only what it touches.
+
+Renews the passages that an earlier version of Rowen cut or hashed in another way, from the stored texts.
+
+It asks no source and embeds no text again: a passage that stays takes its vector along to its new hash. It is done for
+all sources at once, since equal texts of two sources share their vectors.
+"""
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rowen.content import readers
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Passages, Text
 from rowen.model.hashes import Hash, text_hash
+from rowen.store import chunks, embeddings, hash_versions, items
 from rowen.store.chunks import NewChunk, StoredChunk
+from rowen.store.database import Connection, Database
+from rowen.store.hash_versions import PASSAGES
+from rowen.store.items import UncutItem
 
 if TYPE_CHECKING:
     from rowen.model.chunk import Chunk
 
-__all__ = ["Edit", "first_edit", "plan_edit"]
+__all__ = ["Edit", "Recut", "first_edit", "plan_edit", "write_edits"]
 
 GAP = 1 << 20
 """Between two passages; twenty can be put one after the other into the same place before positions are given anew."""
@@ -110,3 +124,84 @@ def _positions(anchored: dict[int, int], count: int) -> list[int] | None:
             positions[index] = high
         at, low = index + 1, high
     return positions
+
+
+async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
+    """Turn stored passages into the new ones; a text whose hash changes keeps its vector."""
+    await chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
+    await chunks.move(c, [place for edit in edits for place in edit.move])
+    rehashed = [change for edit in edits for change in edit.rehash]
+    await embeddings.carry(c, [(old.text_hash, new) for old, new in rehashed])
+    await chunks.rehash(c, [(old.id, new) for old, new in rehashed])
+    fresh = [chunk for edit in edits for chunk in edit.insert]
+    reused = await embeddings.reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
+    await chunks.insert(c, fresh)
+    written = sum(len(edit.insert) + len(edit.move) for edit in edits)
+    return Counter(
+        chunks_written=written,
+        chunks_kept=sum(edit.kept for edit in edits),
+        embeddings_reused=reused,
+        rows_written=written + len(rehashed) + sum(len(edit.delete) for edit in edits),
+    )
+
+
+# A transaction of a moment; texts of a megabyte or so are in memory.
+_AT_ONCE = 200
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Recut:
+    """Renews the passages of one database, in transactions of a few hundred items."""
+
+    database: Database
+    workers: Workers
+    _version: int = 0
+
+    async def run(self, *, stopped: Callable[[], bool]) -> int:
+        """Renew what an earlier version wrote, unless that was done; returns the number of items.
+
+        Ends early when it is `stopped`; the next call goes on with what is left.
+        """
+        version = readers.CHUNKER_VERSION
+        if self._version == version:
+            return 0
+        async with self.database.connection() as c:
+            self._version = await hash_versions.get(c, PASSAGES)
+        if self._version >= version:
+            return 0
+        renewed = after = 0
+        while True:
+            async with self.database.connection() as c:
+                batch = await items.uncut(c, after=after, chunker=version, limit=_AT_ONCE)
+            if not batch:
+                break
+            if stopped():
+                return renewed
+            if not renewed:
+                log.warning("renewing the passages that an earlier version of Rowen wrote; no source is asked")
+            renewed += await self._renew(batch, version)
+            after = batch[-1].id
+        async with self.database.transaction() as c:
+            await hash_versions.put(c, PASSAGES, version)
+        self._version = version
+        if renewed:
+            log.warning("renewed the passages of %d items", renewed)
+        return renewed
+
+    async def _renew(self, batch: list[UncutItem], version: int) -> int:
+        answers = await self.workers.prepare([Text(item.url, item.text) for item in batch])
+        # What cannot be cut any more keeps its passages until it is read again.
+        cut = {
+            item.id: (item, answer.chunks)
+            for item, answer in zip(batch, answers, strict=True)
+            if isinstance(answer, Passages)
+        }
+        async with self.database.transaction() as c:
+            await embeddings.share_passages(c)
+            same = await items.hold_uncut(c, [item for item, _ in cut.values()], chunker=version)
+            stored = await chunks.stored(c, same)
+            await write_edits(c, [plan_edit(item_id, stored[item_id], cut[item_id][1]) for item_id in same])
+            await items.set_chunker(c, same, version)
+        return len(same)

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rowen.harvest import sieve
-from rowen.harvest.group import Group
-from rowen.harvest.known import StoredKnown
-from rowen.harvest.prepare import Workers
-from rowen.harvest.recipes import Recipes
-from rowen.harvest.seen import Seen
-from rowen.harvest.worker import Passages, Prepared, Refused, Text, check_url
+from rowen.harvest.known import Seen, StoredKnown
+from rowen.harvest.observations import Group
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Passages, Prepared, Refused, Text, check_url
+from rowen.harvest.sieve import Recipes
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
 from rowen.model.run import Outcome

@@ -15,16 +15,14 @@ from typing import Any
 
 from rowen.connectors.base import Connector, FailedBefore, Meter
 from rowen.errors import ItemError, PortionReadError, RowenError, SourceError
-from rowen.harvest import narrow
+from rowen.harvest import observations
 from rowen.harvest.collector import seldom_collecting
 from rowen.harvest.commit import Committer
-from rowen.harvest.group import Group
-from rowen.harvest.known import StoredKnown
+from rowen.harvest.known import Seen, StoredKnown
+from rowen.harvest.observations import Group, first_documents
+from rowen.harvest.parse_pool import Workers
 from rowen.harvest.plan import Plan, Planner
-from rowen.harvest.prepare import Workers
-from rowen.harvest.recipes import Recipes
-from rowen.harvest.sample import first_documents
-from rowen.harvest.seen import Seen
+from rowen.harvest.sieve import Recipes
 from rowen.harvest.stages import together
 from rowen.harvest.sweep import Guard, Swept, rehearse, sweep
 from rowen.model.hashes import Hash
@@ -250,7 +248,7 @@ class Harvest:
             leaving=pending.held,
         )
         self._observations: AsyncGenerator[Observation] = (
-            narrow.look(self._connector, known, self._order.only, skip=self._skip)
+            observations.selected(self._connector, known, self._order.only, skip=self._skip)
             if self._order.only
             else self._connector.pull(known)
         )

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 
+from rowen.harvest.known import Seen
 from rowen.harvest.plan import Planner
-from rowen.harvest.seen import Seen
 from rowen.model.source import Source
 from rowen.settings import Settings
 from rowen.store import changes, held, items, missing, moves, quarantine, runs

@@ -6,10 +6,19 @@ from rowen.errors import RefusedError
 from rowen.harvest.engine import Engine
 from rowen.model.job import Job
 from rowen.model.source import Source
-from rowen.store import due, jobs
+from rowen.store import due, jobs, source_schemas
 from rowen.store.database import Connection, Database
 
-__all__ = ["ASKED", "POKED", "Queue", "put", "put_delivery", "put_statements"]
+__all__ = [
+    "ASKED",
+    "POKED",
+    "Queue",
+    "put",
+    "put_delivery",
+    "put_extraction",
+    "put_extraction_if_behind",
+    "put_statements",
+]
 
 ASKED = 10
 """The priority of what somebody asked for: before all that is due by itself, which has 0."""
@@ -31,6 +40,30 @@ async def put_delivery(c: Connection, database: Database, webhook_id: int) -> in
 async def put_statements(c: Connection, database: Database, target_id: int) -> int | None:
     """Have an endpoint told what pages state, as a part of a transaction; None if that waits already."""
     return await _put(c, database, "statements", target_id, {"target_id": target_id}, lock=f"statements:{target_id}")
+
+
+async def put_extraction(
+    c: Connection,
+    database: Database,
+    source_id: int,
+    *,
+    schema: str | None = None,
+    order: dict[str, Any] | None = None,
+) -> int | None:
+    """Enqueue an extraction of a source's changes, as part of a transaction; return None if one waits already.
+
+    `schema` names one of the source's schemas (all by default); `order` holds fields of an `ExtractionOrder`.
+    """
+    # Defaults are left out, so that stored arguments stay as earlier versions wrote them.
+    narrower = {name: value for name, value in (("schema", schema), ("order", order)) if value}
+    arguments = {"source_id": source_id, **narrower}
+    return await _put(c, database, "extract", source_id, arguments, lock=f"extract:{source_id}")
+
+
+async def put_extraction_if_behind(c: Connection, database: Database, source_id: int) -> None:
+    """Enqueue an extraction if any of the source's schemas has changes to process."""
+    if await source_schemas.sources_behind(c, source_id):
+        await put_extraction(c, database, source_id)
 
 
 async def _put(

@@ -1,28 +1,137 @@
-"""What a worker can do. A task gets its job, with the engine to do it by, and ends or raises.
+"""What becomes of a job that did not go well, by the class of the error, never by its words.
+
+| what went wrong                                        | what follows                                        |
+|--------------------------------------------------------|-----------------------------------------------------|
+| the source or a provider said when to come back, or    | the job waits until then; no try is counted         |
+| its circuit is open                                    |                                                     |
+| another live run has the source                        | the job waits for it; no try is counted             |
+| what may be over soon (`retryable`)                    | the job is tried again, later each time             |
+| its worker died or fell silent                         | it is begun again, at once and then later each time |
+| anything else: a wrong option, key or model, a source  | the job has failed; the next due time tries again   |
+| that is gone, a refusal, a bug                         |                                                     |
+
+
+What a worker can do. A task gets its job, with the engine to do it by, and ends or raises.
 
 What ends badly raises `JobTroubledError`; `JobReleasedError` if the worker wants to stop, `JobCancelledError` if a user
 wants the job to. Whatever else comes out of a task is a bug, and fails the job.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rowen.errors import FetchError, PortionReadError, RowenError, class_of
+from rowen.errors import BudgetExceededError, BusyError, FetchError, PortionReadError, RowenError, class_of
 from rowen.harvest.engine import Engine, Work
 from rowen.harvest.run import Order
-from rowen.jobs import auto, schedule, websub
-from rowen.jobs.extracting import extract_task, put_behind
-from rowen.jobs.policy import JobTrouble
-from rowen.jobs.queue import POKED, put
-from rowen.jobs.schedule import Turn
+from rowen.jobs import freshness, push, schedules
+from rowen.jobs.queue import POKED, put, put_extraction_if_behind
+from rowen.jobs.schedules import Turn
 from rowen.model.run import Run, RunStats
 from rowen.model.source import Source
-from rowen.store import sources
-from rowen.store.database import Connection
+from rowen.store import source_schemas, sources
+from rowen.store.database import Connection, Database
 from rowen.store.queue import JobClaim
 
-__all__ = ["TASKS", "AtWork", "JobCancelledError", "JobReleasedError", "JobTroubledError", "Task"]
+if TYPE_CHECKING:
+    from rowen.model.extraction import ExtractionReport
+
+__all__ = [
+    "TASKS",
+    "TRIES",
+    "Again",
+    "AtWork",
+    "JobCancelledError",
+    "JobReleasedError",
+    "JobTrouble",
+    "JobTroubledError",
+    "Task",
+    "after_loss",
+    "again",
+]
+
+TRIES = 4
+"""The first one and three more, over half an hour: what takes longer to be repaired is a matter of the schedule."""
+
+# Of `job_retry_s`, which is a minute: a restart is over after one, a deployment after five, an outage that somebody has
+# to look at after half an hour.
+_WAITS = (1, 5, 30)
+# Jobs that failed together must not come back together.
+_JITTER = 0.25
+# A run that somebody began by hand: most take less, and asking again costs a few statements.
+_BUSY_S = 30.0
+# A circuit opens again for the first one that comes; the others should find it closed.
+_BEHIND_S = 2.0
+# Whoever says "come back in a year" is asked tomorrow: he may have meant seconds.
+_LONGEST_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobTrouble:
+    """Why a job did not go well: in words, by class, and in how many seconds it may be tried, if that was said."""
+
+    words: str
+    kind: type[RowenError] = RowenError
+    retry_in_s: float | None = None
+
+    @property
+    def code(self) -> str:
+        """The name of its class for programs."""
+        return self.kind.code
+
+    @classmethod
+    def of(cls, problem: RowenError) -> JobTrouble:
+        """The trouble that an error tells of."""
+        words = f"{problem} {problem.hint}" if problem.hint else str(problem)
+        return cls(words, type(problem), getattr(problem, "retry_in_s", None) or None)
+
+    @classmethod
+    def named(cls, words: str, code: str | None, retry_in_s: float | None = None) -> JobTrouble:
+        """The trouble that a run has written down."""
+        return cls(words, class_of(code), retry_in_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """When a job is begun again, and whether that counts as a try."""
+
+    wait_s: float
+    counted: bool = True
+
+
+def again(trouble: JobTrouble, tries: int, random: Random, *, first_s: float) -> Again | None:
+    """Whether a job that was begun so many times is begun once more; None if it has failed."""
+    if trouble.retry_in_s is not None:
+        wait_s = min(trouble.retry_in_s, _LONGEST_S)
+        return Again(wait_s + min(_BEHIND_S, wait_s * _JITTER) * random.random(), counted=False)
+    if issubclass(trouble.kind, BusyError):
+        return Again(_BUSY_S * _spread(random), counted=False)
+    if trouble.kind.retryable and tries < TRIES:
+        return Again(_wait_s(tries, random, first_s))
+    return None
+
+
+def after_loss(tries: int, random: Random, *, first_s: float) -> float | None:
+    """How long a job waits whose worker died in the middle of it; None if it died with too many.
+
+    The first time it is begun at once, since most workers die of something else. After that those that died together
+    do not come back together, so that the one which kills its workers is alone in the end.
+    """
+    if tries >= TRIES:
+        return None
+    return 0.0 if tries == 1 else _wait_s(tries - 1, random, first_s)
+
+
+def _wait_s(tries: int, random: Random, first_s: float) -> float:
+    return first_s * _WAITS[min(tries, len(_WAITS)) - 1] * _spread(random)
+
+
+def _spread(random: Random) -> float:
+    return 1 + _JITTER * (2 * random.random() - 1)
 
 
 class JobTroubledError(Exception):
@@ -99,7 +208,7 @@ class Task:
     """How a kind of job is done, and what follows when it is given up."""
 
     do: Callable[..., Awaitable[None]]
-    given_up: "GivenUp | None" = None
+    given_up: GivenUp | None = None
 
 
 GivenUp: TypeAlias = Callable[[Engine, Connection, Mapping[str, Any], str], Awaitable[Turn | None]]
@@ -123,7 +232,7 @@ async def sync(
     engine = at_work.engine
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
-        chosen = await auto.worth_looking(c, engine.settings, source) if source and revisit and not only else []
+        chosen = await freshness.worth_looking(c, engine.settings, source) if source and revisit and not only else []
     if source is None or source.state == "paused" or (revisit and not only and not chosen):
         return
     only = only or [page.url for page in chosen]
@@ -146,10 +255,10 @@ async def sync(
     if run.status != "failed" and (chosen or not only):
         # A failure is counted when the job is given up, with all its tries.
         looked = [page.item_id for page in chosen]
-        await schedule.settle(engine.database, engine.settings, source, run, looked=looked)
+        await schedules.settle(engine.database, engine.settings, source, run, looked=looked)
     elif only:
         async with engine.database.transaction() as c:
-            await put_behind(c, engine.database, source_id)
+            await put_extraction_if_behind(c, engine.database, source_id)
     if run.error_code == PortionReadError.code:
         await _go_on(at_work, source_id, accept_deletions=accept_deletions)
         return
@@ -167,9 +276,51 @@ async def _go_on(at_work: AtWork, source_id: int, *, accept_deletions: bool) -> 
         await put(c, database, source_id, priority=at_work.job.priority, **told)
 
 
+async def extract(
+    at_work: AtWork, *, source_id: int, schema: str | None = None, order: Mapping[str, Any] | None = None
+) -> None:
+    """Extract what changed in a source, as `rowen extract --source` does; to end early is to begin no more calls."""
+    from rowen.harvest.extraction import ExtractionOrder
+    from rowen.harvest.extractor import Extractor
+
+    engine = at_work.engine
+    async with engine.database.connection() as c:
+        source = await sources.by_id(c, source_id)
+        carried = await source_schemas.carried(c, source_id)
+    if source is None or all(schema not in (None, one.schema.name) for one in carried):
+        return
+    asked = ExtractionOrder(**(order or {}))
+
+    def observe(_: ExtractionReport) -> None:
+        at_work.tick()
+
+    async with engine.work() as work:
+        at_work.work = work
+        if at_work.is_ending:
+            engine.end(work)
+        reports = await Extractor(engine).source(source, name=schema, order=asked, work=work, observe=observe)
+    if at_work.is_ending and any(report.pending for report in reports):
+        raise at_work.early_end()
+    trouble = await _extraction_trouble(engine.database, source_id, reports)
+    # Who set a budget for one pass did not ask for another one when it is spent.
+    if trouble is not None and not (trouble.kind is BudgetExceededError and asked.has_budget):
+        raise JobTroubledError(trouble)
+
+
+async def _extraction_trouble(database: Database, source_id: int, reports: list[ExtractionReport]) -> JobTrouble | None:
+    """What the rest waits for, with the time at which it may go on."""
+    waiting = next((report.waits_for for report in reports if report.waits_for), None)
+    if waiting is None:
+        return None
+    async with database.connection() as c:
+        until, code = await source_schemas.waits(c, source_id)
+    wait_s = max((until - datetime.now(UTC)).total_seconds(), 1.0) if until is not None else None
+    return JobTrouble(waiting, class_of(code), wait_s)
+
+
 async def subscribe(at_work: AtWork, *, source_id: int) -> None:
     """Renew the subscription of a source at its hub."""
-    await websub.renew(at_work.engine, source_id)
+    await push.renew(at_work.engine, source_id)
 
 
 def _judge(at_work: AtWork, run: Run) -> None:
@@ -177,10 +328,10 @@ def _judge(at_work: AtWork, run: Run) -> None:
     if run.status == "cancelled":
         raise at_work.early_end()
     if run.status == "failed" or (run.status == "partial" and issubclass(class_of(run.error_code), FetchError)):
-        raise JobTroubledError(JobTrouble.named(run.error or "", run.error_code, _wait_s(run)))
+        raise JobTroubledError(JobTrouble.named(run.error or "", run.error_code, _retry_in_s(run)))
 
 
-def _wait_s(run: Run) -> float | None:
+def _retry_in_s(run: Run) -> float | None:
     """In how many seconds the source may be asked again, by the database's clock."""
     if run.retry_at is None or run.finished_at is None:
         return None
@@ -189,14 +340,14 @@ def _wait_s(run: Run) -> float | None:
 
 async def deliver(at_work: AtWork, *, webhook_id: int) -> None:
     """Tell a receiver what changed."""
-    from rowen.jobs.deliveries import deliver_job
+    from rowen.jobs.webhooks import deliver_job
 
     await deliver_job(at_work, webhook_id=webhook_id)
 
 
 async def push_statements(at_work: AtWork, *, target_id: int) -> None:
     """Tell a SPARQL endpoint what pages state."""
-    from rowen.jobs.statement_push import push_job
+    from rowen.jobs.rdf import push_job
 
     await push_job(at_work, target_id=target_id)
 
@@ -207,12 +358,12 @@ async def _sync_given_up(engine: Engine, c: Connection, arguments: Mapping[str, 
         return None
     source_id = arguments.get("source_id")
     source = await sources.by_id(c, source_id) if isinstance(source_id, int) else None
-    return None if source is None else await schedule.count_failure(c, engine.settings, source, why)
+    return None if source is None else await schedules.count_failure(c, engine.settings, source, why)
 
 
 TASKS: Mapping[str, Task] = {
     "deliver": Task(deliver),
-    "extract": Task(extract_task),
+    "extract": Task(extract),
     "statements": Task(push_statements),
     "subscribe": Task(subscribe),
     "sync": Task(sync, _sync_given_up),

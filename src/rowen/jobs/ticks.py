@@ -10,11 +10,10 @@ from datetime import datetime
 from random import Random
 
 from rowen.harvest.engine import Engine
-from rowen.jobs import auto, schedule, websub
-from rowen.jobs.policy import after_loss
+from rowen.jobs import freshness, push, schedules
 from rowen.jobs.queue import put, put_delivery, put_statements
-from rowen.jobs.schedule import Turn
-from rowen.jobs.tasks import Task
+from rowen.jobs.schedules import Turn
+from rowen.jobs.tasks import Task, after_loss
 from rowen.settings import Settings
 from rowen.store import due, jobs, queue, retention, statement_targets, statements, webhooks
 from rowen.store.database import Connection
@@ -50,13 +49,13 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
         await queue.wake_waiting(c)
         if not await due.is_paused(c):
             await _enqueue(engine, c)
-            await websub.put_renewals(engine, c, await due.clock(c))
+            await push.put_renewals(engine, c, await due.clock(c))
             for webhook_id in await webhooks.ready(c):
                 await put_delivery(c, engine.database, webhook_id)
             for target_id in await statement_targets.ready(c):
                 await put_statements(c, engine.database, target_id)
         # The log's lock is the last one that a transaction takes.
-        await schedule.tell(c, *[await _lost(engine, c, one, tasks.get(one.task)) for one in lost])
+        await schedules.tell(c, *[await _lost(engine, c, one, tasks.get(one.task)) for one in lost])
     return True
 
 
@@ -69,7 +68,7 @@ async def tidy(c: Connection, settings: Settings) -> None:
         if await due.try_tick(c):
             await queue.forget_ended(c, days=_KEPT_DAYS)
             await statements.forget(c, days=_STATEMENTS_KEPT_DAYS)
-            mended = await queue.mend_times(c) + await schedule.mend(c)
+            mended = await queue.mend_times(c) + await schedules.mend(c)
             if mended:
                 log.warning("the database's clock was set back: %d times were corrected", mended)
                 await due.announce(c)
@@ -89,7 +88,7 @@ async def _enqueue(engine: Engine, c: Connection) -> None:
 
 async def _begin(engine: Engine, c: Connection, source: DueSource, now: datetime) -> None:
     """Put a job into the queue, and note when the source is due after that, in one transaction."""
-    told = await auto.task_for(c, engine.settings, source.id, source.schedule)
+    told = await freshness.task_for(c, engine.settings, source.id, source.schedule)
     if isinstance(told, float):
         await _put_off(c, source, now, told)
         return
@@ -97,15 +96,15 @@ async def _begin(engine: Engine, c: Connection, source: DueSource, now: datetime
     if job_id is None:
         return
     held = await due.standing(c, source.id)
-    worth_s = await auto.next_look_s(c, engine.settings, source.id, source.schedule)
-    at = schedule.next_time(source.schedule, now, salt=source.id + job_id, worth_s=worth_s)
+    worth_s = await freshness.next_look_s(c, engine.settings, source.id, source.schedule)
+    at = schedules.next_time(source.schedule, now, salt=source.id + job_id, worth_s=worth_s)
     await due.settle(c, source.id, held._replace(due_at=at))
 
 
 async def _put_off(c: Connection, source: DueSource, now: datetime, wait_s: float) -> None:
     """Have a source wait that is looked at as often as it changes."""
     held = await due.standing(c, source.id)
-    at = schedule.next_time(source.schedule, now, salt=source.id, worth_s=wait_s)
+    at = schedules.next_time(source.schedule, now, salt=source.id, worth_s=wait_s)
     await due.settle(c, source.id, held._replace(due_at=at))
 
 

@@ -6,8 +6,8 @@ from rowen.enrich import registry
 from rowen.enrich.base import Spec
 from rowen.errors import Hint, NotFoundError, RowenError, action
 from rowen.harvest.circuits import BEAT_S
-from rowen.harvest.embedder import spec_of, wanted_spec
 from rowen.harvest.engine import Engine
+from rowen.harvest.models import spec_of, wanted_spec
 from rowen.model.circuit import CircuitKind, CircuitStatus
 from rowen.net.target import parse
 from rowen.store import circuits, embeddings, queue

@@ -38,7 +38,7 @@ class StatementEndpoints:
 
         The values of `headers` say where a key is found (env:NAME, file:PATH), also after a scheme.
         """
-        from rowen.jobs.statement_push import endpoint_as_source
+        from rowen.jobs.rdf import endpoint_as_source
 
         graph = _checked(endpoint, graph, headers)
         async with self._database.transaction() as c:
@@ -74,7 +74,7 @@ class StatementEndpoints:
 
         Updates can be repeated without harm. What the endpoint has accepted is noted after each request.
         """
-        from rowen.jobs.statement_push import StatementPush, endpoint_as_source
+        from rowen.jobs.rdf import StatementPush, endpoint_as_source
 
         graph = _checked(endpoint, graph, headers)
         async with self._database.connection() as c:

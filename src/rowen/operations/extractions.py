@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from rowen.enrich.ledger import Purse
 from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine, Work
-from rowen.harvest.evaluation import evaluate
 from rowen.harvest.extraction import ExtractionOrder
-from rowen.harvest.extractor import Extractor
+from rowen.harvest.extractor import Extractor, PageAccess, evaluate
 from rowen.harvest.page_facts import PageReading
-from rowen.harvest.page_source import PageAccess
 from rowen.model.access import Reach
 from rowen.model.condition import Condition
 from rowen.model.evaluation import ModelScore

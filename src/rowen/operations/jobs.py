@@ -79,7 +79,7 @@ class Jobs:
         self, name: str, *, schema: str | None = None, everything: bool = False, **order: Unpack[ExtractionLimits]
     ) -> Job:
         """Have what changed in a source extracted by a worker, or everything again: one schema, or all it carries."""
-        from rowen.jobs.extracting import put_extraction
+        from rowen.jobs.queue import put_extraction
 
         wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._database.transaction() as c:

@@ -7,7 +7,7 @@ from rowen.connectors import registry
 from rowen.errors import StoreError
 from rowen.harvest import sandbox
 from rowen.harvest.engine import Engine
-from rowen.harvest.prepare import INLINE_BYTES
+from rowen.harvest.parse_pool import INLINE_BYTES
 from rowen.model.database import DatabaseStatus, ServerStatus
 from rowen.model.item import Raw
 from rowen.programs import find

@@ -10,8 +10,8 @@ from rowen.enrich.base import Embedder, Spec
 from rowen.errors import EmbeddingError, UsageError
 from rowen.harvest.background import POLL_S
 from rowen.harvest.embed import Embedding, Spent
-from rowen.harvest.embedder import DEFAULT, spec_of, wanted_spec
 from rowen.harvest.engine import Engine
+from rowen.harvest.models import DEFAULT, spec_of, wanted_spec
 from rowen.model.database import Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.source import one_or_more

@@ -16,8 +16,18 @@ from urllib.parse import parse_qs
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.formats.feeds import entry_links
 from rowen.harvest.engine import Engine
-from rowen.jobs import pokes, websub
-from rowen.jobs.pokes import Concern
+from rowen.jobs.push import (
+    Concern,
+    callback_hash,
+    concerned,
+    discover,
+    lease_of,
+    poke,
+    push_key,
+    secret_of,
+    subscribe,
+    unsubscribe,
+)
 from rowen.model.address import Address
 from rowen.model.outside import letters
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
@@ -68,7 +78,7 @@ class Push:
         wanted = [Concern(held[target]) for target in dict.fromkeys(targets) if target in held]
         if urls:
             others = [source for source in held.values() if source.name not in targets]
-            wanted += await pokes.concerned(self._engine, others, urls)
+            wanted += await concerned(self._engine, others, urls)
         if not wanted:
             raise NotFoundError(
                 f"{', '.join(map(repr, targets))} belongs to no source.", hint=Hint(action("sources"), " lists them.")
@@ -81,7 +91,7 @@ class Push:
 
     async def access(self, name: str) -> list[PushAccess]:
         """Where senders of a source call, and what they sign with; whoever may ask this may have it."""
-        source, key = await self._sources.get(name, counted=False), websub.key_of(self._engine.settings)
+        source, key = await self._sources.get(name, counted=False), push_key(self._engine.settings)
         call = PushAccess("call", self._url(f"call/{segment(source.name)}"), self._call_secret(key, source))
         if source.kind not in ("git", "github"):
             return [call]
@@ -95,9 +105,9 @@ class Push:
     async def subscribe(self, name: str, *, topic: str | None = None) -> Subscription:
         """Have a hub tell us of changes of a source; `topic` is a page or feed of it that names the hub."""
         source = await self._sources.get(name, counted=False)
-        websub.key_of(self._engine.settings)
-        found = await websub.discover(self._engine, source, topic or source.url)
-        return await websub.subscribe(self._engine, source, found, now=self._now())
+        push_key(self._engine.settings)
+        found = await discover(self._engine, source, topic or source.url)
+        return await subscribe(self._engine, source, found, now=self._now())
 
     async def unsubscribe(self, name: str) -> None:
         """Have a hub tell us no more."""
@@ -106,7 +116,7 @@ class Push:
             held = await push.get(c, source.id)
         if held is None:
             raise NotFoundError(f"Source {name!r} is subscribed to no hub.")
-        await websub.unsubscribe(self._engine, source, held)
+        await unsubscribe(self._engine, source, held)
 
     async def receive_github(self, headers: Mapping[str, str], body: bytes) -> PushVerdict:
         """A webhook of GitHub: checked, and the sources that it is about are looked at."""
@@ -115,7 +125,7 @@ class Push:
             return _TOO_LARGE
         if not self._takes_pushes:
             return _UNKNOWN
-        secret = self._github_secret(websub.key_of(self._engine.settings))
+        secret = self._github_secret(push_key(self._engine.settings))
         if not is_hub_signed(_only_sha256(told.get("x-hub-signature-256")), body, secret):
             return _REFUSED
         event, delivery = told.get("x-github-event", ""), told.get("x-github-delivery", "")
@@ -139,7 +149,7 @@ class Push:
             return _TOO_LARGE
         if not self._takes_pushes:
             return _UNKNOWN
-        key = websub.key_of(self._engine.settings)
+        key = push_key(self._engine.settings)
         source = await self._found(name)
         secret = self._call_secret(key, source) if source else webhook_secret(derived(key, "nobody"))
         delivery, timestamp = told.get("webhook-id", ""), told.get("webhook-timestamp", "")
@@ -151,13 +161,13 @@ class Push:
         urls = _urls_of(_json_of(body))
         if urls is None:
             return _UNREADABLE
-        wanted = await pokes.concerned(self._engine, [source], urls) if urls else [Concern(source)]
+        wanted = await concerned(self._engine, [source], urls) if urls else [Concern(source)]
         return await self._take(f"call:{source.id}", delivery, wanted)
 
     async def verify_websub(self, token: str, query: Mapping[str, str]) -> PushVerdict:
         """A hub asks whether we meant it, or says that it will not: the answer to its GET."""
         async with self._database.transaction() as c:
-            found = await push.by_callback(c, websub.callback_hash(token))
+            found = await push.by_callback(c, callback_hash(token))
             if found is None or query.get("hub.topic") != found[1].topic:
                 return _UNKNOWN
             source_id, held = found
@@ -167,7 +177,7 @@ class Push:
                     await push.note(c, source_id, f"The hub denied it. {why}".strip(), state="denied")
                     return PushVerdict(200)
                 case "subscribe", "pending" | "active":
-                    expires_at, renew_at = websub.lease_of(query.get("hub.lease_seconds"), self._now())
+                    expires_at, renew_at = lease_of(query.get("hub.lease_seconds"), self._now())
                     await push.settle(c, source_id, "active", expires_at=expires_at, renew_at=renew_at)
                 case "unsubscribe", "ending":
                     await push.forget(c, source_id)
@@ -183,17 +193,17 @@ class Push:
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
         async with self._database.transaction() as c:
-            found = await push.by_callback(c, websub.callback_hash(token))
+            found = await push.by_callback(c, callback_hash(token))
         if found is None or found[1].state in ("ending", "denied"):
             return _OVER
         source = await self._sources.get(found[1].source, counted=False)
-        secret = websub.secret_of(websub.key_of(self._engine.settings), source, found[1].topic)
+        secret = secret_of(push_key(self._engine.settings), source, found[1].topic)
         told = _lowered(headers)
         if not is_hub_signed(told.get("x-hub-signature"), body, secret):
             log.warning("ignored what came for %s without a signature that fits", source.name)
             return PushVerdict(202)
         urls = await self._engine.workers.call(entry_links, body)
-        wanted = await pokes.concerned(self._engine, [source], urls[:MOST_URLS])
+        wanted = await concerned(self._engine, [source], urls[:MOST_URLS])
         # A hub numbers nothing: that one comes too often is all that can be told.
         return await self._take(f"websub:{source.id}", secrets.token_hex(16), wanted or [Concern(source)])
 
@@ -216,7 +226,7 @@ class Push:
             return PushVerdict(202, "taken", tuple(await self._poke_all(c, wanted)))
 
     async def _poke_all(self, c: Connection, wanted: Sequence[Concern]) -> list[Poked]:
-        return [await pokes.poke(c, self._engine, one) for one in wanted if one.source.state == "active"]
+        return [await poke(c, self._engine, one) for one in wanted if one.source.state == "active"]
 
     async def _found(self, name: str) -> Source | None:
         try:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from rowen.enrich import registry
 from rowen.errors import ConfigurationError, EmbeddingError
-from rowen.harvest.embedder import wanted_spec
 from rowen.harvest.engine import Engine
+from rowen.harvest.models import wanted_spec
 from rowen.model.hashes import text_hash
 from rowen.model.text import normalise
 from rowen.store import embeddings, vector_care

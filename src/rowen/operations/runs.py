@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, action
 from rowen.harvest.engine import Engine, Observer, Work
 from rowen.harvest.run import Order
-from rowen.jobs import schedule
+from rowen.jobs import schedules
 from rowen.model.address import Address
 from rowen.model.page import Page
 from rowen.model.run import Run
@@ -187,7 +187,7 @@ class Runs:
         if not how.get("dry_run"):
             run = await self._extracted(source, run, work)
         if not (how.get("dry_run") or only):
-            await schedule.settle(self._database, self._engine.settings, source, run)
+            await schedules.settle(self._database, self._engine.settings, source, run)
         if is_new and run.status == "failed":
             await self._drop_if_never_found(source)
         return run

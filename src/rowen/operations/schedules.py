@@ -3,8 +3,8 @@
 from typing import TypedDict
 
 from rowen.errors import UsageError
-from rowen.jobs import auto
-from rowen.jobs.schedule import next_time
+from rowen.jobs import freshness
+from rowen.jobs.schedules import next_time
 from rowen.model.schedule import Schedule
 from rowen.model.source import Source
 from rowen.store import due
@@ -47,7 +47,7 @@ async def plan_source(c: Connection, source: Source, schedule: str | None) -> No
     """Say when a source is due under a schedule that it was given now: at once, if it was never seen whole."""
     now = await due.clock(c)
     if schedule is None:
-        at = next_time(None, now, salt=source.id, worth_s=await auto.polling_s(c, source.id))
+        at = next_time(None, now, salt=source.id, worth_s=await freshness.polling_s(c, source.id))
         await due.set_due(c, source.id, at)
         return
     at = next_time(schedule, now, salt=source.id)

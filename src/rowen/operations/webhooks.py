@@ -127,14 +127,14 @@ class Webhooks:
 
     async def deliver(self, name: str) -> int:
         """Call a receiver now, in this process; returns how many changes it acknowledged."""
-        from rowen.jobs.deliveries import deliver
+        from rowen.jobs.webhooks import deliver
 
         async with self._database.connection() as c:
             held = await webhooks.get(c, name)
         return await deliver(self._engine, held.id)
 
     def _agree(self, made: Webhook) -> None:
-        from rowen.jobs.deliveries import subject_of
+        from rowen.jobs.webhooks import subject_of
 
         subject = subject_of(made)
         agreements.agree(self._engine.settings, subject.kind, subject.url, subject.options)

@@ -1,32 +1,76 @@
-"""All interfaces over HTTP in one application, and the worker beside them."""
+"""Where assistants come in: the route of their protocol, and a page for models that find the server.
+
+All interfaces over HTTP in one application, and the worker beside them.
+
+The HTTP server itself, on an address that may be asked by whom it reaches.
+"""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
+import uvicorn
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from rowen.errors import StoreError
-from rowen.interfaces import web
+from rowen.concurrency import end
+from rowen.errors import ConfigurationError, RefusedError, StoreError, StoreUnavailableError
+from rowen.hints import Hint, action
+from rowen.interfaces import mcp, web
+from rowen.interfaces.mcp.http import McpApp
 from rowen.interfaces.rest.app import api_of
 from rowen.operations import Rowen
-from rowen.server.admission import Admission
-from rowen.server.assistants import Assistants
-from rowen.server.base_path import BasePath
-from rowen.server.heads import Heads
-from rowen.server.journal import Journal
-from rowen.server.limits import BodyLimit
-from rowen.server.login import login_routes
-from rowen.server.problem_pages import ProblemPages
-from rowen.server.repeats import Repeats
+from rowen.server.admission import Admission, login_routes
+from rowen.server.connections import ACCEPTED_AT_ONCE, OpenConnections, raise_file_limit
+from rowen.server.layers import BasePath, BodyLimit, Heads, ProblemPages, Repeats
+from rowen.server.logs import Journal
+from rowen.server.requests import is_loopback
 from rowen.server.streams import Streams
+from rowen.store.database import Patience
 
-__all__ = ["Interfaces", "assemble"]
+__all__ = ["Assistants", "HttpServer", "Interfaces", "assemble", "serve"]
+
+
+class Assistants:
+    """The interface for assistants, where its package is installed."""
+
+    def __init__(self, rowen: Rowen) -> None:
+        self._rowen = rowen
+        self._app: McpApp | None = None
+        if find_spec("mcp") is not None:
+            self._app = mcp.http_app(rowen, allow_writes=rowen.settings.mcp_writes)
+
+    def routes(self) -> list[BaseRoute]:
+        """The routes of this interface."""
+        routes: list[BaseRoute] = [Route("/llms.txt", self._llms_txt, methods=["GET"])]
+        # GET would open a stream on which nothing is ever sent: requests stand by themselves.
+        return routes if self._app is None else [*routes, Route("/mcp", self._app, methods=["POST"])]
+
+    def end_streams(self) -> None:
+        """Let those end who listen for changes."""
+        if self._app is not None:
+            self._app.end_streams()
+
+    async def close(self) -> None:
+        """End all that was begun."""
+        if self._app is not None:
+            await self._app.close()
+
+    async def _llms_txt(self, request: Request) -> PlainTextResponse:
+        base = self._rowen.settings.public_url or str(request.base_url)
+        page = await mcp.llms_txt(self._rowen, base=base, assistants=self._app is not None)
+        return PlainTextResponse(page, media_type="text/markdown")
+
 
 log = logging.getLogger(__name__)
 
@@ -126,3 +170,108 @@ async def _tidy(rowen: Rowen) -> None:
         with suppress(StoreError):
             await rowen.tidy_access()
         await asyncio.sleep(_TIDY_S)
+
+
+# Answers under way take less; what follows something has been told to end.
+_GRACE_S = 10
+_BACKLOG = 2048
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, without its own way with signals: who started it has one."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin; what is not accepted yet waits in the system, which has more room than what is accepted at once."""
+        await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(_BACKLOG)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+async def serve(
+    rowen: Rowen,
+    *,
+    works: bool = True,
+    started: Callable[[str, Callable[[], None]], None] = lambda *_: None,
+    patience: Patience | None = None,
+) -> None:
+    """Answer until told to stop. `started` hears the address, and gets what stops it.
+
+    With `patience` an outage of the database at the start is waited out.
+    """
+    settings = rowen.settings
+    near = is_loopback(settings.host)
+    if not near:
+        await _refuse_open(rowen, patience)
+    interfaces = assemble(rowen, trusts_loopback=near, works=works)
+    connections = OpenConnections(settings, files=raise_file_limit())
+    config = uvicorn.Config(
+        interfaces.asgi,
+        http=connections.protocol,  # type: ignore[arg-type]
+        ws="none",
+        backlog=ACCEPTED_AT_ONCE,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    server = HttpServer(config)
+
+    def stop() -> None:
+        interfaces.close()
+        server.should_exit = True
+
+    listening = _listen(settings.host, settings.port)
+    with listening:
+        started(_address(settings.host, listening.getsockname()[1]), stop)
+        watch = asyncio.create_task(connections.watch())
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            await end([watch])
+
+
+async def _refuse_open(rowen: Rowen, patience: Patience | None) -> None:
+    """Refuse to answer strangers where nothing says who may ask."""
+    if rowen.settings.oidc_issuer or rowen.settings.public_read or await _has_tokens(rowen, patience):
+        return
+    raise RefusedError(
+        f"{rowen.settings.host} can be reached from outside, and nobody has a token. Nothing was started.",
+        hint=Hint(action("token add", "NAME"), " makes one; without --host only this machine can ask."),
+    )
+
+
+async def _has_tokens(rowen: Rowen, patience: Patience | None) -> bool:
+    while True:
+        try:
+            return bool(await rowen.tokens())
+        except StoreUnavailableError as problem:
+            if patience is None:
+                raise
+            outage = problem
+        await patience.rest(outage)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as problem:
+        raise ConfigurationError(
+            f"{_address(host, port)} cannot be listened on: {problem.strerror}.",
+            hint="Another program may have the port; --port takes another one.",
+        ) from None
+    # Inherited by each connection. An answer goes out in two pieces, head and body; the second would otherwise wait for
+    # the client to confirm the first, which takes 40 ms. asyncio sees to that only where a socket names its protocol.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

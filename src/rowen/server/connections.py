@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rowen.errors import OverloadedError, RowenError, TooManyRequestsError, UsageError
 from rowen.interfaces.rest.problems import response_of
-from rowen.server.limits import BODY_S
+from rowen.server.layers import BODY_S
 from rowen.server.requests import is_within, place_of_address
 from rowen.settings import Settings
 

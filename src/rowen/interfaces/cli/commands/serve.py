@@ -35,8 +35,8 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
     from rowen.version import how_to_install
 
     try:
+        from rowen.server.app import serve as serving
         from rowen.server.logs import log_as_json
-        from rowen.server.serving import serve as serving
     except ModuleNotFoundError as problem:
         raise ConfigurationError(
             f"The server needs {problem.name}, which is not installed.",

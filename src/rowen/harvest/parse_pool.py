@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from rowen.concurrency import together
 from rowen.content import readers
 from rowen.errors import ItemError
-from rowen.harvest.answers import unpickle
-from rowen.harvest.worker import (
+from rowen.harvest.parse_worker import (
     HEAD,
     Answer,
     Call,
@@ -32,6 +31,7 @@ from rowen.harvest.worker import (
     Uncut,
     check_url,
     prepare_all,
+    unpickle,
 )
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Document, Raw
@@ -55,7 +55,7 @@ TIME_LIMIT_S = 60.0
 LEAST_BYTES_PER_S = 500_000
 # The largest honest answer is that of a body of 64 MB in which every byte becomes an object.
 MOST_ANSWER_BYTES = 1 << 30
-COMMAND = "from rowen.harvest.worker import main; main(places)"
+COMMAND = "from rowen.harvest.parse_worker import main; main(places)"
 
 T = TypeVar("T")
 

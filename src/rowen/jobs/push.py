@@ -1,4 +1,10 @@
-"""WebSub (W3C Recommendation): subscribing to hubs that announce what changed, and staying subscribed.
+"""Pokes: a source, or somebody who knows it, says that something changed, and it is looked at before all that is due.
+
+Named items are looked at by themselves where their kind can do that and we hold them; otherwise the whole source is.
+Several pokes of one source become one job.
+
+
+WebSub (W3C Recommendation): subscribing to hubs that announce what changed, and staying subscribed.
 
 The secret of a subscription and its callback address are derived from the push key and never stored. A hub is asked to
 subscribe, asks back at the callback address whether we meant it, and lends the subscription for some days. It is
@@ -9,21 +15,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from rowen.connectors import registry
 from rowen.errors import ConfigurationError, NotFoundError, SourceError, UsageError
 from rowen.formats.feeds import FeedLink, header_links, link_tags
 from rowen.harvest.engine import Engine
+from rowen.jobs.queue import POKED, put
 from rowen.model.hashes import Hash
-from rowen.model.push import Subscription
+from rowen.model.push import Poked, Subscription
 from rowen.model.signatures import derived
 from rowen.model.source import Source
-from rowen.model.url import joined
+from rowen.model.url import joined, key
 from rowen.net.credentials import resolve
 from rowen.net.target import redact
 from rowen.settings import Settings
@@ -35,17 +44,76 @@ if TYPE_CHECKING:
     from rowen.net.response import Response
 
 __all__ = [
+    "MOST_POKED",
+    "Concern",
     "Topic",
     "callback_hash",
+    "concerned",
     "discover",
-    "key_of",
     "lease_of",
+    "poke",
+    "push_key",
     "put_renewals",
     "renew",
     "secret_of",
     "subscribe",
     "unsubscribe",
 ]
+
+MOST_POKED = 100
+"""URLs of one job. Each is a request; a catalog of 10,000 records is walked for as many, and a listing of what changed
+costs a few. With ten of them a page of a feed would cost a walk."""
+
+# A job that waits may begin just when it is to be changed; the next one does not.
+_TRIES = 3
+
+
+class Concern(NamedTuple):
+    """A source that something was said about: some of its items, by their stored URLs, or all of it."""
+
+    source: Source
+    urls: tuple[str, ...] = ()
+
+
+async def poke(c: Connection, engine: Engine, concern: Concern) -> Poked:
+    """Have a source looked at, as a part of a transaction."""
+    source, only = concern.source, list(dict.fromkeys(concern.urls))
+    if len(only) > MOST_POKED or not hasattr(registry.connector(source.kind), "look"):
+        only = []
+    told = {"only": only, "widen": True} if only else {}
+    for _ in range(_TRIES):
+        job_id = await put(c, engine.database, source.id, priority=POKED, **told)
+        if job_id is not None:
+            return Poked(source.name, job_id, len(only))
+        merged = await push.merge(c, source.id, POKED, only, most=MOST_POKED)
+        if merged is not None:
+            return Poked(source.name, merged.job, merged.urls, merged=True)
+    raise AssertionError("a job for the source begins whenever one is put into the queue")
+
+
+async def concerned(engine: Engine, sources: Iterable[Source], urls: Sequence[str]) -> list[Concern]:
+    """Which sources some URLs concern: as a whole, where one of them is not held and may be theirs."""
+    by_key = {key(url): url for url in urls}
+    async with engine.database.connection() as c:
+        held = await push.holders(c, list(by_key))
+    found = []
+    for source in sources:
+        ours = {item_key: url for source_id, item_key, url in held if source_id == source.id}
+        others = [url for item_key, url in by_key.items() if item_key not in ours]
+        if _covers(source, others):
+            found.append(Concern(source))
+        elif ours:
+            found.append(Concern(source, tuple(ours.values())))
+    return found
+
+
+def _covers(source: Source, urls: Sequence[str]) -> bool:
+    """Whether one of some URLs may be of a source; of one whose kind or options are not known here, none is."""
+    try:
+        return registry.covers(source.kind, source.url, dict(source.options), urls)
+    except UsageError:
+        return False
+
 
 # Ten days, as most hubs lend: a machine that is off for a week misses no renewal.
 LEASE = timedelta(days=10)
@@ -71,7 +139,7 @@ class Topic:
     hub: str
 
 
-def key_of(settings: Settings) -> bytes:
+def push_key(settings: Settings) -> bytes:
     """The key that all secrets of pushes are derived from."""
     if settings.push_key is None:
         raise ConfigurationError(
@@ -145,7 +213,7 @@ def _topic(url: str, links: list[FeedLink]) -> Topic | None:
 async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: datetime | None = None) -> Subscription:
     """Ask a hub to tell us; the subscription is active when the hub has asked back."""
     at = now or datetime.now(UTC)
-    key = key_of(engine.settings)
+    key = push_key(engine.settings)
     token = callback_of(key, source, topic.url)
     _refuse_unsafe(engine.settings.for_source(source.url), topic.hub)
     callback = _callback_url(engine.settings, token)
@@ -170,7 +238,7 @@ async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: dateti
 
 async def unsubscribe(engine: Engine, source: Source, held: Subscription) -> None:
     """Ask a hub to tell us no more; what it sends until it has asked back is taken no longer."""
-    key = key_of(engine.settings)
+    key = push_key(engine.settings)
     callback = _callback_url(engine.settings, callback_of(key, source, held.topic))
     async with engine.database.transaction() as c:
         await push.settle(c, source.id, "ending", expires_at=held.expires_at, renew_at=None)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rowen.jobs import auto
-from rowen.jobs.extracting import put_behind
+from rowen.jobs import freshness
+from rowen.jobs.queue import put_extraction_if_behind
 from rowen.model.run import ChangeKind, Run
 from rowen.model.schedule import Schedule
 from rowen.model.source import Source
@@ -54,8 +54,8 @@ async def settle(
         return
     error = (run.error or "") if run.status == "failed" else None
     async with database.transaction() as c:
-        await put_behind(c, database, source.id)
-        await auto.learn(c, source, run, looked=looked)
+        await put_extraction_if_behind(c, database, source.id)
+        await freshness.learn(c, source, run, looked=looked)
         await tell(c, await _settle(c, settings, source, run.id, error=error))
 
 
@@ -83,7 +83,7 @@ async def _settle(
     failures = 0 if error is None else before.failures + 1
     is_failing = failures >= settings.failing_after
     since = (before.failing_since or now) if is_failing else None
-    worth_s = await auto.next_look_s(c, settings, source.id, text)
+    worth_s = await freshness.next_look_s(c, settings, source.id, text)
     at = next_time(text, now, salt=source.id + (run_id or 0), worth_s=worth_s)
     if at is not None and is_failing:
         at = max(at, now + _patience(failures - settings.failing_after))
@@ -104,7 +104,7 @@ async def mend(c: Connection) -> int:
     now = await due.clock(c)
     mended = 0
     for source in await due.furthest(c, days=_LONGEST / timedelta(days=1), limit=_DOUBTED):
-        worth_s = await auto.polling_s(c, source.id) if source.schedule is None else None
+        worth_s = await freshness.polling_s(c, source.id) if source.schedule is None else None
         at = next_time(source.schedule, now, salt=source.id, worth_s=worth_s)
         is_auto = source.schedule is not None and Schedule.parse(source.schedule).is_auto
         if at is None or source.due_at - at > (_FURTHEST_AUTO if is_auto else _LONGEST + _SLACK):

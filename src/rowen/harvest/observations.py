@@ -1,13 +1,42 @@
-"""Observations on their way into one transaction."""
+"""Observations on their way into one transaction.
 
+A narrow selected: some items of a source are looked at again, and nothing else is asked, concluded or deleted.
+
+Only items that we hold take part. What is new is found by a selected at the whole source, which alone tells whether a
+rebuild would have it: whether a page is linked, a record listed, a file chosen.
+
+
+The first documents of a source, for somebody who only looks.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from rowen.connectors.base import Connector, LooksAgain
+from rowen.errors import Hint, ItemError, SourceError, UsageError, action
+from rowen.harvest.known import StoredKnown
 from rowen.model.caps import LONGEST_URL
 from rowen.model.hashes import Hash
-from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged
+from rowen.model.item import (
+    Checkpoint,
+    Complete,
+    Document,
+    Failed,
+    Fetched,
+    Gone,
+    Incomplete,
+    Observation,
+    Raw,
+    Skipped,
+    Unchanged,
+)
+from rowen.model.source import Source
+from rowen.model.url import key
 from rowen.model.url import key as key_of
 
-__all__ = ["Group", "observed_url"]
+__all__ = ["Group", "first_documents", "observed_url", "refuse_unable", "selected"]
 
 # A transaction of 500 items takes 100 to 200 ms, in which its fixed cost hardly counts; a crash repeats no more.
 MAX_ITEMS = 500
@@ -125,3 +154,75 @@ def _nameless(url: str) -> Failed:
         f"Its URL has {len(url):,} characters; no more than {LONGEST_URL:,} can be an item's name.",
         hint="Leave it out of the source.",
     )
+
+
+_NO_ITEM = "it is no item of the source so far"
+_UNTOLD = "the source cannot be asked for it by itself"
+
+
+def refuse_unable(connector: type[Connector], source: Source) -> None:
+    """Refuse to selected at single items of a source whose kind has no way to."""
+    if not hasattr(connector, "look"):
+        raise UsageError(
+            f"A source of kind {source.kind!r} can only be looked at as a whole. Nothing was asked of {source.name!r}.",
+            hint=Hint(action("sync", source.name), " does that, and pays only for what changed."),
+        )
+
+
+async def selected(
+    connector: Connector, known: StoredKnown, urls: Sequence[str], *, skip: Callable[[Skipped], None]
+) -> AsyncGenerator[Observation]:
+    """What a connector sees of some items; `skip` hears of each that nothing is said about."""
+    assert isinstance(connector, LooksAgain)  # noqa: S101 (the engine has refused all others)
+    named = list({key(url): url for url in urls}.values())
+    held = await known.stored_as(named)
+    for url in named:
+        if url not in held:
+            skip(Skipped(url, _NO_ITEM))
+    waiting = {key(url): held[url] for url in named if url in held}
+    if not waiting:
+        return
+    async with aclosing(connector.look(known, list(waiting.values()))) as observations:
+        async for observation in observations:
+            if isinstance(observation, Checkpoint | Complete):
+                continue
+            seen = observed_url(observation)
+            if seen is not None and waiting.pop(key(seen), None) is None:
+                continue
+            if isinstance(observation, Skipped):
+                skip(observation)
+            else:
+                yield observation
+    for url in waiting.values():
+        skip(Skipped(url, _UNTOLD))
+
+
+async def first_documents(
+    observations: AsyncGenerator[Observation],
+    read: Callable[[Raw], Awaitable[Document]],
+    *,
+    limit: int,
+    within_s: float,
+) -> tuple[list[Document], bool]:
+    """So many documents at most, and whether there are more; raises where there is none, and it is said why."""
+    found: list[Document] = []
+    trouble: str | None = None
+    try:
+        async with asyncio.timeout(within_s), aclosing(observations):
+            async for observation in observations:
+                match observation:
+                    case Fetched() if len(found) == limit:
+                        return found, True
+                    case Fetched(Document() as item):
+                        found.append(item)
+                    case Fetched(Raw() as item):
+                        found.append(await read(item))
+                    case Failed(_, why) | Incomplete(why):
+                        trouble = trouble or why
+    except TimeoutError:
+        trouble = trouble or f"Nothing was shown within {within_s:.0f} s."
+    except ItemError as problem:
+        trouble = trouble or str(problem)
+    if not found and trouble is not None:
+        raise SourceError(trouble)
+    return found, False

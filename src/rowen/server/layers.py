@@ -1,0 +1,265 @@
+"""Serving below a path: of a reverse proxy that leaves it in the address, or takes it off.
+
+HEAD, for readers of feeds and checkers of links: what GET would answer, without the body.
+
+How large a request may be, and how slow.
+
+Requests that are sent again: with an idempotency key they are done once, and answered alike.
+
+What went wrong, for people: where a browser asked for a page, a problem is answered with one.
+"""
+
+import asyncio
+from hashlib import sha256
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rowen.errors import RequestTooLargeError, RowenError, UsageError
+from rowen.interfaces import web
+from rowen.interfaces.rest.problems import MEDIA_TYPE_PROBLEM, response_of
+from rowen.model.access import Principal, RepeatedAnswer
+from rowen.operations import Rowen
+from rowen.server.requests import SAFE, headers_of, path_of
+
+__all__ = ["BODY_S", "BasePath", "BodyLimit", "Heads", "ProblemPages", "Repeats", "wants_page"]
+
+
+class BasePath:
+    """The layer that knows below which path the world sees us, and puts it into the addresses that we name."""
+
+    def __init__(self, app: ASGIApp, base: str) -> None:
+        self._app = app
+        self._base = base
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to either form of the address."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        path = str(scope["path"])
+        if path != self._base and not path.startswith(f"{self._base}/"):
+            scope["path"] = self._base + path
+        scope["root_path"] = self._base
+        return await self._app(scope, receive, self._sending(send))
+
+    def _sending(self, send: Send) -> Send:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, opening in (("location", ""), ("link", "<")):
+                    value = headers.get(name)
+                    if value is not None and value.startswith(f"{opening}/"):
+                        headers[name] = opening + self._below(value.removeprefix(opening))
+            await send(message)
+
+        return sending
+
+    def _below(self, address: str) -> str:
+        return address if address.startswith(f"{self._base}/") else self._base + address
+
+
+# What follows something has no end, and an export is made for nobody.
+_NOT_FOR_HEAD = ("/events", "/mcp", "/api/v1/exports/")
+
+
+class Heads:
+    """The layer that asks for the whole, and sends the head."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer HEAD as GET; all else goes by."""
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD"
+        if not is_head or any(part in path_of(scope) for part in _NOT_FOR_HEAD):
+            return await self._app(scope, receive, send)
+
+        async def without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        return await self._app({**scope, "method": "GET"}, receive, without_body)
+
+
+BODY_S = 30.0
+"""How long a body may take: a phone on a train sends 5 MB in less; who needs longer keeps a place for nothing."""
+
+
+class BodyLimit:
+    """The layer that reads a body whole before anybody looks at it, as far as it is not too large."""
+
+    def __init__(self, app: ASGIApp, *, most_bytes: int) -> None:
+        self._app = app
+        self._most = most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the body, and hand it on in one piece."""
+        if scope["type"] != "http" or scope["method"] in SAFE:
+            return await self._app(scope, receive, send)
+        try:
+            async with asyncio.timeout(BODY_S):
+                body = await self._read(scope, receive)
+        except TimeoutError:
+            slow = UsageError("The body did not arrive in time. Nothing was done.")
+            return await response_of(slow, status=408)(scope, receive, send)
+        except RowenError as problem:
+            return await response_of(problem)(scope, receive, send)
+        if body is None:
+            return None
+        scope.setdefault("state", {})["body"] = body
+        return await self._app(scope, _again(body, receive), send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body; None if the client has gone."""
+        announced = headers_of(scope).get("content-length", "0")
+        self._check(int(announced) if announced.isascii() and announced.isdigit() else 0)
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            self._check(size)
+            if not message.get("more_body", False):
+                return b"".join(pieces)
+
+    def _check(self, size: int) -> None:
+        if size > self._most:
+            raise RequestTooLargeError(
+                f"The body has more than {self._most:,} bytes. Nothing was done.",
+                hint="ROWEN_REQUEST_LIMIT_BYTES sets the limit.",
+            )
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body once more, and then what else comes."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def given() -> Message:
+        return first.pop() if first else await receive()
+
+    return given
+
+
+_HEADER = "idempotency-key"
+# Answers to writes are small; a larger one is not worth a row.
+_MOST_BYTES = 1_000_000
+# Its answer has a secret, which is stored nowhere.
+_NEVER_REPLAYED = "/api/v1/tokens"
+_REPLAYED_HEADERS = frozenset({"content-type", "location", "link", "cache-control"})
+# Later it may go well: the server was at fault, or something was in the way.
+_PASSING = frozenset({401, 403, 408, 409, 429})
+
+
+class Repeats:
+    """The layer that answers what was answered before."""
+
+    def __init__(self, app: ASGIApp, rowen: Rowen) -> None:
+        self._app = app
+        self._rowen = rowen
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a repeated request, or keep the answer to a new one."""
+        key = headers_of(scope).get(_HEADER) if scope["type"] == "http" and scope["method"] == "POST" else None
+        path = path_of(scope) if key is not None else ""
+        if key is None or not path.startswith("/api/") or path == _NEVER_REPLAYED:
+            return await self._app(scope, receive, send)
+        principal: Principal = scope["state"]["principal"]
+        asked = b"\0".join([path.encode(), scope.get("query_string", b""), scope["state"].get("body", b"")])
+        try:
+            held = await self._rowen.answer_once(principal.name, key, sha256(asked).digest())
+        except RowenError as problem:
+            return await response_of(problem)(scope, receive, send)
+        if held is not None:
+            again = Response(held.body, held.status, {**held.headers, "Idempotent-Replayed": "true"})
+            return await again(scope, receive, send)
+        answer = _Answer(send)
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            await self._rowen.keep_answer(principal.name, key, answer.kept)
+        return None
+
+
+class _Answer:
+    """What is sent, remembered while it goes by."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._pieces: list[bytes] = []
+        self._is_whole = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            found = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+            self._headers = {name: value for name, value in found.items() if name.lower() in _REPLAYED_HEADERS}
+        elif message["type"] == "http.response.body":
+            self._pieces.append(message.get("body", b""))
+            self._is_whole = not message.get("more_body", False)
+        await self._send(message)
+
+    @property
+    def kept(self) -> RepeatedAnswer | None:
+        """The answer, if who repeats the request should get it."""
+        body = b"".join(self._pieces)
+        # From 500 on it is the server that failed.
+        passing = self._status >= 500 or self._status in _PASSING
+        if not self._is_whole or passing or len(body) > _MOST_BYTES:
+            return None
+        return RepeatedAnswer(self._status, self._headers, body)
+
+
+# Programs ask for these, whatever they say that they would take.
+_FOR_PROGRAMS = ("/api/", "/mcp", "/push/", "/static/")
+_PROBLEM_HEADERS = frozenset({b"allow", b"retry-after"})
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether a person looks at the answer: a browser went there, and asks for a page."""
+    headers = headers_of(scope)
+    if "text/html" not in headers.get("accept", "") or "authorization" in headers:
+        return False
+    return not path_of(scope).startswith(_FOR_PROGRAMS)
+
+
+class ProblemPages:
+    """The layer that draws a page in the place of each problem that would go to a person."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the layers below do, or with a page that says the same."""
+        if scope["type"] != "http" or not wants_page(scope):
+            return await self._app(scope, receive, send)
+        held: Message | None = None
+        body = b""
+
+        async def sending(message: Message) -> None:
+            nonlocal held, body
+            if message["type"] == "http.response.start" and _is_problem(message):
+                held = message
+            elif held is None:
+                await send(message)
+            else:
+                body += message.get("body", b"")
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            # What nobody foresaw is answered, and then raised for the log.
+            if held is not None:
+                page = web.problem_page(Request(scope), body)
+                page.raw_headers.extend(one for one in held["headers"] if one[0].lower() in _PROBLEM_HEADERS)
+                await page(scope, receive, send)
+        return None
+
+
+def _is_problem(message: Message) -> bool:
+    return (b"content-type", MEDIA_TYPE_PROBLEM.encode()) in message["headers"]
