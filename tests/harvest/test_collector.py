@@ -2,7 +2,7 @@
 
 import gc
 
-from rowen.harvest.collector import OBJECTS_BETWEEN, seldom_collecting
+from rowen.harvest.run import OBJECTS_BETWEEN, seldom_collecting
 
 
 def test_the_collector_is_as_before_when_the_last_run_has_ended() -> None:

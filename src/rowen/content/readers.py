@@ -34,7 +34,7 @@ GROUP = "rowen.readers"
 CHUNKER_VERSION = 3
 """Of passages: raised whenever the same text would be cut in another way, or a passage would have another `text_hash`.
 
-What an earlier version wrote is renewed from the stored texts (`harvest/recut.py`). Version 3 hashes the words of a
+What an earlier version wrote is renewed from the stored texts (`harvest/passages.py`). Version 3 hashes the words of a
 passage, where 2 began with its letters and went on with its words.
 """
 

@@ -5,7 +5,7 @@ A worker process: reads bodies and cuts texts, for a parent that speaks to it th
 Not `multiprocessing`: its start methods import the caller's main
 module again, which breaks scripts without a guard. A frame is the number of a question, a length and a pickle, in both
 directions: an answer repeats the number of its question. The process ends with its input, so it never outlives a killed
-parent. The parent unpickles nothing but facts (`harvest/answers.py`): a worker that was taken over by what it read must
+parent. The parent unpickles nothing but facts: a worker that was taken over by what it read must
 not get out through its answer.
 """
 

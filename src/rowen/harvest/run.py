@@ -1,29 +1,33 @@
-"""One run: pull → group → sieve → prepare → commit, streaming, and a sweep when the source was seen whole.
+"""The garbage collector while a run is on: what flows through is freed by counting, and looked through in vain.
+
+The stages of a run, side by side: the first failure ends them all.
+
+One run: pull → group → sieve → prepare → commit, streaming, and a sweep when the source was seen whole.
 
 Tasks hand groups to each other through short queues: one pulls, one plans, three write. A slow store fills the queues
 and so slows the connector; memory holds a few groups, whatever the size of the source.
 """
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rowen.concurrency import end
 from rowen.connectors.base import Connector, FailedBefore, Meter
 from rowen.errors import ItemError, PortionReadError, RowenError, SourceError
 from rowen.harvest import observations
-from rowen.harvest.collector import seldom_collecting
 from rowen.harvest.commit import Committer
 from rowen.harvest.known import Seen, StoredKnown
 from rowen.harvest.observations import Group, first_documents
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.sieve import Recipes
-from rowen.harvest.stages import together
 from rowen.harvest.sweep import Guard, Swept, rehearse, sweep
 from rowen.model.hashes import Hash
 from rowen.model.item import (
@@ -53,7 +57,42 @@ from rowen.store import held as held_store
 from rowen.store.database import Database
 from rowen.store.word_index import WordIndex
 
-__all__ = ["Harvest", "Order"]
+__all__ = ["Harvest", "Order", "seldom_collecting", "together"]
+
+OBJECTS_BETWEEN = 50_000
+"""About what a group makes; they are freed by counting, so that the usual look at every 700 finds nothing."""
+
+_usual: list[tuple[int, int, int]] = []
+
+
+@contextmanager
+def seldom_collecting() -> Iterator[None]:
+    """Look for garbage less often until the last of the runs that are on has ended."""
+    usual = gc.get_threshold()
+    _usual.append(usual)
+    if 0 < usual[0] < OBJECTS_BETWEEN:
+        gc.set_threshold(OBJECTS_BETWEEN, *usual[1:])
+    try:
+        yield
+    finally:
+        first = _usual[0]
+        _usual.pop()
+        if not _usual:
+            gc.set_threshold(*first)
+
+
+async def together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None] | None = None) -> None:
+    """Run the stages side by side; the first failure, also of the watched task, ends them all."""
+    tasks = [asyncio.create_task(stage) for stage in stages]
+    waiting: set[asyncio.Task[None]] = {*tasks, *([watch] if watch else [])}
+    try:
+        while not all(task.done() for task in tasks):
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+    finally:
+        await end(tasks)
+
 
 # One group waits while one is worked on: a stage is never idle, and memory holds a few groups.
 QUEUE_GROUPS = 1
