@@ -166,7 +166,7 @@ async def test_more_items_than_are_counted_are_seen_whole(database: ScratchDatab
 async def test_a_count_at_its_limit_is_not_believed(
     database: ScratchDatabase, made: type[HubSite | GeoPortal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.arcgis.dialects.CLAMP", 200)
+    monkeypatch.setattr("rowen.connectors.arcgis.CLAMP", 200)
     source = made()
     source.fill(450)
     source.clamp = source.window = 200

@@ -8,16 +8,16 @@ import pytest
 from rowen.connectors.arcgis.record import dataset_of as of_arcgis
 from rowen.connectors.catalog.dataset import Dataset, place_of
 from rowen.connectors.catalog.dcat import dataset_of as of_dcat
-from rowen.connectors.catalog.languages import code_of, codes_of, one_of, wordings
 from rowen.connectors.catalog.resources import format_named, format_of, size_of
+from rowen.connectors.catalog.text import code_of, codes_of, one_of, wordings
 from rowen.connectors.ckan.address import CkanAddress
 from rowen.connectors.ckan.record import dataset_of as of_ckan
 from rowen.connectors.csw.record import dataset_of as of_csw
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.oai.record import dataset_of as of_oai
-from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
-from rowen.connectors.opendatasoft.record import dataset_of as of_opendatasoft
-from rowen.connectors.socrata.record import dataset_of as of_socrata
+from rowen.connectors.opendatasoft import OpenDataSoftAddress
+from rowen.connectors.opendatasoft import dataset_of as of_opendatasoft
+from rowen.connectors.socrata import dataset_of as of_socrata
 from rowen.connectors.stac.record import dataset_of as of_stac
 from rowen.formats.rdf.graph import Graph, Iri, Literal
 from rowen.formats.xml import Reader, read_xml

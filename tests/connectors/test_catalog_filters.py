@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rowen.connectors.catalog.changes import IGNORED
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, ListingPage
 from rowen.connectors.catalog.portal_client import SourceBusyError, TooMuchError
-from rowen.connectors.catalog.trust import IGNORED
 from rowen.errors import FetchTimeoutError, SourceError
 from rowen.model.item import Complete
 from tests.portals.shelf import Catalog, Index, NamedCatalog, NamedShelf, Shelf, expected

@@ -464,7 +464,7 @@ def test_a_cursor_that_names_unidentified_records_as_before_is_understood() -> N
 async def test_a_listing_that_never_ends_is_left(
     catalog: Catalog, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.bounds.LEAST_GROWN", 50)
+    monkeypatch.setattr("rowen.connectors.catalog.progress.LEAST_GROWN", 50)
     catalog.lists_nothing = catalog.endless = True
     await index.sync(Shelf(catalog))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rowen.connectors.catalog import dataset
-from rowen.connectors.catalog.resource_text import MOST_CHARS, Resource
+from rowen.connectors.catalog.dataset import MOST_CHARS, Resource
 from rowen.connectors.ckan.address import CkanOptions
 from rowen.connectors.ckan.listing import CkanListing
 from tests.conftest import ScratchDatabase

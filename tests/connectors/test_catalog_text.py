@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.connectors.catalog.languages import code_of, one_of, wordings
-from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.text import code_of, one_of, plain, wordings
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ async def test_a_portal_too_slow_for_large_pages_is_asked_for_small_ones(
 async def test_a_page_that_takes_too_long_is_made_smaller(
     database: ScratchDatabase, portal: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.pages.FIRST_LIMIT_S", 1.0)
+    monkeypatch.setattr("rowen.connectors.catalog.portal_client.FIRST_LIMIT_S", 1.0)
     portal.fill(50)
     portal.slow_above = 20
     async with database.open(total_limit_s=1.0, idle_limit_s=1.0) as r:

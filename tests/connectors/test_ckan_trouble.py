@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.connectors.catalog.hash_sets import HashSet
+from rowen.connectors.catalog.records import HashSet
 from rowen.connectors.ckan import listing
 from rowen.errors import SourceError
 from tests.conftest import ScratchDatabase
@@ -24,7 +24,7 @@ def portal(opened: Opened) -> CkanPortal:
 async def test_a_listing_that_never_ends_is_left(
     database: ScratchDatabase, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.bounds.LEAST_GROWN", 50)
+    monkeypatch.setattr("rowen.connectors.catalog.progress.LEAST_GROWN", 50)
     portal.fill(5)
     portal.page_max = 20
     portal.endless = True

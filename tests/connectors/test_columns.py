@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from rowen.connectors.arcgis.record import dataset_of as of_arcgis
-from rowen.connectors.catalog.columns import MOST_COLUMNS, Column, column_text
 from rowen.connectors.catalog.dataset import Dataset
+from rowen.connectors.catalog.resources import MOST_COLUMNS, Column, column_text
 from rowen.connectors.ckan.address import CkanAddress
 from rowen.connectors.ckan.record import dataset_of as of_ckan
 from rowen.connectors.datajson.record import dataset_of as of_datajson
-from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
-from rowen.connectors.opendatasoft.record import dataset_of as of_opendatasoft
-from rowen.connectors.socrata.record import dataset_of as of_socrata
+from rowen.connectors.opendatasoft import OpenDataSoftAddress
+from rowen.connectors.opendatasoft import dataset_of as of_opendatasoft
+from rowen.connectors.socrata import dataset_of as of_socrata
 from rowen.connectors.stac.record import dataset_of as of_stac
 from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened

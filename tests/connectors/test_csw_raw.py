@@ -2,7 +2,7 @@
 
 import pytest
 
-from rowen.connectors.csw.raw import RawName, letters_of, name_in
+from rowen.connectors.csw.protocol import RawName, letters_of, name_in
 from rowen.connectors.csw.record import identifier_of
 from rowen.formats.xml_records import CutRecord
 

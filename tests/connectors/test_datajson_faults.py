@@ -8,7 +8,7 @@ import pytest
 
 from rowen import Rowen, Run
 from rowen.connectors.datajson import DataJson
-from rowen.connectors.datajson.naming import is_record, name_of
+from rowen.connectors.datajson.record import is_record, name_of
 from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.ckan import nested

@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.catalog.dataset import Dataset
-from rowen.connectors.catalog.licences import licence_in
+from rowen.connectors.catalog.dataset import Dataset, licence_in
 from rowen.connectors.ckan.address import CkanAddress
 from rowen.connectors.ckan.record import dataset_of as of_ckan
 from rowen.connectors.csw.record import dataset_of as of_csw
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.oai.record import dataset_of as of_oai
-from rowen.connectors.socrata.record import dataset_of as of_socrata
+from rowen.connectors.socrata import dataset_of as of_socrata
 from rowen.connectors.web.sitemap import read_entries
 from rowen.formats.xml import Reader, read_xml
 from tests.conftest import ScratchDatabase

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.catalog.landing_pages import page_at_europa, page_of_dataflow, page_of_geonetwork
+from rowen.connectors.catalog.options import page_at_europa, page_of_dataflow, page_of_geonetwork
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.registry import check_options
 from rowen.errors import UsageError

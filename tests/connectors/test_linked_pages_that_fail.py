@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Rowen, Run
-from rowen.connectors.catalog import pages
+from rowen.connectors.catalog import portal_client
 from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.dcat import DcatPortal
@@ -130,7 +130,7 @@ async def test_an_api_that_refuses_a_limit_says_what_went_wrong_first(database: 
 async def test_the_time_limit_of_an_api_grows(
     database: ScratchDatabase, api: WeakApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "FIRST_LIMIT_S", 0.4)
+    monkeypatch.setattr(portal_client, "FIRST_LIMIT_S", 0.4)
     api.fill(5)
     api.silent_s = 0.6
     async with database.open() as r:

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from rowen.connectors.opendatasoft import OpenDataSoft
-from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
+from rowen.connectors.opendatasoft import OpenDataSoft, OpenDataSoftAddress
 from rowen.connectors.probe import Probe
 from rowen.connectors.registry import check_options
 from rowen.errors import UsageError
@@ -178,7 +177,7 @@ async def test_records_of_one_second_are_all_seen(database: ScratchDatabase, por
 async def test_more_records_of_one_second_than_the_window_prove_nothing(
     database: ScratchDatabase, portal: OpenDataSoftPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.opendatasoft.listing.WINDOW", 50)
+    monkeypatch.setattr("rowen.connectors.opendatasoft.WINDOW", 50)
     for number in range(300):
         portal.make(f"same{number}", tick_h=0)
     async with database.open() as r:

@@ -10,8 +10,8 @@ from aiohttp import web
 
 from rowen import Rowen, Run
 from rowen.connectors.arcgis import ArcGis
-from rowen.connectors.catalog import pages
-from rowen.connectors.catalog.pages import PageSize
+from rowen.connectors.catalog import portal_client
+from rowen.connectors.catalog.portal_client import PageSize
 from rowen.connectors.opendatasoft import OpenDataSoft
 from rowen.connectors.socrata import Socrata
 from tests.conftest import ScratchDatabase
@@ -78,8 +78,8 @@ async def keep(r: Rowen, portal: Portal, **options: Any) -> Run:
 async def test_a_record_that_its_page_breaks_over_costs_only_itself(
     database: ScratchDatabase, portal: Failing, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "FIRST_LIMIT_S", 0.5)
-    monkeypatch.setattr(pages, "LONGEST_LIMIT_S", 0.5)
+    monkeypatch.setattr(portal_client, "FIRST_LIMIT_S", 0.5)
+    monkeypatch.setattr(portal_client, "LONGEST_LIMIT_S", 0.5)
     portal.fill(60)
     portal.poison, portal.how = ("d00017",), how
     async with database.open() as r:

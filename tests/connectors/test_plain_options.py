@@ -4,7 +4,7 @@ import pytest
 
 from rowen.connectors import registry
 from rowen.connectors.ckan.address import CkanOptions
-from rowen.connectors.oai.address import OaiOptions
+from rowen.connectors.oai import OaiOptions
 from rowen.connectors.sparql.listing import SparqlOptions
 from rowen.errors import UsageError
 

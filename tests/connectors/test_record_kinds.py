@@ -15,7 +15,7 @@ from rowen.connectors.ckan.record import dataset_of as of_ckan
 from rowen.connectors.csw.record import dataset_of as of_csw
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.oai.record import dataset_of as of_oai
-from rowen.connectors.socrata.record import dataset_of as of_socrata
+from rowen.connectors.socrata import dataset_of as of_socrata
 from rowen.connectors.stac.record import dataset_of as of_stac
 from rowen.errors import UsageError
 from rowen.formats.rdf.graph import Graph, Iri

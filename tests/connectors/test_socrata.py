@@ -141,7 +141,7 @@ async def test_a_portal_that_cannot_scroll_is_walked_by_number(
 async def test_a_portal_that_cannot_scroll_and_is_larger_than_the_window_proves_nothing(
     database: ScratchDatabase, portal: SocrataPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.socrata.listing.WINDOW", 20)
+    monkeypatch.setattr("rowen.connectors.socrata.WINDOW", 20)
     portal.fill(45)
     portal.ignores = {"filter"}
     async with database.open() as r:
@@ -167,7 +167,7 @@ async def test_many_changes_are_read_in_pages_that_grow(database: ScratchDatabas
 async def test_more_changes_than_the_window_shows_are_found_by_a_walk(
     database: ScratchDatabase, portal: SocrataPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.socrata.listing.WINDOW", 50)
+    monkeypatch.setattr("rowen.connectors.socrata.WINDOW", 50)
     portal.fill(100)
     async with database.open() as r:
         await keep(r, portal)

@@ -7,8 +7,7 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors.registry import check_options
-from rowen.connectors.sparql import Sparql
-from rowen.connectors.sparql.catalogues import asked_of
+from rowen.connectors.sparql import Sparql, asked_of
 from rowen.connectors.sparql.endpoint import read_rows
 from rowen.errors import UsageError
 from tests.conftest import ScratchDatabase

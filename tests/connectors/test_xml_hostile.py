@@ -159,8 +159,8 @@ async def test_a_well_formed_record_is_kept_in_quarantine_as_xml(
     def refuse(*_: Any, **__: Any) -> None:
         raise ValueError("no dataset")
 
-    for kind in ("csw", "oai"):
-        monkeypatch.setattr(f"rowen.connectors.{kind}.listing.dataset_of", refuse)
+    for module in ("csw.listing", "oai"):
+        monkeypatch.setattr(f"rowen.connectors.{module}.dataset_of", refuse)
     async with database.open() as r:
         await keep(r, portal)
     payloads = [bytes(payload) for (payload,) in database.query("select payload from quarantine")]

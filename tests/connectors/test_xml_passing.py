@@ -87,7 +87,7 @@ async def test_one_passing_failure_costs_no_record(
 async def test_one_passing_silence_costs_no_record(
     database: ScratchDatabase, portal: MoodyCsw | MoodyOai, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.pages.FIRST_LIMIT_S", 1.5)
+    monkeypatch.setattr("rowen.connectors.catalog.portal_client.FIRST_LIMIT_S", 1.5)
     monkeypatch.setattr("rowen.connectors.oai.LONGEST_LIMIT_S", 1.5)
     portal.hangs = {at}
     async with database.open(fetch_tries=2, total_limit_s=1.5, idle_limit_s=1.5) as r:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.connectors.catalog.pages import PageSize
+from rowen.connectors.catalog.portal_client import PageSize
 from rowen.errors import SourceError
 from rowen.formats.json_records import Splitter
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.connectors.datajson.naming import is_record
+from rowen.connectors.datajson.record import is_record
 from rowen.errors import SourceError
 from rowen.formats.json_records import Cut, Splitter
 

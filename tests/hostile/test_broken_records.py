@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from rowen.connectors.datajson.naming import is_record
+from rowen.connectors.datajson.record import is_record
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json_records import Cut, Splitter
 from tests.conftest import ScratchDatabase

@@ -10,8 +10,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.csw.answer import read as read_csw
-from rowen.connectors.datajson.naming import is_record, name_of, names_in
+from rowen.connectors.csw.protocol import read as read_csw
+from rowen.connectors.datajson.record import is_record, name_of, names_in
 from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.sitemap import read_entries

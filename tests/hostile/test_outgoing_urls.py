@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.connectors.arcgis.dialects import Hub
+from rowen.connectors.arcgis import Hub
 from rowen.connectors.github.address import RepositoryAddress, recognise
 from rowen.connectors.github.api import GitHubApi
 from rowen.connectors.github.files import RepositoryFiles
 from rowen.connectors.github.options import GitHubOptions
 from rowen.connectors.github.trees import Trees
-from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
+from rowen.connectors.opendatasoft import OpenDataSoftAddress
 from rowen.connectors.packages import Npm, PyPI
 from rowen.connectors.packages.links import versioned
 from rowen.connectors.packages.npm import NpmIndex
 from rowen.connectors.packages.pypi import PyPIIndex
-from rowen.connectors.sdmx.address import SdmxAddress
-from rowen.connectors.socrata.record import dataset_of
+from rowen.connectors.sdmx.record import SdmxAddress
+from rowen.connectors.socrata import dataset_of
 from rowen.enrich import registry as embedders
 from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.llm import registry as language_models

@@ -8,8 +8,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen.connectors import registry
 from rowen.connectors.datajson.listing import _after
-from rowen.connectors.dcat.address import linked
-from rowen.connectors.dcat.hydra import paging_of
+from rowen.connectors.dcat import linked
+from rowen.connectors.dcat.reading import paging_of
 from rowen.formats.rdf.graph import Graph
 from rowen.net.response import Response
 from tests.conftest import ScratchDatabase

@@ -16,14 +16,14 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen import Document
 from rowen.connectors.base import unread_url
-from rowen.connectors.catalog.rows import mark_of_bytes, unread
+from rowen.connectors.catalog.records import mark_of_bytes, unread
 from rowen.connectors.git.listing import _digest as git_digest
 from rowen.connectors.web import visit
 from rowen.content import chunks, readers
 from rowen.enrich.extract import identity, prompt
 from rowen.enrich.llm.base import ModelSpec
-from rowen.harvest import sieve
-from rowen.jobs.push import callback_hash
+from rowen.harvest import recipes
+from rowen.jobs.websub import callback_hash
 from rowen.model import hashes, twins
 from rowen.model.caps import name_within
 from rowen.model.extraction import data_hash
@@ -100,8 +100,8 @@ def _passages(text: str) -> list[Any]:
 
 
 def _recipes() -> list[Any]:
-    records = sieve.recipes("ckan", {"language": None, "records": 4})
-    return [sieve._hash(["web", 2, {"select": None}]), records.records, records.old]
+    records = recipes.recipes("ckan", {"language": None, "records": 4})
+    return [recipes._hash(["web", 2, {"select": None}]), records.records, records.old]
 
 
 def _answer() -> list[Any]:

@@ -7,7 +7,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.datajson.naming import is_record
+from rowen.connectors.datajson.record import is_record
 from rowen.connectors.feed.json_feed import read_json_feed
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError

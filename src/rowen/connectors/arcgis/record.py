@@ -3,14 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rowen.connectors.catalog.columns import Column, columns_in, together
-from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named, place_of
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import code_of, word, wordings
-from rowen.connectors.catalog.record_kinds import kind_named
-from rowen.connectors.catalog.resources import size_of
-from rowen.connectors.catalog.rows import Json, listed, objects, without
-from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.records import Json, listed, objects, without
+from rowen.connectors.catalog.resources import Column, columns_in, size_of, together
+from rowen.connectors.catalog.text import code_of, plain, word, wordings
 from rowen.model.url import segment
 
 __all__ = ["dataset_of", "facts_of", "identifier_of", "steady"]

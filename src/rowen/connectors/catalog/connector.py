@@ -5,13 +5,35 @@ from contextlib import aclosing
 from typing import Any
 
 from rowen.connectors.base import Known, Tools
-from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.records import records
+from rowen.connectors.catalog.listing import Listing, Row
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, NOT_THERE, TooMuchError
 from rowen.connectors.catalog.refresh import Refresh
-from rowen.model.item import Observation
+from rowen.errors import FetchError, SourceError
+from rowen.model.item import Failed, Gone, Observation
 from rowen.net.client import Client
 
 __all__ = ["CatalogConnector", "SingleRecords"]
+
+
+async def records(listing: Listing, urls: Sequence[str]) -> AsyncGenerator[Observation]:
+    """What the catalog shows of some items; nothing is said of one that cannot be asked for by itself.
+
+    What the catalog has no record of is gone, whatever its listing says: the guard decides, and what is listed after
+    all comes back with the next run, which counts. Raises what is no fault of a record, also where one after the other
+    is given no answer for.
+    """
+    unanswered = 0
+    for url in urls:
+        try:
+            row = await listing.record(url)
+            unanswered = 0
+        except SourceError as problem:
+            unanswered += isinstance(problem, TooMuchError | FetchError)
+            if isinstance(problem, NOT_THERE) or unanswered >= MOST_UNREAD:
+                raise
+            row = Row(Failed(url, str(problem), problem.hint))
+        if row is not None:
+            yield Gone(url, "the catalog has no such record") if row.absent else row.observed
 
 
 class CatalogConnector:

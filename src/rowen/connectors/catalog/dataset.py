@@ -1,21 +1,165 @@
 """One shape for the records of every kind of catalog."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.columns import Column, column_text, together
-from rowen.connectors.catalog.landing_pages import filled
-from rowen.connectors.catalog.languages import code_of, one_of, word
-from rowen.connectors.catalog.licences import licence_in
-from rowen.connectors.catalog.resource_text import Resource, resource_text
-from rowen.connectors.catalog.text import one_line
+from rowen.connectors.catalog.options import filled
+from rowen.connectors.catalog.resources import Column, column_text, together
+from rowen.connectors.catalog.text import code_of, has_markup, one_line, one_of, word
 from rowen.model.item import Document, Validators
 from rowen.model.record_kinds import USUAL
 from rowen.model.twins import DATASET
 
-__all__ = ["Column", "Dataset", "Resource", "place_of"]
+__all__ = ["Dataset", "Resource", "address_of_licence", "kind_named", "licence_in", "place_of", "resource_text"]
+
+_ADDRESS = re.compile(r"https?://[^\s\"'<>]{1,500}", re.IGNORECASE)
+_TOLD = re.compile(r"licen[cs]e|creativecommons|opendata|/dl-de|etalab", re.IGNORECASE)
+_PICTURE = re.compile(r"\.(?:png|gif|jpe?g|svg|webp)$", re.IGNORECASE)
+_AT_ITS_END = ',;.)"'
+
+
+def licence_in(text: str) -> str:
+    """What a record says of its licence; markup counts for the addresses that it holds."""
+    if not has_markup(text):
+        return one_line(text)
+    if found := address_of_licence(text):
+        return found
+    addresses = _addresses(text)
+    is_address = bool(addresses) and text.lstrip().startswith(addresses[0])
+    return addresses[0] if is_address else one_line(text) or next(iter(addresses), "")
+
+
+def address_of_licence(text: str) -> str:
+    """The first address in a text that looks like a licence's."""
+    return next((address for address in _addresses(text) if _TOLD.search(address)), "")
+
+
+def _addresses(text: str) -> list[str]:
+    found = (one.rstrip(_AT_ITS_END) for one in _ADDRESS.findall(text))
+    return [address for address in found if not _PICTURE.search(address)]
+
+
+_LETTERS = re.compile(r"[^a-z0-9]+")
+_WORDS = {
+    "dataset": """dataset datasets nongeographicdataset tile cddb1
+        file filter href federatedhref
+        featureservice featurelayer featurecollection table csv csvcollection shapefile filegeodatabase geodatabase
+        geojson geopackage kml microsoftexcel imagecollection rasterlayer layerpackage""",
+    "series": "series datasetseries collection productionseries sensorseries platformseries",
+    "service": "service services dataservice webservice api wms wfs wmts wcs ogcfeatureserver",
+    "map": "map maps webmap webscene mappackage mobilemappackage mapdocument cartographic c12cd",
+    "application": """application app showcase software tool workflow interactiveresource computationalnotebook c5ce6
+        chart visualization datalens calendar form measure dashboard
+        storymap webmappingapplication webexperience hubsiteapplication hubpage desktopapplication notebook
+        codesample insightsworkbook""",
+    "document": """document text article book bookpart bookchapter report technicalreport researchpaper thesis
+        bachelorthesis masterthesis doctoralthesis dissertation conferenceobject conferencepaper conferenceproceeding
+        preprint workingpaper lecture presentation review peerreview patent journal journalarticle datapaper periodical
+        manuscript standard outputmanagementplan languagematerial technicaldocumentation story
+        pdf microsoftword microsoftpowerpoint documentlink
+        c18cf c6501 c46ec cdb06 cbdcc c7a1f c2f33 c3248 c93fc c5794 c8042 c816b""",
+    "other": """image stillimage movingimage video audiovisual sound event physicalobject model feature featuretype
+        attribute attributetype propertytype fieldsession collectionhardware collectionsession dimensiongroup""",
+}
+_KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+# ArcGIS names a service by what it gives, followed by one of these.
+_SERVICES = ("service", "server")
+
+
+def kind_named(words: Iterable[str]) -> str | None:
+    """The kind that the first word with a known meaning stands for; a word may be the end of an address."""
+    for said in words:
+        word = _LETTERS.sub("", re.split(r"[/#:]", said.strip().rstrip("/"))[-1].casefold())
+        if kind := _KINDS.get(word):
+            return kind
+        if word.endswith(_SERVICES):
+            return "service"
+    return None
+
+
+MOST_CHARS = 1_200
+"""A passage has up to 1,500 characters, and no cut leaves less than 200 of them before it: what is no longer than this
+stays in one passage, behind a short description as well."""
+
+_LONGEST_LINE = 240  # five lines of it fill the passage: what a file holds is told in its first sentence
+_MOST_FORMATS = 6  # a portal's own list of formats has three or four; more are spellings of the same
+_HEAD = "## Resources\n\n"
+_NUMBER = re.compile(r"\d+")
+
+
+class Resource(NamedTuple):
+    """One file or service of a dataset; `columns` are told where it is a table whose portal says what is in it."""
+
+    url: str
+    name: str = ""
+    description: str = ""
+    format: str = ""
+    media_type: str = ""
+    size_bytes: int | None = None
+    columns: tuple[Column, ...] = ()
+
+    def written(self) -> dict[str, Any]:
+        """The resource as it is stored; one without columns says nothing of them."""
+        facts = self._asdict()
+        columns = facts.pop("columns")
+        return {**facts, "columns": [one.written() for one in columns]} if columns else facts
+
+
+def resource_text(resources: Sequence[Resource]) -> str:
+    """The resources that have names, one a line; where that is too long, one of those whose names differ by numbers."""
+    told = [one for one in resources if one.name or one.description]
+    if not told:
+        return ""
+    if sum(len(one.description) for one in told) > MOST_CHARS:
+        return _compact(told)
+    whole = _HEAD + "\n".join(map(_line, told))
+    return whole if len(whole) <= MOST_CHARS else _compact(told)
+
+
+def _compact(told: Sequence[Resource]) -> str:
+    patterns = [*map(_pattern, told)]
+    counts = Counter(patterns)
+    firsts = dict(zip(reversed(patterns), reversed(told), strict=True))
+    text = f"{_HEAD}{len(told):,} in all{_formats(told)}.\n"
+    for pattern in dict.fromkeys(patterns):
+        line = "\n" + _alike(firsts[pattern], counts[pattern])
+        if len(text) + len(line) > MOST_CHARS:
+            break
+        text += line
+    return text
+
+
+def _pattern(one: Resource) -> str:
+    return _NUMBER.sub("0", one.name or one.description).casefold()
+
+
+def _alike(one: Resource, count: int) -> str:
+    more = f" (and {count - 1:,} more like it)" if count > 1 else ""
+    line = _line(one)
+    most = _LONGEST_LINE - len(more)
+    return (line if len(line) <= most else line[: most - 1].rstrip() + "…") + more
+
+
+def _formats(told: Sequence[Resource]) -> str:
+    """How many there are of each format, the most frequent first."""
+    counts = Counter(one.format for one in told if 0 < len(one.format) <= _LONGEST_LINE // _MOST_FORMATS)
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_FORMATS]
+    return f": {', '.join(_counted(ranked))}" if ranked else ""
+
+
+def _counted(ranked: Sequence[tuple[str, int]]) -> Iterator[str]:
+    return (f"{count:,} {' '.join(name.split())}" for name, count in ranked)
+
+
+def _line(resource: Resource) -> str:
+    form = f" ({resource.format})" if resource.format else ""
+    words = f": {resource.description}" if resource.description else ""
+    return f"- {resource.name or resource.url}{form}{words}".replace("\n", " ")
+
 
 _SHAPES = frozenset({"coordinates", "geometries", "geometry", "features", "bbox"})
 _NAMES = ("prefLabel", "label", "title", "name", "text", "geographicName")

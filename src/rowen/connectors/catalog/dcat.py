@@ -7,14 +7,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named
 from rowen.connectors.catalog.dates import iso, moment
-from rowen.connectors.catalog.landing_pages import page_at_europa
-from rowen.connectors.catalog.languages import code_of, one_of, wordings
 from rowen.connectors.catalog.listing import UnparsedRecord
-from rowen.connectors.catalog.record_kinds import kind_named
+from rowen.connectors.catalog.options import page_at_europa
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
-from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.text import code_of, one_of, plain, wordings
 from rowen.formats.rdf.graph import Graph, Iri, Literal, Node, Term
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.item import Failed, Fetched, Validators

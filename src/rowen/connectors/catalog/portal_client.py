@@ -1,15 +1,29 @@
-"""Asking a catalog: patient with one that is busy, and for less where it is too slow for so much."""
+"""Requests to a portal: with smaller pages where it is slow, prefetched pages where their addresses are known.
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+Pages are prefetched as many at a time as the host may be asked for. They are taken in order and processed one after the
+other, so a walk sees the same as it would page by page.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from rowen.connectors.catalog.ahead import Ahead, PageRequest
+from rowen.concurrency import end
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.options import CatalogOptions
-from rowen.connectors.catalog.pages import FIRST_LIMIT_S, LEAST_ROWS, PageSize
-from rowen.errors import BodyTooLargeError, FetchError, FetchTimeoutError, SourceError, SourceGoneError
+from rowen.errors import (
+    BodyTooLargeError,
+    CircuitOpenError,
+    ConnectError,
+    FetchError,
+    FetchTimeoutError,
+    SourceError,
+    SourceGoneError,
+    TlsError,
+)
 from rowen.formats.errors import UnreadableError
 from rowen.model.dates import http_date
 from rowen.net.client import Client
@@ -17,7 +31,157 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response, Stream
 from rowen.net.target import redact
 
-__all__ = ["MOST_UNREAD", "PortalClient", "SourceBusyError", "SourceRefusedError", "TooMuchError"]
+__all__ = [
+    "FIRST_LIMIT_S",
+    "LEAST_ROWS",
+    "MOST_UNREAD",
+    "NOT_THERE",
+    "PageRequest",
+    "PageSize",
+    "PortalClient",
+    "SourceBusyError",
+    "SourceRefusedError",
+    "TooMuchError",
+]
+
+LEAST_ROWS = 10
+"""A portal that fails over so few fails over one of them, or over everything: then a cheap question decides."""
+
+FIRST_LIMIT_S = 60.0
+"""For a page: many proxies in front of portals give up after 60 s (nginx does), and waiting longer is in vain there."""
+
+LONGEST_LIMIT_S = 300.0
+"""A choice: three doublings of the first limit. What takes longer is asked for in smaller pages."""
+
+_FIRST_PATIENCE = 4  # good pages before what failed is tried again: at 2, a failure would cost every third page
+_MOST_PATIENCE = 256  # a portal that recovers is noticed within so many pages
+_QUICK_SHARE = 0.25  # of the limit: an answer that took so little would do with half of the limit, twice over
+
+
+@dataclass(slots=True)
+class PageSize:
+    """Rows for the next page and the time it may take.
+
+    What `failed` is left alone for some good pages, `patience` of them, and for twice as many when it fails again: a
+    portal that never gives more than some rows would otherwise fail over every other page. `fine` is a size that was
+    answered since.
+    """
+
+    wanted: int
+    rows: int = 0
+    limit_s: float = 0.0
+    failed: int | None = None
+    fine: int = 0
+    good: int = 0
+    patience: int = _FIRST_PATIENCE // 2
+
+    def __post_init__(self) -> None:
+        self.rows = self.rows or self.wanted
+        self.limit_s = self.limit_s or FIRST_LIMIT_S
+
+    def shrink(self, *, least: int = LEAST_ROWS) -> bool:
+        """Ask for a quarter, or for what was fine before; tells whether there is anything less to ask for."""
+        if self.rows <= least:
+            return False
+        if self.good or self.failed is None:
+            self.patience = min(self.patience * 2, _MOST_PATIENCE)
+        self.failed, self.good = self.rows, 0
+        quarter = max(least, self.rows // 4)
+        self.rows, self.fine = self.fine if quarter < self.fine < self.rows else quarter, 0
+        self.wait_longer()
+        return True
+
+    def wait_longer(self) -> None:
+        """Give the next answer twice the time."""
+        self.limit_s = min(self.limit_s * 2, max(LONGEST_LIMIT_S, self.limit_s))
+
+    def grow(self, took_s: float | None = None) -> None:
+        """Ask for twice as much, up to what is wanted, after a page that took so long; or creep up to what failed."""
+        self.good += 1
+        self.fine = self.rows
+        if self.good >= self.patience:
+            self.failed = None
+        larger = self.rows * 2
+        if self.failed is not None:
+            larger = min(larger, (self.rows + self.failed) // 2)
+        self.rows = min(max(larger, self.rows), self.wanted)
+        if took_s is not None and took_s <= _QUICK_SHARE * self.limit_s:
+            self.limit_s = max(self.limit_s / 2, min(self.limit_s, FIRST_LIMIT_S))
+
+    def forgive(self) -> None:
+        """Forget what failed: a single record was to blame, not the size."""
+        self.failed, self.patience, self.good = None, _FIRST_PATIENCE // 2, 0
+        self.rows = min(self.rows * 2, self.wanted)
+
+    def learn(self, received: int) -> None:
+        """Note that the portal gives no more than this at once, whatever it is asked for."""
+        self.wanted = self.rows = max(received, 1)
+
+
+class PageRequest(NamedTuple):
+    """How a page is asked for: by its address or, where there is one, by a body that is sent there."""
+
+    url: str
+    body: bytes | None = None
+
+
+class Ahead:
+    """The answers that are on their way, for one walk.
+
+    It gives up for the rest of the walk as soon as an answer is not a good one, or one was asked for in vain: a portal
+    that cannot bear it, or whose pages are not where they were expected, is asked page by page, and at most once for
+    nothing.
+    """
+
+    def __init__(
+        self, ask: Callable[[PageRequest], Awaitable[Response]], *, is_good: Callable[[Response], bool], most: int
+    ) -> None:
+        self._ask = ask
+        self._is_good = is_good
+        self._coming: dict[PageRequest, asyncio.Task[Response]] = {}
+        self._left: list[asyncio.Task[Response]] = []
+        self.most = most
+
+    def want(self, pages: Sequence[PageRequest]) -> None:
+        """Ask for the next pages, the first of which is wanted next."""
+        if not self.most or (self._coming and [*pages[:1]] != [next(iter(self._coming))]):
+            return self._give_up()
+        for page in pages[: self.most]:
+            if page not in self._coming:
+                self._coming[page] = asyncio.create_task(self._answer(page))
+        return None
+
+    async def take(self, page: PageRequest) -> Response | None:
+        """The answer of a page that was asked for; None if it has to be asked for now."""
+        coming = self._coming.pop(page, None)
+        if coming is None:
+            if self._coming:
+                self._give_up()
+            return None
+        try:
+            response = await coming
+        except FetchError:
+            response = None
+        if response is None or not self._is_good(response):
+            self._give_up()
+            return None
+        return response
+
+    async def close(self) -> None:
+        """Leave what is still on its way."""
+        self._give_up()
+        await end(self._left)
+
+    async def _answer(self, page: PageRequest) -> Response:
+        return await self._ask(page)
+
+    def _give_up(self) -> None:
+        self.most = 0
+        for coming in self._coming.values():
+            coming.cancel()
+        self._left += self._coming.values()
+        self._coming.clear()
+
 
 MOST_UNREAD = 3
 """After so many records in a row that cannot be received, the catalog is to blame and not the records. A choice: each
@@ -42,6 +206,10 @@ class SourceBusyError(SourceError):
 
 class TooMuchError(SourceError):
     """The catalog could not answer for so many records, or not in time."""
+
+
+NOT_THERE = (SourceBusyError, CircuitOpenError, ConnectError, TlsError)
+"""What is no fault of a record: the source cannot be reached, or is too busy."""
 
 
 class PortalClient:

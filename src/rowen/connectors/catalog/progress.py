@@ -1,24 +1,102 @@
-"""How far a run over a catalog has come: all of its state in one value."""
+"""The state of one run over a catalog, and the limit on how many records it accepts.
+
+A portal that is broken or malicious invents records and tokens without end, and its declared count may be invented as
+well. The limit is the least of several bounds; an option raises it for the few catalogs that are really larger.
+
+Any unidentified record may be an item that did not come. A walk that meets the same unidentified records as the walk
+before assumes that they are no items: some catalogs list such records for ever, and deletions must not wait for ever.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Any
 
 from rowen.connectors.base import Held, Known
-from rowen.connectors.catalog.bounds import Bounds
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.listing import Listing, Row, Tokens
-from rowen.connectors.catalog.options import CatalogOptions
-from rowen.connectors.catalog.unidentified import Unidentified
+from rowen.connectors.catalog.options import CatalogOptions, DocumentOptions
+from rowen.connectors.catalog.records import UrlSet
 from rowen.connectors.catalog.walk import Walk
+from rowen.errors import SourceError
 from rowen.model.item import Failed, Fetched, Gone, Namesakes, Unchanged
 from rowen.model.url import key
 
 __all__ = ["Progress", "mark_of"]
+
+MOST_RECORDS = 10_000_000
+"""A judgement, not a measurement: 30 GB at 3 kB a record. Aggregators may list more, and need the option."""
+
+MOST_UNDECLARED = 1_000_000
+"""Without a declared count. A judgement as well: 3 GB at 3 kB a record, 10,000 pages of a hundred."""
+
+LEAST_GROWN = 100_000
+"""So much a catalog may always have, also beyond twice what it declares: counts are wrong, catalogs are merged."""
+
+MOST_GROWTH = 10
+"""So many times what the last whole walk found: room for a merger or a large import, chosen and not measured."""
+
+
+class EndlessError(SourceError):
+    """A listing that brings more than can be believed."""
+
+
+class Bounds:
+    """The bound of one run. `before` is how many items the last whole walk left, None if there was none."""
+
+    def __init__(self, options: DocumentOptions, before: int | None) -> None:
+        self._told = options.max_records
+        self._before = before
+
+    def most(self, declared: int | None) -> int:
+        """The most records that are believed."""
+        if self._told is not None:
+            return self._told
+        grown = MOST_RECORDS if self._before is None else max(LEAST_GROWN, MOST_GROWTH * self._before)
+        told = MOST_UNDECLARED if declared is None else 2 * max(declared, 0) + LEAST_GROWN
+        return min(MOST_RECORDS, told, grown)
+
+    def exceeded(self, received: int, declared: int | None) -> str | None:
+        """Why a listing that has brought so many records is left; None as long as it is not."""
+        most = self.most(declared)
+        if received <= most:
+            return None
+        told = "" if declared is None else f", {declared:,} are declared"
+        return (
+            f"The listing does not end: {received:,} records came{told}, and {most:,} are the most that are believed. "
+            "What was read is kept. "
+            f"If the catalog is really that large, set the option max_records to more than {most:,}."
+        )
+
+
+# At 16 letters each, 2 kB of cursor. Of more, some always count as new, and deletions wait for a walk without them.
+_MOST_KEPT = 100
+
+
+class Unidentified:
+    """The unidentified records of one walk, each by a URL that is made of its content."""
+
+    def __init__(self) -> None:
+        self._looks: Counter[str] = Counter()
+
+    def add(self, url: str) -> None:
+        """Count one; two that look the same are two."""
+        self._looks[blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()] += 1
+
+    def __len__(self) -> int:
+        return self._looks.total()
+
+    def kept(self, before: Iterable[str] = ()) -> list[str] | None:
+        """What a cursor remembers of them, and of those before."""
+        return sorted((self._looks | Counter(before)).elements())[:_MOST_KEPT] or None
+
+    def are_known(self, kept: Any) -> bool:
+        """Whether all of them are among those that a cursor remembers."""
+        return not self._looks - Counter(kept if isinstance(kept, list) else ())
+
 
 # 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.
 _MOST_FAILED = 100

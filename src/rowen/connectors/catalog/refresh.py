@@ -19,7 +19,8 @@ from functools import partial
 from typing import Any
 
 from rowen.connectors.base import Known, is_unread
-from rowen.connectors.catalog import changes, completeness, trust
+from rowen.connectors.catalog import changes, completeness
+from rowen.connectors.catalog.completeness import Roll
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, Row
@@ -27,7 +28,6 @@ from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.progress import Progress
 from rowen.connectors.catalog.retries import Retries, ask_for_missing, is_walk_wanted
-from rowen.connectors.catalog.roll import Roll
 from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Gone, Incomplete, Observation, Proved, Unchanged
@@ -59,7 +59,7 @@ class Refresh:
             parts = self._resume()
         elif modified is None or self._is_walk_wanted():
             parts = self._whole()
-        elif await trust.is_usable(self._run, modified):
+        elif await changes.is_usable(self._run, modified):
             parts = self._catch_up(modified)
         else:
             parts = self._without_filter()
@@ -81,7 +81,7 @@ class Refresh:
 
     def _why_unfiltered(self) -> str:
         error = self._run.cursor.refused
-        return _REFUSED.format(error) if error else trust.IGNORED
+        return _REFUSED.format(error) if error else changes.IGNORED
 
     async def _whole(self) -> AsyncGenerator[Observation]:
         """All records, from the first one on."""
@@ -166,9 +166,9 @@ class Refresh:
             return False
         if len(run.unidentified) or run.unreceived:
             return False
-        await trust.probe(run, rest.declared)
+        await changes.probe(run, rest.declared)
         since = begun - timedelta(hours=run.options.overlap_h)
-        edited = await trust.count_since(run, since) if run.cursor.filters else None
+        edited = await changes.count_since(run, since) if run.cursor.filters else None
         return edited is not None and edited <= _EDITED_SHARE * run.known.count
 
     async def _prove_part_before(self, rest: Walk, begun: datetime, place: Any) -> AsyncGenerator[Observation]:
@@ -180,10 +180,10 @@ class Refresh:
             yield observation
         is_whole = not (edits.doubt or edits.repeated or edits.distinct < (edits.declared or 0))
         if edits.unfiltered:
-            trust.distrusted(run, edits.unfiltered)
+            changes.distrusted(run, edits.unfiltered)
             is_whole = False
-        elif not await trust.was_obeyed(run, edits):
-            trust.distrusted(run)
+        elif not await changes.was_obeyed(run, edits):
+            changes.distrusted(run)
             is_whole = False
         if rest.doubt or rest.repeated:
             parts = self._conclude(rest, resumed=True)
@@ -221,7 +221,7 @@ class Refresh:
         async for observation in self._read_changes(walk, resumable=False, counting=False):
             yield observation
         if walk.unfiltered:
-            trust.distrusted(run, walk.unfiltered)
+            changes.distrusted(run, walk.unfiltered)
 
     async def _unchanged(self) -> AsyncGenerator[Observation]:
         """The document is the one that we hold: so is everything in it, and the same records fail."""
@@ -284,7 +284,7 @@ class Refresh:
             return
         for gone in self._places_left():
             yield gone
-        await trust.probe(run, walk.declared)
+        await changes.probe(run, walk.declared)
         # More records than are declared: some went while we looked, which only another walk can tell, or it is a habit.
         proved = short >= 0 or short == run.cursor.short
         run.cursor = replace(run.cursor, short=short or None)
@@ -300,7 +300,7 @@ class Refresh:
         run = self._run
         for gone in self._places_left({one.url for one in run.known.failed if is_unread(one.url)}):
             yield gone
-        await trust.probe(run, walk.declared)
+        await changes.probe(run, walk.declared)
         kept = run.kept + await completeness.lacking(run)
         cursor = run.settled(walk.declared, kept=kept, proved=True)
         yield Checkpoint((await changes.with_overlap(run, cursor)).to_json())
@@ -375,13 +375,13 @@ class Refresh:
             yield Incomplete(run.endless)
             return
         if walk.unfiltered:
-            trust.distrusted(run, walk.unfiltered)
+            changes.distrusted(run, walk.unfiltered)
             parts = self._without_filter()
         elif run.replaced:
             log.info("many records are new, but the catalog is no larger: it was walked whole")
             parts = self._whole()
-        elif walk.disobeyed or not (asked.is_short or await trust.was_obeyed(run, walk)):
-            trust.distrusted(run)
+        elif walk.disobeyed or not (asked.is_short or await changes.was_obeyed(run, walk)):
+            changes.distrusted(run)
             parts = self._without_filter()
         elif (
             walk.doubt
@@ -392,7 +392,7 @@ class Refresh:
             yield FellBack(walk.doubt or "The list of what was modified is not whole.")
             parts = self._whole()
         else:
-            trust.trusted(run)
+            changes.trusted(run)
             parts = self._after_retries(partial(self._compare_counts, asked))
         async with aclosing(parts) as observations:
             async for observation in observations:
@@ -451,7 +451,7 @@ class Refresh:
         async with aclosing(walk.rows()) as pages:
             async for rows in pages:
                 new = await run.take(rows, counting=counting)
-                if counting and await trust.is_replaced(run, new, len(rows)):
+                if counting and await changes.is_replaced(run, new, len(rows)):
                     run.replaced = True
                     return
                 if run.cursor.tokens is not None:
@@ -483,7 +483,7 @@ class Refresh:
             async for observation in self._read(walk, resumable=resumable, counting=counting):
                 yield observation
         except SourceError as problem:
-            await trust.blame(self._run, walk, problem)
+            await changes.blame(self._run, walk, problem)
         else:
             # Some connectors detect the refusal themselves, and report it in place of a first page.
             walk.unfiltered = None if walk.received or walk.unreceived else walk.doubt

@@ -22,10 +22,9 @@ from datetime import timedelta
 
 from rowen.connectors.base import FailedBefore, is_unread
 from rowen.connectors.catalog.listing import Row
-from rowen.connectors.catalog.portal_client import MOST_UNREAD, TooMuchError
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, NOT_THERE, TooMuchError
 from rowen.connectors.catalog.progress import Progress, mark_of
-from rowen.connectors.catalog.records import NOT_THERE
-from rowen.connectors.catalog.rows import settled
+from rowen.connectors.catalog.records import settled
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import Failed, Observation
 from rowen.model.outside import UNREADABLE

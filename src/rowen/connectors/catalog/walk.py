@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Known
-from rowen.connectors.catalog.hash_sets import HashSet, UrlSet
 from rowen.connectors.catalog.listing import ListingPage, Row
-from rowen.connectors.catalog.rows import settled
+from rowen.connectors.catalog.records import HashSet, UrlSet, settled
 from rowen.errors import RowenError
 from rowen.model.item import Document, Fetched, Unchanged
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rowen.connectors.catalog.hash_sets import HashSet
-from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.records import HashSet
+from rowen.connectors.catalog.text import word
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 

@@ -12,14 +12,19 @@ from urllib.parse import urlencode
 import msgspec
 
 from rowen.connectors.base import unread_url
-from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Listing, ListingPage, Names, RawRecord, Row
-from rowen.connectors.catalog.pages import LEAST_ROWS
-from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, SourceRefusedError, TooMuchError
-from rowen.connectors.catalog.rows import mark_of_bytes, one_by_one, unread
+from rowen.connectors.catalog.portal_client import (
+    LEAST_ROWS,
+    MOST_UNREAD,
+    PageRequest,
+    PortalClient,
+    SourceRefusedError,
+    TooMuchError,
+)
+from rowen.connectors.catalog.records import mark_of_bytes, one_by_one, unread
+from rowen.connectors.catalog.text import word
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions
 from rowen.connectors.ckan.course import MissingRecord, PageCursor, UnparsedRow, id_of, mark_of
 from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled

@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rowen.connectors.catalog.ahead import PageRequest
-from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.portal_client import (
     MOST_UNREAD,
+    PageRequest,
     PortalClient,
     SourceBusyError,
     SourceRefusedError,
     TooMuchError,
 )
+from rowen.connectors.catalog.text import word
 from rowen.errors import BodyTooLargeError, FetchError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.url import quoted
 from rowen.net.response import Response
 
-__all__ = ["ListPage", "PackageLists", "Unshown", "is_disabled"]
+__all__ = ["PackageLists", "Unshown", "is_disabled"]
 
 SHOWN_AT_ONCE = 20
 """Datasets that are asked for one by one and make a page. An interrupted run asks for so many once more; with fewer,

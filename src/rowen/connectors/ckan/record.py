@@ -5,13 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from rowen.connectors.catalog.columns import columns_of_schema
-from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named, place_of
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
-from rowen.connectors.catalog.record_kinds import kind_named
-from rowen.connectors.catalog.resources import format_of, size_of
-from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.resources import columns_of_schema, format_of, size_of
+from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
 from rowen.connectors.ckan.address import CkanAddress
 
 __all__ = ["dataset_of", "steady"]

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
-from rowen.connectors.catalog.notes import Noted, noted
+from rowen.connectors.catalog.cursor import Noted, noted
 from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.connectors.csw.address import CswOptions, accept, capabilities_url, recognise
-from rowen.connectors.csw.capabilities import is_capabilities
 from rowen.connectors.csw.listing import Catalogue
+from rowen.connectors.csw.protocol import CswOptions, accept, capabilities_url, is_capabilities, recognise
 from rowen.connectors.probe import Probe
 from rowen.model.item import Observation
 from rowen.net.client import Client

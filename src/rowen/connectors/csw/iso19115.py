@@ -7,13 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, address_of_licence, kind_named
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import code_of, wordings
-from rowen.connectors.catalog.licences import address_of_licence
-from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
-from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.text import code_of, plain, wordings
 from rowen.formats.xml import Element, local, said
 
 __all__ = ["dataset", "form_of", "identifier", "is_iso", "stamp"]

@@ -9,18 +9,28 @@ from typing import Any
 
 from rowen.connectors.base import remembered, unread_url
 from rowen.connectors.catalog import chronology
-from rowen.connectors.catalog.ahead import PageRequest
-from rowen.connectors.catalog.cursor import stamp
+from rowen.connectors.catalog.cursor import Noted, stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, UnparsedRecord
-from rowen.connectors.catalog.notes import Noted
-from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
-from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.csw.address import CswOptions, ask, capabilities_url, identifier_in, item_url
-from rowen.connectors.csw.answer import CswAnswer, CswRefusalError, read, read_one
-from rowen.connectors.csw.capabilities import Capabilities
-from rowen.connectors.csw.question import CswDialect, CswQuestion, by_identifier
-from rowen.connectors.csw.raw import letters_of, name_in
+from rowen.connectors.catalog.portal_client import PageRequest, PortalClient, TooMuchError
+from rowen.connectors.catalog.records import one_by_one
+from rowen.connectors.csw.protocol import (
+    Capabilities,
+    CswAnswer,
+    CswDialect,
+    CswOptions,
+    CswQuestion,
+    CswRefusalError,
+    ask,
+    by_identifier,
+    capabilities_url,
+    identifier_in,
+    item_url,
+    letters_of,
+    name_in,
+    read,
+    read_one,
+)
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError

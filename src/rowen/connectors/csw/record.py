@@ -1,24 +1,92 @@
-"""A record of a catalogue service becomes a dataset: by ISO 19115 in either writing, or by Dublin Core."""
+"""Map a record of a catalogue service to a dataset: ISO 19115 in either encoding, DCAT in RDF/XML, or Dublin Core."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
+from xml.etree.ElementTree import tostring
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named
 from rowen.connectors.catalog.dates import iso, moment
-from rowen.connectors.catalog.landing_pages import page_of_geonetwork
-from rowen.connectors.catalog.languages import code_of, wordings
-from rowen.connectors.catalog.record_kinds import kind_named
+from rowen.connectors.catalog.dcat import ITEMS, Reading
+from rowen.connectors.catalog.dcat import dataset_of as rdf_dataset
+from rowen.connectors.catalog.options import page_of_geonetwork
 from rowen.connectors.catalog.resources import format_of
-from rowen.connectors.catalog.text import plain
-from rowen.connectors.csw import dcat, iso19115
-from rowen.connectors.csw.address import item_url
+from rowen.connectors.catalog.text import code_of, plain, wordings
+from rowen.connectors.csw import iso19115
+from rowen.connectors.csw.protocol import item_url
+from rowen.errors import SourceError
+from rowen.formats.rdf.graph import Graph, Iri, Node
+from rowen.formats.rdf.syntax import RdfBody, read_graph
 from rowen.formats.xml import Element, local, plain_tree, said
 from rowen.model.hashes import body_hash, canonical_json
 
 __all__ = ["dataset_of", "identifier_of", "stamp_of", "url_of"]
+
+_RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+_DCAT = "{http://www.w3.org/ns/dcat#}"
+_NOWHERE = "urn:record"  # what a record is about does not depend on where it was found
+_MOST_TRIPLES = 100_000  # one record has some hundreds; a keyword list of a whole thesaurus some thousands
+
+
+def _is_dcat(record: Element) -> bool:
+    """Whether a record is RDF, or a node of DCAT."""
+    return record.tag == f"{_RDF}RDF" or (record.tag.startswith(_DCAT) and local(record.tag) != "Record")
+
+
+def _dcat_identifier(record: Element) -> str:
+    """The identifier of what the record is about, by which its service knows it."""
+    found = _reading(record, _NOWHERE, None)
+    return found.dataset.identifier if found else ""
+
+
+def _dcat_date(record: Element) -> str:
+    """When it was modified, as far as it tells."""
+    found = _reading(record, _NOWHERE, None)
+    return (found.dataset.modified or "") if found else ""
+
+
+def _with_dcat(bare: Dataset, record: Element, base: str, language: str | None) -> Dataset:
+    """What the record says of its dataset, under the URL and with the source that it has already."""
+    found = _reading(record, base, language)
+    if found is None:
+        return bare
+    return replace(found.dataset, url=bare.url, identifier=bare.identifier, source=bare.source)
+
+
+def _reading(record: Element, base: str, language: str | None) -> Reading | None:
+    return _read(_written(record), base, language)
+
+
+# One record is looked at for its identifier, its date and what it says.
+@lru_cache(4)
+def _read(body: bytes, base: str, language: str | None) -> Reading | None:
+    try:
+        parsed = read_graph(RdfBody(body, base), told="rdfxml", most_triples=_MOST_TRIPLES)
+    except SourceError as problem:
+        raise ValueError(f"it is no RDF: {problem}") from None
+    if parsed.broken:
+        raise ValueError(f"it is no RDF: {parsed.broken[0].why}")
+    graph = parsed.graph
+    nodes = sorted((node for node in graph if ITEMS & graph.types(node)), key=lambda node: _rank(graph, node))
+    return rdf_dataset(graph, nodes[0], base, language=language) if nodes else None
+
+
+def _rank(graph: Graph, node: Node) -> tuple[bool, bool, str]:
+    """The one with a title, which is a dataset before it is a service or a series."""
+    is_titled = graph.says(node, "dct:title")
+    return not is_titled, "dcat:Dataset" not in graph.types(node), str(node) if isinstance(node, Iri) else "~"
+
+
+def _written(record: Element) -> bytes:
+    root = record
+    if record.tag != f"{_RDF}RDF":
+        root = Element(f"{_RDF}RDF")
+        root.append(record)
+    return tostring(root, encoding="unicode").encode("utf-8", "replace")
+
 
 _PARTS = "cat cit dqc fcc gcx gex lan lis mac mas mcc mco mda mdb mds mdt mex mmi mpc mrc mrd mri mrl mrs msr"
 _PREFIXES = {
@@ -66,8 +134,8 @@ def dataset_of(record: Element, base: str, *, language: str | None = None) -> Da
 def _of_schema(bare: Dataset, record: Element, base: str, language: str | None) -> Dataset:
     if iso19115.is_iso(record):
         return iso19115.dataset(bare, record, language)
-    if dcat.is_dcat(record):
-        return dcat.dataset(bare, record, base, language)
+    if _is_dcat(record):
+        return _with_dcat(bare, record, base, language)
     return _of_dublin_core(bare, record, language)
 
 
@@ -75,8 +143,8 @@ def identifier_of(record: Element) -> str:
     """The identifier of a record, as its service knows it."""
     if iso19115.is_iso(record):
         return iso19115.identifier(record)
-    if dcat.is_dcat(record):
-        return dcat.identifier(record)
+    if _is_dcat(record):
+        return _dcat_identifier(record)
     return next((words for one in record.findall("{*}identifier") if (words := said(one))), "")
 
 
@@ -95,8 +163,8 @@ def stamp_of(record: Element) -> datetime | None:
     """When the record was modified, as far as it tells."""
     if iso19115.is_iso(record):
         return moment(iso19115.stamp(record))
-    if dcat.is_dcat(record):
-        return moment(dcat.stamp(record))
+    if _is_dcat(record):
+        return moment(_dcat_date(record))
     return moment(said(record.find("{*}modified"))) or moment(said(record.find("{*}date")))
 
 

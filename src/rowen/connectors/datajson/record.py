@@ -1,21 +1,35 @@
 """A record of DCAT-US, 1.1 or 3, becomes a dataset."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
-from rowen.connectors.catalog.columns import columns_of_schema
-from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named, place_of
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
-from rowen.connectors.catalog.record_kinds import kind_named
-from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
-from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.resources import columns_of_schema, format_named, format_of, media_type_named, size_of
+from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
+from rowen.formats.json_records import depths_at
 from rowen.model.hashes import body_hash, canonical_json
+from rowen.model.outside import UNREADABLE
 from rowen.model.url import canonical, quoted
 
-__all__ = ["dataset_of", "item_url", "likeness", "members_of"]
+__all__ = [
+    "REMARK",
+    "SharedNames",
+    "Traits",
+    "base_of",
+    "dataset_of",
+    "is_record",
+    "is_variant",
+    "members_of",
+    "name_of",
+    "names_in",
+    "traits_of",
+]
 
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
@@ -173,3 +187,153 @@ def _list(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
     return [] if value is None or value == "" else [value]
+
+
+_IDENTIFIERS = (re.compile(rb'"identifier"\s*+:\s*+'), re.compile(rb'"@id"\s*+:\s*+'))
+_GOES_ON = re.compile(r"\s*+[,}]")
+_PARTS = frozenset({"accessURL", "byteSize", "downloadURL", "fn", "hasEmail", "mediaType"})
+_OF_PARTS = re.compile(r"Distribution|Contact|Individual|Organization|Agent|Location|PeriodOfTime|Concept")
+_MOST_READ_BYTES = 1 << 20  # of a broken record, looked at for its name: an honest one has some kB
+_MOST_IDENTIFIER_BYTES = 1 << 14  # longer than any URL that servers take (8 kB)
+_MOST_PLACES = 1000  # names in one broken piece: each is looked up, and a piece swallows a few records at most
+_DECODER = json.JSONDecoder()
+
+
+def is_record(value: Any) -> bool:
+    """Whether an object is a record, and not one of its files, publishers or contacts."""
+    if not isinstance(value, Mapping) or _PARTS & value.keys() or _OF_PARTS.search(str(value.get("@type"))):
+        return False
+    return any(value.get(name) for name in ("identifier", "@id", "title"))
+
+
+def name_of(body: bytes, value: Any, document: str) -> str | None:
+    """The URL of the item that an unreadable record is about, if it tells."""
+    if not isinstance(value, Mapping):
+        return _url(_identifier_in(body[:_MOST_READ_BYTES]), document) if body[:1] == b"{" else None
+    with suppress(*UNREADABLE):
+        return item_url(value, document)
+    return None
+
+
+def names_in(body: bytes, document: str) -> set[str]:
+    """The URLs of all that may be in a broken piece: it may have swallowed other records."""
+    places = (found for pattern in _IDENTIFIERS for found in islice(pattern.finditer(body), _MOST_PLACES))
+    return {url for found in places if (url := _url(_value(body, found.end()), document))}
+
+
+def _url(identifier: Any, document: str) -> str | None:
+    with suppress(*UNREADABLE):
+        return item_url({"identifier": identifier}, document) if word(identifier) else None
+    return None
+
+
+def _identifier_in(body: bytes) -> Any:
+    """The identifier of a broken record: one that stands before the error and is its own, or the only one."""
+    sound_bytes = _sound_bytes(body)
+    for pattern in _IDENTIFIERS:
+        places = list(islice(pattern.finditer(body), _MOST_PLACES))
+        sound = [one for one in places if one.start() < sound_bytes]
+        depths = depths_at(body, [one.start() for one in sound])
+        own = [one for one, depth in zip(sound, depths, strict=True) if depth == 1]
+        for found in own[:1] or (places if len(places) == 1 else []):
+            if said := _value(body, found.end()):
+                return said
+    return None
+
+
+def _sound_bytes(body: bytes) -> int:
+    """Up to where a body is JSON: after that, brackets and strings cannot be told from each other."""
+    with suppress(RecursionError):
+        try:
+            _DECODER.raw_decode(body.decode("latin-1"))
+        except json.JSONDecodeError as problem:
+            return problem.pos
+    return len(body)
+
+
+def _value(body: bytes, at: int) -> Any:
+    text = body[at : at + _MOST_IDENTIFIER_BYTES].decode("utf-8", "replace")
+    with suppress(ValueError, RecursionError):
+        value, end = _DECODER.raw_decode(text)
+        return value if _GOES_ON.match(text, end) else None
+    return None
+
+
+REMARK = "Other records of the catalog have the same identifier."
+
+Traits = tuple[str, str, str]
+"""Digests of what a record is told by, the coarsest first; the last one is over all that it says."""
+
+_VARIANT = re.compile(r"(?P<base>.*?)#?/shared/[0-9a-f]{32}", re.DOTALL)
+
+
+def traits_of(record: Mapping[str, Any]) -> Traits:
+    """By what a record may be told from others with its identifier."""
+    title = one_of(record.get("title"), None)
+    return _digest("title", title), _digest("likeness", *likeness(record)), _digest("record", record)
+
+
+def variants(url: str, traits: Traits) -> list[str]:
+    """The URLs that a record may have if others share its identifier."""
+    return [_variant(url, digest) for digest in traits]
+
+
+def is_variant(url: str) -> bool:
+    """Whether a URL is that of a record that shares its identifier."""
+    return "#/" in url and _VARIANT.fullmatch(url) is not None
+
+
+def base_of(url: str) -> str:
+    """The URL of the identifier."""
+    found = _VARIANT.fullmatch(url) if "#/" in url else None
+    return found["base"] if found else url
+
+
+class SharedNames:
+    """Which URL each record has, of those whose identifiers came more than once.
+
+    `sound` has the traits of the records by URL. `doubtful` are URLs of which a record cannot be read, or all of them
+    where a document breaks off: what is held under such a variant stays there.
+    """
+
+    def __init__(
+        self, sound: Mapping[str, Sequence[Traits]], held: Iterable[str], doubtful: frozenset[str] | None
+    ) -> None:
+        self._sound = sound
+        self._held = frozenset(held)
+        self._doubtful = doubtful
+        self._names: dict[tuple[str, str], str] = {}
+        for url, found in sound.items():
+            self._settle(url, list(dict.fromkeys(found)))
+
+    def knows(self, url: str) -> bool:
+        """Whether a record of this identifier can be read."""
+        return bool(self._sound.get(url))
+
+    def name(self, url: str, traits: Callable[[], Traits]) -> str:
+        """Under which URL a record is known whose identifier gives it this one."""
+        if url not in self._sound and not self._held:
+            return url
+        told = traits()
+        return self._names.get((url, told[-1])) or self._held_name(url, told) or url
+
+    def _settle(self, url: str, distinct: Sequence[Traits]) -> None:
+        if len(distinct) < 2:
+            return
+        counts = Counter(digest for traits in distinct for digest in traits)
+        for traits in distinct:
+            telling = next((digest for digest in traits if counts[digest] == 1), traits[-1])
+            self._names[url, traits[-1]] = _variant(url, telling)
+
+    def _held_name(self, url: str, traits: Traits) -> str | None:
+        if not self._held or (self._doubtful is not None and url not in self._doubtful):
+            return None
+        return next((name for name in variants(url, traits) if name in self._held), None)
+
+
+def _variant(url: str, digest: str) -> str:
+    return f"{url}{'' if '#/' in url else '#'}/shared/{digest}"
+
+
+def _digest(*said: Any) -> str:
+    return body_hash(canonical_json(said)).hex()[:32]

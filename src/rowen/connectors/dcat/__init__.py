@@ -1,23 +1,410 @@
 """RDF catalogs by DCAT: a document, or pages of them, in any syntax; those of CKAN and udata by date as well."""
 
-from typing import TYPE_CHECKING, ClassVar
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, Parse, call_here, unread_url
 from rowen.connectors.catalog.connector import CatalogConnector
-from rowen.connectors.catalog.cursor import CatalogCursor
-from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
-from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.connectors.dcat.address import DcatOptions, accept, is_catalog, linked, recognise
-from rowen.connectors.dcat.listing import RdfListing
+from rowen.connectors.catalog.cursor import CatalogCursor, stamp
+from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.catalog.portal_client import LONGEST_LIMIT_S, MOST_UNREAD, PortalClient, TooMuchError
+from rowen.connectors.dcat.reading import Contents, Joining, RecordPart, paging_of, row_of, unread, with_parameters
+from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
-from rowen.formats.rdf.syntax import ACCEPT
+from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
+from rowen.model.item import Document, Failed, Fetched
+from rowen.model.url import joined
 from rowen.net.client import Client
+from rowen.net.response import Response
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
 
-__all__ = ["Dcat"]
+__all__ = ["Dcat", "linked"]
+
+_PREFIX = "dcat:"
+_TELLING = re.compile(
+    r"/catalog\.(?:ttl|rdf|jsonld|nt|n3)|/api/1/site/catalog(?:\.\w+)?|/catalogue/dcat/\w+/\w+|/dcat-ap/[\d.]+\.json",
+    re.IGNORECASE,
+)
+_RDF = re.compile(rb"www\.w3\.org/ns/dcat#|\"(?:@type|type)\"\s*:\s*(?:\[\s*)?\"dcat:Catalog\"")
+_DATASET = re.compile(
+    rb"\b(?:dcat:)?(?:Dataset|DatasetSeries|DataService|Catalog|dataset)\b"
+    rb"|ns/dcat#(?:Dataset|DatasetSeries|DataService|Catalog|dataset)\b"
+)
+_OTHER = re.compile(rb"w3id\.org/(?:tree|ldes)#|project-open-data|w3\.org/ns/sparql-service-description#|OAI-PMH|<csw:")
+_ALTERNATE = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)
+_TYPE = re.compile(rb"text/turtle|application/rdf\+xml|application/ld\+json|text/n3", re.IGNORECASE)
+_HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
+
+
+def recognise(address: str) -> str | None:
+    """The source URL of `dcat:https://…`, or of an address by which CKAN, udata, Eurostat and others offer theirs."""
+    path = address.partition("?")[0].partition("#")[0]
+    telling = address.startswith(_PREFIX) or re.search(f"(?:{_TELLING.pattern})/?$", path, re.IGNORECASE)
+    return accept(address) if telling else None
+
+
+def accept(address: str) -> str | None:
+    """The source URL of any web address that is said to be a catalog's."""
+    return web_url(address, "dcat")
+
+
+def is_catalog(response: Response) -> bool:
+    """Whether what may be only the beginning of an answer is that of a DCAT catalog, and of nothing else."""
+    body = response.body
+    begin = body[:2000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if begin.startswith((b"<!doctype html", b"<html")) or b"<html" in begin:
+        return False
+    return bool(_RDF.search(body) and _DATASET.search(body)) and not _OTHER.search(body)
+
+
+def linked(page: Response) -> str | None:
+    """The catalog that a web page names as another form of itself."""
+    for tag in _ALTERNATE.findall(page.body):
+        href = _HREF.search(tag)
+        if href and b"alternate" in tag.lower() and _TYPE.search(tag) and b"catalog" in href[1].lower():
+            return joined(page.url, href[1].decode("utf-8", "replace").replace("&amp;", "&"))
+    return None
+
+
+class DcatOptions(CatalogOptions):
+    """Options of kind `dcat`; `language` is the one to prefer where a record has several."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"format", "whole"}
+
+    format: Literal["turtle", "rdfxml", "jsonld", "ntriples", "n3", "trig", "nquads"] | None = option(
+        default=None, description="the syntax, where neither the server nor the document tells it"
+    )
+    max_triples: int = option(default=2_000_000, gt=0, description="most triples that are read from one answer")
+    whole: bool = option(default=False, description="the document has no further pages, whatever its size")
+
+    def reading(self) -> dict[str, Any]:
+        """The language decides how a record is read, and the syntax."""
+        return {**super().reading(), "format": self.format}
+
+    def listing(self) -> dict[str, Any]:
+        """What decides which records are listed for us."""
+        return {**super().listing(), "max_triples": None, "whole": None}
+
+
+_ROUND = 50  # pages of 50, 100, 250 or 1,000 divide by it; at 10, every tenth document would cost one more request
+_PAGES_DOWN = 3  # a page of a hundred moves by one when a hundred records are new, and a walk costs more than three
+_UDATA = "/api/1/site/catalog"
+
+
+class _RdfPage(NamedTuple):
+    """One page as it came. `number` is set where its address was guessed by number."""
+
+    asked: str
+    number: int | None
+    response: Response
+    contents: Contents
+
+    @property
+    def tokens(self) -> Tokens | None:
+        head = self.response
+        stays = not head.redirects or head.moved_to == head.url
+        told = head.etag or head.last_modified
+        return Tokens(head.url, head.etag, head.last_modified) if stays and told and not self.contents.broken else None
+
+
+class _Next(NamedTuple):
+    url: str
+    number: int | None = None
+
+
+class _Slice(NamedTuple):
+    """A page whose size is ours to choose: the records from `start` on, so many as its address names."""
+
+    url: str
+    start: int
+    size: int
+
+    @classmethod
+    def of(cls, url: str) -> "_Slice | None":
+        asked = parse_qs(urlsplit(url).query)
+        try:
+            number, size = int(asked["page"][0]), int(asked["page_size"][0])
+        except (KeyError, ValueError):
+            return None
+        return cls(url, (number - 1) * size, size) if _UDATA in url and number > 0 and size > 0 else None
+
+    def sized(self, most: int) -> str:
+        """Its address, for about as many records; some come again where no such page begins just there."""
+        if most == self.size:
+            return self.url
+        size = next((size for size in range(most, most // 2, -1) if self.start % size == 0), most)
+        return with_parameters(self.url, page=self.start // size + 1, page_size=size)
+
+    def first(self) -> "_Slice":
+        return _Slice(with_parameters(self.url, page=self.start + 1, page_size=1), self.start, 1)
+
+    def behind_first(self) -> "_Slice":
+        return _Slice(with_parameters(self.url, page=self.start + 2, page_size=1), self.start + 1, 1)
+
+
+class RdfListing(Listing):
+    """The listing of a catalog. `dated` tells that it was found to count its records, and may know the filter then."""
+
+    version = DcatOptions.record_version
+    resolution = timedelta(days=1)
+
+    def __init__(
+        self, portal: PortalClient, url: str, options: DcatOptions, *, dated: bool = False, parse: Parse = call_here
+    ) -> None:
+        self.dated = dated
+        self._portal = portal
+        self._url = url
+        self._options = options
+        self._parse = parse
+        self._asked = 0
+        self._unread: list[Row] = []
+        # A walk that went on in the middle is followed by one of the part before, which ends where the other began.
+        self._left: list[RecordPart] = []
+        self._resumed: Any = None
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[ListingPage]:
+        """The pages from a place on, the first one by default; all records, or those modified since."""
+        try:
+            async with aclosing(self._walk(since, place, tokens)) as pages:
+                async for page in pages:
+                    yield page
+        except SourceError as problem:
+            if since is None:
+                raise
+            yield ListingPage((), doubt=f"The catalog cannot be asked by date: {problem}")
+
+    async def _walk(self, since: datetime | None, place: Any, tokens: Tokens | None) -> AsyncGenerator[ListingPage]:
+        joining, until = (Joining(self._left), self._resumed) if since is None else (Joining(), None)
+        self._left, self._resumed = [], place
+        before: _RdfPage | None = None
+        asked: set[str] = set()
+        following: _Next | None = _Next(_address_in(place) or (tokens.url if tokens else self._first(since)))
+        while following is not None and (answer := await self._answer(following, tokens)):
+            asked.add(following.url)
+            tokens, following = None, self._after(answer, before, since)
+            repeated = following is not None and following.url in asked
+            following = None if repeated else following
+            single = following is None and before is None and place is None
+            if single and since is None:
+                self.tokens = answer.tokens
+            parts = await asyncio.to_thread(self._parts, answer, joining)
+            going_on = _place(following, joining)
+            if following is None and place is not None:
+                self._left = joining.finish()
+            elif following is None or (until and going_on == until):
+                parts += joining.finish()
+            rows = await asyncio.to_thread(self._rows, answer.contents, parts)
+            if rows or following is None or not joining.is_waiting:
+                declared, clock = _declared(answer.contents, single=single), self._portal.clock(answer.response)
+                yield ListingPage(rows, going_on, declared, clock, self._doubt(answer, before, repeated=repeated))
+            before = answer
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many records the catalog declares, by its first page; None if it cannot be asked by date."""
+        url = self._first(since)
+        try:
+            answer = await self._page(_Next(with_parameters(url, page_size=1) if _UDATA in url else url), None)
+        except SourceError:
+            if since is None:
+                raise
+            return None
+        return answer.contents.paging.total if answer else None
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One record by the page that it stood on, or the next ones: new records move it down.
+
+        None where it is not found there, or where its files stand on other pages.
+        """
+        following = handle
+        for _ in range(_PAGES_DOWN if handle else 0):
+            page = await self._page(_Next(following), None, once=True) if following else None
+            if page is None:
+                return None
+            parts = await asyncio.to_thread(self._parts, page, Joining())
+            rows = await asyncio.to_thread(self._rows, page.contents, parts)
+            if found := next((row for row in rows if row.url == url), None):
+                return found
+            following = page.contents.paging.following
+        return None
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the record at a place by itself, where the size of a page is ours to choose."""
+        page = await self._page(_Next(_string(place)), None, once=True)
+        return place if page is not None and page.contents.broken else None
+
+    def _first(self, since: datetime | None) -> str:
+        url = self._url
+        if _UDATA in url:
+            url = with_parameters(url, page=1, page_size=self._options.page_size)
+        return with_parameters(url, modified_since=stamp(since)) if since else url
+
+    async def _answer(self, wanted: _Next, tokens: Tokens | None) -> _RdfPage | None:
+        """The answer for a page; a smaller one, where the catalog fails over it and lets us choose.
+
+        Single records that it fails over are passed by.
+        """
+        self._unread = []
+        part = _Slice.of(wanted.url)
+        while part is not None:
+            try:
+                return await self._portal.page(partial(self._sized, part, tokens), alive=self._is_there)
+            except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
+                if self._portal.unread >= MOST_UNREAD:
+                    raise
+                listed = ("modified",) if "modified_since=" in part.url else ()
+                failed = Failed(unread_url(self._url, *listed, part.start), str(problem), problem.hint)
+                place = part.first().url
+                self._unread.append(Row(failed, named=False, received=False, place=place))
+                part = part.behind_first()
+        return await self._page(wanted, tokens)
+
+    async def _is_there(self) -> None:
+        """Ask what no record is in the way of, if the filter is minded."""
+        nothing = with_parameters(self._url, page=1, page_size=1, modified_since=stamp(FAR_FUTURE))
+        try:
+            await self._portal.get(nothing, accept=ACCEPT)
+        except SourceError:
+            await self.count()
+
+    async def _sized(self, part: _Slice, tokens: Tokens | None, rows: int) -> _RdfPage | None:
+        url = part.sized(rows)
+        return await self._page(_Next(url), tokens if url == part.url else None, could_be_less=rows > 1)
+
+    async def _page(
+        self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False, once: bool = False
+    ) -> _RdfPage | None:
+        """The answer for a page; None if it is the one that we hold, or if there is none of a guessed number."""
+        try:
+            response = await self._portal.get(
+                wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less, once=once
+            )
+        except SourceGoneError:
+            if wanted.number is None:
+                raise
+            return None
+        self.not_modified = response.not_modified
+        if response.not_modified:
+            return None
+        self._asked += 1
+        contents = await self._read(response, self._asked)
+        if not contents.is_catalog and wanted.number is None:
+            raise SourceError(f"{wanted.url} is RDF, but holds no catalog of datasets.")
+        self.dated = self.dated or contents.paging.total is not None
+        return _RdfPage(wanted.url, wanted.number, response, contents)
+
+    async def _read(self, response: Response, page: int) -> Contents:
+        options = self._options
+        facts = (response.body, response.url, response.media_type, response.charset)
+        try:
+            packed = await self._parse(read_packed, *facts, options.format, options.max_triples, page)
+        except ItemError as problem:
+            raise UnreadableError(f"{response.url} cannot be read: {problem}") from None
+        return await asyncio.to_thread(self._contents, packed, response)
+
+    def _contents(self, packed: Packed, response: Response) -> Contents:
+        parsed = unpacked(packed)
+        return Contents(parsed.graph, paging_of(parsed.graph, response, self._url), parsed.broken)
+
+    def _after(self, answer: _RdfPage, before: _RdfPage | None, since: datetime | None) -> _Next | None:
+        """The next page, under the same filter, which some portals forget in their links.
+
+        Where nothing is told of pages, one that is as full as pages are makes us ask for the next by number.
+        """
+        if url := answer.contents.paging.following:
+            forgotten = since is not None and "modified_since=" not in url
+            return _Next(with_parameters(url, modified_since=stamp(since)) if since and forgotten else url)
+        if before is None:
+            return _Next(with_parameters(answer.asked, page=2), 2) if self._is_full(answer.contents) else None
+        if answer.number is not None and self._is_other(answer, before):
+            return _Next(with_parameters(answer.asked, page=answer.number + 1), answer.number + 1)
+        return None
+
+    def _is_full(self, contents: Contents) -> bool:
+        count = len(contents.items)
+        return count > 0 and count % _ROUND == 0 and not contents.paging.told and not self._options.whole
+
+    def _is_other(self, answer: _RdfPage, before: _RdfPage) -> bool:
+        return not answer.contents.urls(self._url) <= before.contents.urls(self._url)
+
+    def _doubt(self, answer: _RdfPage, before: _RdfPage | None, *, repeated: bool) -> str | None:
+        """Why having read to the end may not mean to have read all."""
+        if answer.contents.broken:
+            return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read."
+        if repeated:
+            return "The listing does not end: pages came again."
+        if answer.number == 2 and before and answer.contents.items and not self._is_other(answer, before):
+            return (
+                f"{self._url} holds exactly {len(before.contents.items)} records, as a page would, and does not tell "
+                "whether these are all. If it has no further pages, set the option whole."
+            )
+        return None
+
+    def _parts(self, answer: _RdfPage, joining: Joining) -> list[RecordPart]:
+        contents = answer.contents
+        return [*joining.feed(contents.graph, contents.items, answer.asked, contents.borders)]
+
+    def _rows(self, contents: Contents, parts: list[RecordPart]) -> list[Row]:
+        """The records of a page, and those of others that have waited for it, in an order of their own.
+
+        Several of one item are read: the first by what they say is taken, since the order of an answer means nothing.
+        """
+        rows = [self._row(part, contents) for part in parts]
+        found = Counter(row.url for row in rows)
+        rows = [row._replace(seen=row.observed) if found[row.url] > 1 else row for row in rows]
+        broken = [*self._unread, *(unread(one, self._url) for one in contents.broken)]
+        return [*broken, *sorted(rows, key=lambda row: (row.url, _written(row)))]
+
+    def _row(self, part: RecordPart, contents: Contents) -> Row:
+        how = {"language": self._options.language, "landing_page": self._options.landing_page}
+        row = row_of(part, self._url, borders=contents.borders, **how)
+        recorded = contents.modified.get(part.node)
+        newer = recorded is not None and row.modified is not None and recorded > row.modified
+        return row._replace(modified=recorded if newer else row.modified, handle=part.address)
+
+
+def _written(row: Row) -> str:
+    match row.seen:
+        case Fetched(Document() as document):
+            return document.record_json
+    return ""
+
+
+def _declared(contents: Contents, *, single: bool) -> int | None:
+    """How many records there should be: what the catalog says or, in a single document, names."""
+    total, missing = contents.paging.total, contents.missing
+    return len(contents.items) + missing if total is None and single and missing else total
+
+
+def _place(following: _Next | None, joining: Joining) -> dict[str, str] | None:
+    """Where to go on: at the next page, or before, where something stands that still waits for its other half."""
+    if following is None or following.number is not None:
+        return None
+    begin = joining.begin
+    return {"url": following.url, "from": begin} if begin else {"url": following.url}
+
+
+def _string(place: Any) -> str:
+    if not isinstance(place, str):
+        raise ValueError("the place of a record is an address")
+    return place
+
+
+def _address_in(place: Any) -> str | None:
+    return (place.get("from") or place.get("url")) if isinstance(place, dict) else None
 
 
 class Dcat(CatalogConnector):

@@ -1,22 +1,194 @@
 """What one answer of a catalog holds: which nodes are its items, how many it names without saying more of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.dcat import ITEMS, item_url, unread_node
 from rowen.connectors.catalog.listing import Row
-from rowen.connectors.dcat.hydra import Paging
-from rowen.connectors.dcat.joining import RecordPart
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
 from rowen.formats.rdf.syntax import UNREAD, UnreadStatement
 from rowen.model.item import Failed
 from rowen.model.outside import attempt
+from rowen.model.url import joined
+from rowen.net.response import Response, next_link
 
-__all__ = ["Contents", "row_of", "unread"]
+__all__ = ["Contents", "Joining", "RecordPart", "paging_of", "row_of", "unread", "with_parameters"]
+
+_NEXT = ("hydra:next", "hydra:nextPage")
+_PAGES = frozenset({"hydra:PagedCollection", "hydra:PartialCollectionView", "hydra:Collection"})
+_NUMBER = re.compile(r"\d{1,12}")
+
+
+class Paging(NamedTuple):
+    """Where the next page is, and how many records there are in all, if the catalog tells."""
+
+    following: str | None
+    total: int | None
+    told: bool
+
+
+def paging_of(graph: Graph, response: Response, source: str) -> Paging:
+    """What an answer tells of its pages. The next one is asked for at the source's own host.
+
+    Catalogs behind other servers often know themselves by another name than they are reached by.
+    """
+    about = [node for node in graph if graph.types(node) & _PAGES or graph.says(node, *_NEXT)]
+    nexts = sorted({link for node in about for link in _links(graph, node)} - {response.url})
+    named = nexts[0] if nexts else next_link(response.headers.get("Link", ""))
+    following = joined(response.url, named) if named else None
+    totals = {int(text) for node in graph for text in _numbers(graph, node)}
+    following = _at_home(following, source) if following else None
+    if following == _at_home(response.url, source):
+        following = None
+    return Paging(following, max(totals, default=None), bool(about or totals))
+
+
+def _links(graph: Graph, node: Node) -> set[str]:
+    values = (value for name in _NEXT for value in graph.values(node, name))
+    return {value.text.strip() if isinstance(value, Literal) else value for value in values if _is_link(value)}
+
+
+def _is_link(value: object) -> bool:
+    return isinstance(value, Iri) or (isinstance(value, Literal) and bool(value.text.strip()))
+
+
+def _numbers(graph: Graph, node: Node) -> list[str]:
+    values = graph.values(node, "hydra:totalItems")
+    return [
+        value.text.strip() for value in values if isinstance(value, Literal) and _NUMBER.fullmatch(value.text.strip())
+    ]
+
+
+def _at_home(url: str, source: str) -> str:
+    parts, home = urlsplit(url), urlsplit(source)
+    return urlunsplit((home.scheme, home.netloc, parts.path, parts.query, ""))
+
+
+def with_parameters(url: str, **values: str | int) -> str:
+    """The same address with these parameters in place of its own of that name; the others are left as they are."""
+    parts = urlsplit(url)
+    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in values]
+    query = urlencode([*kept, *((name, str(value)) for name, value in values.items())], errors="surrogatepass")
+    return urlunsplit(parts._replace(query=query))
+
+
+MOST_WAITING = 10_000
+"""Records and files that wait for their other half, 30 MB at 3 kB each; the oldest are given as they are."""
+
+PATIENCE_PAGES = 5
+"""So long a dataset waits in a catalog where no file was ever found on another page than its dataset: a choice, since
+each page of waiting holds a page of records in memory.
+"""
+
+MOST_IDLE_PAGES = 50
+"""So many pages may bring nothing to what is waiting: files that are listed after all datasets come later than five."""
+
+_CARRIED = 0
+
+
+@dataclass(slots=True)
+class RecordPart:
+    """A node with what is said of it, the page that it came from, and the files that it lacks."""
+
+    graph: Graph
+    node: Node
+    page: int
+    address: str
+    lacks: set[Iri] = field(default_factory=set)
+
+
+class Joining:
+    """What is waiting while the pages of a catalog are read.
+
+    `carried` are datasets that were left waiting by a walk which began in the middle: what they lack may stand on the
+    pages before.
+    """
+
+    def __init__(self, carried: Iterable[RecordPart] = ()) -> None:
+        self._waiting: dict[Node, RecordPart] = {part.node: replace(part, page=_CARRIED) for part in carried}
+        self._files: dict[Iri, RecordPart] = {}
+        self._page = 0
+        self._moved = 0
+        self._proved = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether some dataset lacks a file."""
+        return bool(self._waiting)
+
+    @property
+    def begin(self) -> str | None:
+        """The page to begin with, if what is waiting had to be read again; None if nothing is."""
+        parts = [part for part in (*self._waiting.values(), *self._files.values()) if part.page != _CARRIED]
+        return min(parts, key=lambda part: part.page).address if parts else None
+
+    def feed(self, graph: Graph, nodes: Iterable[Node], address: str, borders: Container[Node]) -> Iterator[RecordPart]:
+        """The datasets that are whole now, or have waited long enough, those of this page first."""
+        self._page += 1
+        named: set[Node] = set()
+        for node in nodes:
+            files = {file for file in graph.values(node, "dcat:distribution") if isinstance(file, Iri)}
+            named |= files
+            lacks = {file for file in files if file not in graph}
+            if not lacks:
+                yield RecordPart(graph, node, self._page, address)
+                continue
+            part = RecordPart(graph.part(node, borders), node, self._page, address, lacks)
+            self._give(part)
+            if part.lacks:
+                self._moved = self._page
+                self._waiting[node] = part
+            else:
+                yield part
+        self._keep_files(graph, named, address, borders)
+        yield from self._satisfied()
+        yield from self._impatient()
+
+    def finish(self) -> list[RecordPart]:
+        """Those that wait still, when there are no more pages."""
+        waiting, self._waiting = [*self._waiting.values()], {}
+        return waiting
+
+    def _keep_files(self, graph: Graph, named: set[Node], address: str, borders: Container[Node]) -> None:
+        for node in graph:
+            if isinstance(node, Iri) and node not in named and "dcat:Distribution" in graph.types(node):
+                self._files[node] = RecordPart(graph.part(node, borders), node, self._page, address)
+        for file in list(self._files)[: max(0, len(self._files) - MOST_WAITING)]:
+            del self._files[file]
+
+    def _satisfied(self) -> Iterator[RecordPart]:
+        for part in list(self._waiting.values()):
+            self._give(part)
+            if not part.lacks:
+                del self._waiting[part.node]
+                yield part
+
+    def _give(self, part: RecordPart) -> None:
+        for file in [file for file in part.lacks if file in self._files]:
+            part.graph.adopt(self._files.pop(file).graph, file)
+            part.lacks.discard(file)
+            self._moved = self._page
+            self._proved = True
+
+    def _impatient(self) -> Iterator[RecordPart]:
+        """Those that have waited long enough: too many pages, or with too many others."""
+        waiting = list(self._waiting.values())
+        hopeful = self._proved or bool(self._files)
+        if hopeful and self._page - self._moved <= MOST_IDLE_PAGES:
+            late = waiting[: max(0, len(waiting) - MOST_WAITING)]
+        else:
+            late = [part for part in waiting if self._page - part.page >= PATIENCE_PAGES and part.page != _CARRIED]
+        for part in late:
+            del self._waiting[part.node]
+            yield part
+
 
 _LISTED = ("dcat:dataset", "dcat:service", "dcat:resource")
 _OTHERS = frozenset(

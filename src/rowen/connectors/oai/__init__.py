@@ -1,24 +1,430 @@
 """Repositories of publications and data, by OAI-PMH 2.0: walked from token to token, then asked for what changed."""
 
-from collections.abc import AsyncGenerator
+import logging
+import re
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, remembered, unread_url
 from rowen.connectors.catalog.connector import CatalogConnector
-from rowen.connectors.catalog.notes import Noted, noted
-from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
-from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.connectors.oai.address import OaiOptions, accept, ask, recognise
-from rowen.connectors.oai.listing import Repository
+from rowen.connectors.catalog.cursor import Noted, noted, stamp
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, UnparsedRecord
+from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.catalog.portal_client import LONGEST_LIMIT_S, PortalClient
+from rowen.connectors.catalog.records import one_by_one
+from rowen.connectors.oai.answer import (
+    BadTokenError,
+    Broken,
+    NothingError,
+    OaiAnswer,
+    OaiRefusalError,
+    Plain,
+    StatusError,
+    read,
+    read_stream,
+)
+from rowen.connectors.oai.record import dataset_of
+from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
-from rowen.model.item import Observation
+from rowen.errors import BodyTooLargeError, SourceError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml import Element, FoundElement, local, said, written
+from rowen.model.hashes import Hash, body_hash
+from rowen.model.item import Failed, Fetched, Gone, Observation, Validators
+from rowen.model.outside import attempt
+from rowen.model.url import address, quoted
 from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
 
-__all__ = ["Oai"]
+__all__ = ["Oai", "OaiOptions"]
+
+log = logging.getLogger(__name__)
+
+_PREFIX = "oai:"
+_VERBS = "Identify|ListMetadataFormats|ListSets|ListIdentifiers|ListRecords|GetRecord"
+_TELLING = re.compile(
+    rf"[?&]verb=(?:{_VERBS})\b|/(?:oai2?d?|oai-?pmh2?|oai/request|oaihandler)/?(?:\?|$)", re.IGNORECASE
+)
+_ARGUMENTS = frozenset({"verb", "metadataprefix", "from", "until", "set", "identifier", "resumptiontoken"})
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+
+
+def recognise(address: str) -> str | None:
+    """The base URL of `oai:https://…`, or of an address that shows the protocol."""
+    if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
+        return accept(address)
+    return None
+
+
+def accept(address: str) -> str | None:
+    """The base URL of any web address that is said to be a repository's: without the arguments of a question."""
+    url = web_url(address, "oai")
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name.lower() not in _ARGUMENTS]
+    return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
+
+
+def ask(base: str, verb: str, **arguments: str | None) -> str:
+    """The URL of a question; `from_` stands for `from`, which Python keeps for itself."""
+    said = {name.rstrip("_"): value for name, value in arguments.items() if value is not None}
+    query = urlencode({"verb": verb, **said}, quote_via=quote, safe="", errors="surrogatepass")
+    return f"{base}{'&' if '?' in base else '?'}{query}"
+
+
+def item_url(base: str, identifier: str) -> str:
+    """Under which URL a record is known: the question for it in the format that every repository has.
+
+    An identifier that is a web address stands in a route instead, without its scheme, which repositories change.
+    """
+    if _SCHEME.match(identifier):
+        return f"{base}#/{quoted(_SCHEME.sub('', identifier, count=1))}"
+    return ask(base, "GetRecord", metadataPrefix="oai_dc", identifier=identifier)
+
+
+def _listed(value: Any) -> Any:
+    return tuple(one.strip() for one in value.split(",") if one.strip()) if isinstance(value, str) else value
+
+
+class OaiOptions(CatalogOptions):
+    """Options of kind `oai`; how many records come at once is the repository's choice."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"prefix", "sets"}
+
+    prefix: str | None = option(
+        default=None, pattern=r"^[A-Za-z0-9\-_.!~*'()]+$", description="the metadata format to ask for"
+    )
+    sets: tuple[str, ...] = option(default=(), prepare=_listed, description="the sets to read, instead of all records")
+
+    def reading(self) -> dict[str, Any]:
+        """Another format is another record."""
+        return {**super().reading(), "prefix": self.prefix}
+
+
+MOST_BYTES = 512 << 20
+"""Of an answer that is read in pieces; repositories that give all records at once give some 100,000 of 5 kB in it."""
+
+MOST_RESTARTS = 3
+"""Of a list whose token expired: each reads the list from its beginning, and a token that never lasts ends none."""
+
+MOST_EMPTY = 100
+"""Answers in a row with a token and without a record: filters by set leave some empty, a loop all."""
+
+_ACCEPT = "text/xml, application/xml;q=0.9, */*;q=0.5"
+_TRIES = 2  # a body that breaks off twice at the same place is not a broken connection
+_PAYLOAD_CHARS = 1 << 20  # what quarantine keeps of a record
+_FORMATS = (
+    ("http://datacite.org/schema/kernel-4", "oai_datacite4", "datacite4"),
+    ("http://schema.datacite.org/oai/oai-1.1", "http://schema.datacite.org/oai/oai-1.0", "oai_datacite", "datacite"),
+    ("http://datacite.org/schema/kernel-3", "oai_datacite3", "datacite3"),
+    ("http://www.openarchives.org/OAI/2.0/oai_dc", "oai_dc"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What a repository says of itself, and the format in which it is read.
+
+    `timed` tells whether datestamps have a time, as the records of the last whole walk write them: an item's record has
+    its datestamp, and a repository that becomes more exact dates no record anew.
+    """
+
+    prefix: str = "oai_dc"
+    deleted: str = "no"
+    seconds: bool = False
+    earliest: str | None = None
+    timed: list[bool] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, notes: Mapping[str, Any]) -> "Habits | None":
+        """The habits in a connector's notes."""
+        return remembered(notes, cls) if notes else None
+
+
+class Repository(Listing):
+    """A repository as the refresh sees it: its listing."""
+
+    version = OaiOptions.record_version
+    dated = True
+    counts_changes = False
+    resolution = timedelta(days=1)
+
+    def __init__(self, portal: PortalClient, url: str, options: OaiOptions) -> None:
+        self.habits = Habits()
+        self._portal = portal
+        self._url = url
+        self._options = options
+        self._is_identified = False
+        self._timed: set[bool] = set()
+        self._sets: tuple[str | None, ...] = options.sets or (None,)
+
+    def notes(self) -> Mapping[str, Any]:
+        """What need not be asked for again."""
+        return asdict(self.habits)
+
+    async def open(self, known: Noted) -> None:
+        """Choose the format; if it is another one than before, all is to be read anew."""
+        prefix = self._options.prefix or await self._best_format()
+        held = Habits.of(known.notes)
+        if held is None or held.prefix != prefix:
+            known.forget()
+            await self._identify(prefix)
+        else:
+            self._settle(held)
+
+    def _settle(self, habits: Habits) -> None:
+        self.habits = habits
+        self.tells_deletions = habits.deleted in ("persistent", "transient")
+
+    async def _best_format(self) -> str:
+        try:
+            answer = await self._ask(ask(self._url, "ListMetadataFormats"))
+        except OaiRefusalError:
+            return "oai_dc"
+        return _best(answer.others)
+
+    async def _identify(self, prefix: str) -> None:
+        self._is_identified = True
+        self._settle(Habits(prefix))
+        try:
+            answer = await self._ask(ask(self._url, "Identify"))
+        except OaiRefusalError as problem:
+            log.warning("a repository would not identify itself: %s", problem)
+            return
+        for tree in answer.others:
+            granularity = said(tree.find("{*}granularity")).upper()
+            deleted = said(tree.find("{*}deletedRecord")).lower()
+            earliest = moment(said(tree.find("{*}earliestDatestamp")))
+            first = stamp(earliest) if earliest else None
+            self._settle(Habits(prefix, deleted or "no", "T" in granularity, first))
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[ListingPage]:
+        """The pages of all sets, one after the other."""
+        if since is None and place is None and not self._is_identified:
+            await self._identify(self.habits.prefix)
+        first, token = (place["set"], place["token"]) if place else (0, None)
+        for number in range(first, len(self._sets)):
+            async for page in self._chain(number, since, token):
+                yield page
+            token = None
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many records there are; of those since a moment, as many as the first page shows may do."""
+        if since is not None:
+            return max([await self._count_since(name, since) for name in self._sets])
+        if len(self._sets) > 1:
+            return None
+        try:
+            answer = await self._ask(self._first("ListIdentifiers", self._sets[0], None))
+        except NothingError:
+            return 0
+        is_told = answer.token is None or answer.size is not None
+        return max(answer.size or 0, len(answer.records)) if is_told else None
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One record by its identifier, if that is known, and if it is in the chosen sets."""
+        if handle is None or item_url(self._url, handle) != url:
+            return None
+        asked = ask(self._url, "GetRecord", metadataPrefix=self.habits.prefix, identifier=handle)
+        answer = await read(await self._portal.get(asked, accept=_ACCEPT, once=True), self._url)
+        rows = [row for one in answer.records if self._is_chosen(one) and (row := self._row(one)).url == url]
+        return rows[0] if rows else Row(Failed(url, "The repository does not show this record."), handle=handle)
+
+    def _is_chosen(self, found: FoundElement | Broken | Plain) -> bool:
+        """Whether a record belongs to the sets that were chosen; a set holds those below it."""
+        if not self._options.sets or isinstance(found, Broken):
+            return True
+        tree = found.cut.look() if isinstance(found, Plain) else found.tree
+        names = [f"{said(one)}:" for one in tree.findall("{*}header/{*}setSpec")]
+        return any(name.startswith(f"{chosen}:") for name in names for chosen in self._options.sets)
+
+    async def _count_since(self, name: str | None, since: datetime) -> int:
+        try:
+            answer = await self._ask(self._first("ListRecords", name, since))
+        except NothingError:
+            return 0
+        except SourceError as problem:
+            log.info("a repository did not count what was modified: %s", problem)
+            return 0
+        return max(answer.size or 0, len(answer.records))
+
+    async def _chain(self, number: int, since: datetime | None, token: str | None) -> AsyncGenerator[ListingPage]:
+        """The pages of one set. A token that came in this run, and is no longer known, has the list begun anew."""
+        given = passed = restarts = empty = 0
+        while True:
+            try:
+                answer = await self._listed(number, since, token)
+            except BadTokenError:
+                restarts += 1
+                if not given or restarts > MOST_RESTARTS:
+                    raise
+                log.warning("a token was no longer known: the list was begun anew")
+                token, passed = None, 0
+                continue
+            except (OaiRefusalError, StatusError) as problem:
+                if since is None or token:
+                    raise
+                yield ListingPage([], doubt=str(problem))
+                return
+            passed += len(answer.records)
+            empty = 0 if answer.records else empty + 1
+            is_over = answer.token is None or (answer.token == token and empty > 0) or empty > MOST_EMPTY
+            if answer.token is None and token is None and answer.size is None:
+                answer.size = len(answer.records)
+            doubt = self._doubt_stamps(answer, since)
+            if is_over or passed > given:
+                given = passed
+                page = await self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
+                yield replace(page, doubt=page.doubt or doubt)
+            if is_over:
+                return
+            token = answer.token
+
+    def _doubt_stamps(self, answer: OaiAnswer, since: datetime | None) -> str | None:
+        """Why a list of changes does not show all: it writes dates in a way in which the last whole walk wrote none.
+
+        A whole walk notes how this run finds them written; what it resumes was written before.
+        """
+        if since is not None:
+            is_other = bool(self.habits.timed) and not _timed(answer) <= set(self.habits.timed)
+            return "The repository writes its dates otherwise than before." if is_other else None
+        self._timed |= _timed(answer)
+        self.habits = replace(self.habits, timed=sorted(self._timed))
+        return None
+
+    async def _listed(self, number: int, since: datetime | None, token: str | None) -> OaiAnswer:
+        if token:
+            return await self._ask(ask(self._url, "ListRecords", resumptionToken=token))
+        try:
+            return await self._ask(self._first("ListRecords", self._sets[number], since))
+        except NothingError:
+            return OaiAnswer(size=0)
+
+    async def _page(self, answer: OaiAnswer, number: int, *, is_over: bool, begun_anew: bool) -> ListingPage:
+        following = (number + 1, None) if is_over else (number, answer.token)
+        declared = answer.size if len(self._sets) == 1 else None
+        doubt = None
+        if is_over and answer.token is not None:
+            doubt = "The list does not end: tokens come without records."
+        elif any(isinstance(one, Broken) and one.identifier is None for one in answer.records):
+            doubt = "A record is no XML, and its identifier cannot be made out."
+        elif begun_anew and declared is None:
+            doubt = "A token expired, and nothing tells how many records there should be."
+        return ListingPage(
+            await one_by_one(self._row, answer.records),
+            place=None if following[0] == len(self._sets) else {"set": following[0], "token": following[1]},
+            declared=declared,
+            clock=answer.clock,
+            doubt=doubt,
+        )
+
+    def _first(self, verb: str, name: str | None, since: datetime | None) -> str:
+        return ask(self._url, verb, metadataPrefix=self.habits.prefix, set=name, from_=self._from(since))
+
+    def _from(self, since: datetime | None) -> str | None:
+        """A moment in the repository's granularity, and not before its first one, which some refuse."""
+        if since is None:
+            return None
+        earliest = moment(self.habits.earliest)
+        at = max(since, earliest) if earliest else since
+        return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ" if self.habits.seconds else "%Y-%m-%d")
+
+    async def _ask(self, url: str) -> OaiAnswer:
+        """An answer that can be read; one that breaks off is asked for again, one that is too large in pieces."""
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._ask_once(url)
+            except UnreadableError as problem:
+                log.info("an answer could not be read, and was asked for again: %s", problem)
+        return await self._ask_once(url)
+
+    async def _ask_once(self, url: str) -> OaiAnswer:
+        try:
+            return await read(await self._portal.get(url, accept=_ACCEPT), self._url)
+        except BodyTooLargeError as problem:
+            log.info("an answer was too large, and was asked for in pieces: %s", problem)
+        async with self._portal.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
+            return await read_stream(stream, self._url)
+
+    def _row(self, found: FoundElement | Broken | Plain) -> Row:
+        if isinstance(found, Plain):
+            return self._unread(found)
+        if isinstance(found, Broken):
+            url = item_url(self._url, found.identifier) if found.identifier else self._nowhere(found.body)
+            failed = Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body))
+            return Row(failed, named=found.identifier is not None, handle=found.identifier)
+        tree = found.tree
+        header = tree if local(tree.tag) == "header" else tree.find("{*}header")
+        identifier = said(header.find("{*}identifier")) if header is not None else ""
+        if header is None or not identifier:
+            url = self._nowhere(" ".join(tree.itertext()))
+            return Row(Failed(url, "The record has no identifier.", payload=written(tree)), named=False)
+        modified = moment(said(header.find("{*}datestamp")))
+        return Row(self._seen(identifier, header, found), modified, handle=identifier)
+
+    def _unread(self, plain: Plain) -> Row:
+        """A record that is read only if its letters are not those that we hold."""
+        url, digest = item_url(self._url, plain.identifier), body_hash(plain.cut.letters())
+        seen = UnparsedRecord(address(url), digest, lambda: self._read(url, plain.cut.found(), digest))
+        return Row(seen, moment(plain.stamp), handle=plain.identifier)
+
+    def _seen(self, identifier: str, header: Element, found: FoundElement) -> Fetched | Gone | Failed:
+        url = item_url(self._url, identifier)
+        if header.get("status") == "deleted":
+            return Gone(url, "The repository says that it was deleted.")
+        return self._read(url, found)
+
+    def _read(self, url: str, found: FoundElement, digest: Hash | None = None) -> Fetched | Failed:
+        metadata = found.tree.find("{*}metadata")
+        why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
+        if why or metadata is None:
+            return Failed(url, why or "", payload=written(found.tree))
+        language, page = self._options.language, self._options.landing_page
+
+        def read() -> Fetched:
+            dataset, validators = dataset_of(found.tree, url, language=language), Validators(body_hash=digest)
+            return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
+
+        return attempt(
+            read,
+            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
+        )
+
+    def _nowhere(self, body: str) -> str:
+        return unread_url(self._url, body.encode("utf-8", "replace"))
+
+
+def _best(formats: list[Element]) -> str:
+    """The richest format that we can read, else Dublin Core, which all must have, else the first one."""
+    offered = {said(one.find("{*}metadataPrefix")): said(one.find("{*}metadataNamespace")) for one in formats}
+    for wanted in _FORMATS:
+        for prefix, namespace in offered.items():
+            if namespace.rstrip("/") in wanted or prefix in wanted:
+                return prefix
+    return next(iter(offered), "oai_dc")
+
+
+def _timed(answer: OaiAnswer) -> set[bool]:
+    """Whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
+    trees = [one.tree for one in answer.records if isinstance(one, FoundElement)]
+    read = (said(stamp) for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp"))
+    plain = (one.stamp for one in answer.records if isinstance(one, Plain))
+    return {"T" in stamp.upper() for stamps in (read, plain) for stamp in stamps}
+
+
+def _payload(words: str) -> bytes:
+    return words[:_PAYLOAD_CHARS].encode("utf-8", "replace")
+
 
 _EXPLAINED = frozenset(range(400, 600)) - {401, 403, 408, 425, 429, 503}
 _MARKS = (b"<OAI-PMH", b":OAI-PMH")

@@ -5,14 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import code_of, codes_of
-from rowen.connectors.catalog.record_kinds import kind_named
-from rowen.connectors.oai.datacite import is_datacite, of_datacite
-from rowen.connectors.oai.marc import is_marc, of_marc
-from rowen.connectors.oai.mods import is_mods, of_mods
-from rowen.connectors.oai.wording import described, worded
+from rowen.connectors.catalog.text import code_of, codes_of
+from rowen.connectors.oai.formats import described, is_datacite, is_marc, is_mods, of_datacite, of_marc, of_mods, worded
 from rowen.formats.xml import Element, local, plain_tree, said
 
 __all__ = ["dataset_of"]

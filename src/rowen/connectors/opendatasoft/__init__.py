@@ -1,20 +1,364 @@
 """OpenDataSoft portals, by their Explore API: walked whole once, then asked for what was modified."""
 
-from typing import TYPE_CHECKING, ClassVar
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote, urlencode
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, unread_url
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, retried
 from rowen.connectors.catalog.connector import SingleRecords
-from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions, accept, is_root, recognise
-from rowen.connectors.opendatasoft.listing import OpenDataSoftListing
+from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
+from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
+from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, without
+from rowen.connectors.catalog.resources import columns_in, format_of
+from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
+from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
+from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError, SourceGoneError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
+from rowen.model.item import Failed
+from rowen.model.url import quoted, segment
 from rowen.net.client import Client
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
 
-__all__ = ["OpenDataSoft"]
+__all__ = ["OpenDataSoft", "OpenDataSoftAddress", "dataset_of"]
+
+_PREFIX = "opendatasoft:"
+_API = re.compile(r"(?P<site>https?://[^/]+(?:/.*?)?)/api(?P<version>/explore/v2\.\d|/v2)(?s:/.*)?", re.IGNORECASE)
+_TELLING = re.compile(
+    r"https?://[^/]+\.opendatasoft\.com(?:[/:?#].*)?|.*/api/explore/v2\.\d(?s:/.*)?|.*/api/v2/catalog(?s:/.*)?"
+    r"|.*/api/(?:datasets|records)/1\.0(?s:/.*)?",
+    re.IGNORECASE,
+)
+# The first version lists in another way; its portals speak the latest one as well.
+_FIRST = re.compile(r"/api/(?:datasets|records)/1\.0(?s:/.*)?$", re.IGNORECASE)
+_LINKS = re.compile(rb'"href"\s*:\s*"[^"]{1,300}/api/(?:explore/v2\.\d|v2)/catalog[/"]')
+_PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDataSoftAddress:
+    """A portal by its base URL or, where it speaks another version than v2.1, the URL of its API."""
+
+    api: str
+    site: str
+
+    @classmethod
+    def of(cls, url: str) -> "OpenDataSoftAddress":
+        """The address in a source URL."""
+        bare = url.rstrip("/")
+        found = _API.fullmatch(bare)
+        return cls(bare, found["site"]) if found else cls(f"{bare}/api/explore/v2.1", bare)
+
+    @property
+    def datasets(self) -> str:
+        """Where the datasets are listed."""
+        return f"{self.api}/catalog/datasets"
+
+    def item(self, identifier: str) -> str:
+        """The URL of a dataset: its page in the portal."""
+        return f"{self.site}/explore/dataset/{quoted(identifier, safe='@')}/"
+
+    @staticmethod
+    def identifier(url: str) -> str:
+        """The identifier in the URL of a dataset."""
+        return unquote(url.rpartition("/explore/dataset/")[2].removesuffix("/"), errors="surrogatepass")
+
+    def part(self, identifier: str, *path: str) -> str:
+        """The URL of something that belongs to a dataset."""
+        return "/".join([self.datasets, *(segment(one, safe="@") for one in (identifier, *path))])
+
+
+def recognise(address: str) -> str | None:
+    """The source URL of `opendatasoft:https://…`, of a host of OpenDataSoft's, or of an address of its API."""
+    told = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
+    return accept(address) if told else None
+
+
+def accept(address: str) -> str | None:
+    """The source URL of an address that is said to be such a portal's, whatever it looks like."""
+    given = web_url(address, "opendatasoft")
+    if given is None:
+        return None
+    url = given.partition("?")[0].rstrip("/")
+    found = _API.fullmatch(url)
+    if found is None:
+        return _PAGE.sub("", _FIRST.sub("", url))
+    version = found["version"].lower()
+    return found["site"] if version == "/explore/v2.1" else f"{found['site']}/api{version}"
+
+
+def is_root(body: bytes) -> bool:
+    """Whether an answer is that of the root of the API: links, one of them to the catalog."""
+    return body.lstrip()[:1] == b"{" and _LINKS.search(body) is not None
+
+
+class OpenDataSoftOptions(CatalogOptions):
+    """Options of kind `opendatasoft`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"filter"}
+
+    api_key: str | None = option(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
+    filter: str | None = option(default=None, min_length=1, description="a condition in ODSQL")
+    # The most that the Explore API gives at once.
+    page_size: int = option(default=100, ge=1, le=100)
+
+
+# They move with the data, or when somebody looks at it, and say nothing about the dataset.
+_VOLATILE = frozenset(
+    {
+        *("records_count", "records_size", "data_processed", "metadata_processed", "popularity_score", "reuse_count"),
+        *("download_count", "api_call_count", "attachment_download_count", "file_fields_download_count"),
+    }
+)
+_FORMATS = {"csv": "text/csv", "json": "application/json"}
+
+
+def unwrapped(record: Any) -> Any:
+    """The dataset itself, which v2.0 wraps together with links."""
+    match record:
+        case {"dataset": Mapping() as inner}:
+            return inner
+    return record
+
+
+def identifier_of(record: Any) -> str:
+    """What a portal knows a dataset by."""
+    return word(record.get("dataset_id")) or word(record.get("dataset_uid")) if isinstance(record, Mapping) else ""
+
+
+def metas_of(record: Any, template: str = "default") -> Json:
+    """The metadata of a dataset under one template."""
+    match record:
+        case {"metas": {**templates}} if isinstance(found := templates.get(template), Mapping):
+            return found
+    return {}
+
+
+def steady(record: Json) -> Json:
+    """A record without what moves by itself."""
+    return without(record, _VOLATILE)
+
+
+def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | None = None) -> Dataset:
+    """What a record says; whatever it lacks is left out."""
+    identifier = identifier_of(record)
+    metas, dcat = metas_of(record), metas_of(record, "dcat")
+    said = wordings(metas.get("title"), metas.get("description"), preferred=language)
+    told = listed(metas.get("metadata_languages")) or listed(metas.get("language"))
+    return Dataset(
+        url=address.item(identifier),
+        identifier=identifier,
+        title=said.title or identifier,
+        description=said.description,
+        tags=tuple(_words(said.language, metas.get("keyword"), metas.get("theme"))),
+        publisher=one_of(metas.get("publisher"), said.language) or one_of(dcat.get("creator"), said.language),
+        licence=one_of(metas.get("license"), said.language) or word(metas.get("license_url")),
+        languages=codes_of(filter(None, [*map(word, told), said.language, *sorted(said.others)])),
+        issued=iso(dcat.get("issued")) or iso(dcat.get("created")),
+        modified=iso(metas.get("modified")),
+        spatial=_place(metas, dcat, said.language),
+        temporal=_period(dcat),
+        usual_page=address.item(identifier),
+        resources=tuple(_resources(record, address, identifier)),
+        columns=columns_in(record.get("fields"), said.language),
+        texts=said.others,
+        source=steady(record),
+    )
+
+
+def _words(language: str | None, *values: Any) -> Iterator[str]:
+    for value in values:
+        yield from filter(None, (one_of(one, language) for one in listed(value)))
+
+
+def _place(metas: Json, dcat: Json, language: str | None) -> str:
+    """In words if there are any, else the box around the data."""
+    territory = ", ".join(_words(language, metas.get("territory")))
+    return place_of(dcat.get("spatial"), language) or territory or place_of(metas.get("bbox"), language)
+
+
+def _period(dcat: Json) -> str:
+    start, end = dcat.get("temporal_coverage_start"), dcat.get("temporal_coverage_end")
+    if start or end:
+        return f"{iso(start) or word(start)}/{iso(end) or word(end)}"
+    return word(dcat.get("temporal"))
+
+
+def _resources(record: Json, address: OpenDataSoftAddress, identifier: str) -> Iterator[Resource]:
+    if record.get("has_records"):
+        for form, media_type in _FORMATS.items():
+            url = address.part(identifier, "exports", form)
+            yield Resource(url, format=form.upper(), media_type=media_type)
+    for kind in ("attachments", "alternative_exports"):
+        for one in objects(record.get(kind)):
+            name, media_type = word(one.get("id")), word(one.get("mimetype"))
+            url = address.part(identifier, kind, name) if name else word(one.get("url"))
+            yield Resource(
+                url=url,
+                name=word(one.get("title")) or name,
+                description=plain(word(one.get("description"))),
+                format=format_of(media_type, word(one.get("url")) or url),
+                media_type=media_type,
+            )
+
+
+WINDOW = 9_900
+"""A portal refuses what lies further on than 10,000 records; a page of a hundred still fits in."""
+
+
+class OpenDataSoftListing(Listing):
+    """The datasets of a portal. Those without a date are in every answer, since no question by date would show them."""
+
+    version = OpenDataSoftOptions.record_version
+    dated = True
+    rising = True
+
+    def __init__(self, portal: PortalClient, address: OpenDataSoftAddress, options: OpenDataSoftOptions) -> None:
+        self._portal = portal
+        self._address = address
+        self._options = options
+
+    def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[ListingPage]:
+        """The datasets, oldest first."""
+        return chronology(self._ask, window=WINDOW, undated_kept=True, confirmed=True, since=since, place=place)
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many datasets there are."""
+        url = self._url(limit=0, where=self._where(_from(since)))
+        return _total(self._read(await self._portal.get(url), "a count"))
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One dataset by the URL of its item; where a filter was chosen, by a search, which alone obeys it."""
+        identifier = self._address.identifier(url)
+        if self._address.item(identifier) != url:
+            return None
+        try:
+            record = await (self._filtered(identifier) if self._options.filter else self._shown(identifier))
+        except SourceGoneError:
+            record = None
+        if identifier_of(record) != identifier:
+            return Row(Failed(url, "The portal does not show this dataset."), absent=record is None)
+        return self._row(record, [])
+
+    async def _shown(self, identifier: str) -> Any:
+        response = await self._portal.get(self._address.part(identifier), once=True)
+        return unwrapped(self._read(response, "a dataset"))
+
+    async def _filtered(self, identifier: str) -> Any:
+        escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
+        response = await self._portal.get(self._url(limit=1, where=self._where(f'dataset_id="{escaped}"')), once=True)
+        match self._read(response, "a list of datasets"):
+            case {"results": [record, *_]} | {"datasets": [record, *_]}:
+                return unwrapped(record)
+        return None
+
+    async def _ask(self, question: DatedQuestion) -> DatedAnswer:
+        try:
+            return await self._portal.page(
+                lambda rows: self._page(question, rows), alive=partial(self.count, question.after)
+            )
+        except (UnreadableError, BodyTooLargeError) as problem:
+            return await self._unread(question, problem)
+        except TooMuchError as problem:
+            if self._portal.unread >= MOST_UNREAD:
+                raise
+            return await self._unread(question, problem)
+
+    async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
+        response = await self._portal.get(self._question(question, rows), could_be_less=rows > 1, once=once)
+        answer = await self._answer(response, question, [])
+        return answer._replace(full=len(answer.rows) >= rows)
+
+    async def _unread(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
+        """The place of a record that cannot be received: its identifier alone mostly can.
+
+        If not, though the portal answers, nobody knows which one it is.
+        """
+        try:
+            response = await self._portal.get(self._question(question, 1, select="dataset_id"))
+            return await self._answer(response, question, [str(problem)])
+        except (UnreadableError, TooMuchError, FetchTimeoutError):
+            if self._portal.unread >= MOST_UNREAD or await self.count() is None:
+                raise
+        second = int(question.after.timestamp()) if question.after else 0
+        failed = Failed(unread_url(self._address.site, second, question.skip), str(problem), problem.hint)
+        return DatedAnswer([Row(failed, named=False, received=False)], None, None, True)
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the dataset at a place by itself."""
+        return await retried(place, partial(self._page, once=True))
+
+    async def _answer(self, response: Response, question: DatedQuestion, problems: list[str]) -> DatedAnswer:
+        data = self._read(response, "a list of datasets")
+        match data:
+            case {"results": list(found)} | {"datasets": list(found)}:
+                rows = await one_by_one(lambda record: self._row(unwrapped(record), problems), found)
+            case _:
+                raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of datasets.")
+        total = _total(data)
+        more = total is None or question.skip + len(rows) < total
+        return DatedAnswer(rows, total, self._portal.clock(response), more)
+
+    def _row(self, record: Any, problems: list[str]) -> Row:
+        identifier = identifier_of(record)
+        url = self._address.item(identifier) if identifier else None
+        if problems and url:
+            return Row(Failed(url, problems[0]))
+        return row_of(
+            record,
+            lambda one: dataset_of(one, self._address, language=self._options.language),
+            site=self._address.site,
+            steady=steady,
+            url=url,
+            modified=moment(metas_of(record).get("modified")),
+            language=self._options.language,
+            landing_page=self._options.landing_page,
+        )
+
+    def _question(self, question: DatedQuestion, rows: int, **more: str) -> str:
+        dated = _from(question.after)
+        where = self._where(f"({dated} or modified is null)" if dated else None)
+        return self._url(limit=rows, where=where, offset=question.skip, order_by="modified", **more)
+
+    def _where(self, dated: str | None) -> str | None:
+        own = f"({self._options.filter})" if self._options.filter else None
+        return " and ".join(filter(None, (dated, own))) or None
+
+    def _url(self, **wanted: str | int | None) -> str:
+        return f"{self._address.datasets}?{urlencode({name: one for name, one in wanted.items() if one is not None})}"
+
+    def _read(self, response: Response, what: str) -> Any:
+        data = read_json(response.body, redact(response.url))
+        if isinstance(data, dict) and "error_code" in data:
+            said = data.get("message") or data["error_code"]
+            raise SourceError(f"{self._address.datasets} reports an error instead of {what}: {said}.")
+        return data
+
+
+def _from(since: datetime | None) -> str | None:
+    return f"modified >= date'{since:%Y-%m-%dT%H:%M:%SZ}'" if since else None
+
+
+def _total(data: Any) -> int | None:
+    match data:
+        case {"total_count": int(total)} if not isinstance(total, bool):
+            return total
+    return None
 
 
 class OpenDataSoft(SingleRecords):

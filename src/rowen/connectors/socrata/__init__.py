@@ -1,20 +1,411 @@
 """Socrata portals, by the Discovery API: walked whole once, then asked for their latest assets."""
 
-from typing import TYPE_CHECKING, ClassVar
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from rowen.connectors.base import Known
+from rowen.connectors.base import Known, unread_url
 from rowen.connectors.catalog.connector import SingleRecords
-from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named
+from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
+from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, without
+from rowen.connectors.catalog.resources import Column, columns_in, format_of
+from rowen.connectors.catalog.text import word, wordings
+from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
-from rowen.connectors.socrata.address import SocrataOptions, accept, domain_of, recognise
-from rowen.connectors.socrata.listing import SocrataListing
+from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
+from rowen.model.item import Failed
+from rowen.model.url import SEGMENT, quoted, segment
 from rowen.net.client import Client
+from rowen.net.target import redact
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
 
-__all__ = ["Socrata"]
+__all__ = ["Socrata", "dataset_of"]
+
+_PREFIX = "socrata:"
+_API = "/api/catalog/v1"
+_CENTRAL = re.compile(r"api\.(?:us|eu)\.socrata\.com", re.IGNORECASE)
+_TELLING = re.compile(r"https?://[^/]+(?:\.socrata\.com(?:[/:].*)?|/api/catalog/v1/?)", re.IGNORECASE)
+
+
+def recognise(address: str) -> str | None:
+    """The portal of `socrata:https://…`, of a host of Socrata's, or of an address of the catalog API."""
+    told = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
+    return accept(address) if told else None
+
+
+def accept(address: str) -> str | None:
+    """The portal of any web address that a user says to be one; the shared API needs to be told which."""
+    url = web_url(address, "socrata")
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if not _CENTRAL.fullmatch(parts.hostname or ""):
+        return f"{parts.scheme}://{parts.netloc}"
+    domains = parse_qs(parts.query).get("domains", [""])[0].split(",")
+    return f"https://{domains[0]}" if len(domains) == 1 and re.fullmatch(r"[\w.-]+", domains[0]) else None
+
+
+def domain_of(site: str) -> str:
+    """What the API calls a portal."""
+    return urlsplit(site).hostname or ""
+
+
+def item(site: str, identifier: str) -> str:
+    """The URL of a dataset, which outlives its title."""
+    return f"{site}/d/{quoted(identifier, safe=SEGMENT)}"
+
+
+def identifier_in(url: str) -> str:
+    """The identifier in the URL of a dataset."""
+    return unquote(url.rpartition("/d/")[2], errors="surrogatepass")
+
+
+Sort = Literal["calendars", "charts", "datasets", "files", "filters", "forms", "links", "maps", "stories"]
+
+
+class SocrataOptions(CatalogOptions):
+    """Options of kind `socrata`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"only"}
+
+    app_token: str | None = option(
+        default=None, pattern=r"^(env|file):\S+$", description="where the token is: env:NAME"
+    )
+    only: tuple[Sort, ...] = option(default=("datasets", "maps"), description="which sorts of assets; empty for all")
+    # A record has some kB, so that a page has 1 to 2 MB.
+    page_size: int = option(default=500, ge=1, le=10_000)
+
+
+# They move whenever somebody looks.
+_VOLATILE = frozenset({"page_views", "download_count", "view_count", "score"})
+_PLACES = ("spatial", "geographic", "geospatial")
+_PUBLISHERS = ("publisher", "agency", "department", "organi")
+_NO_NAME = re.compile(r"@|://|\b(?:e-?mail|url|link|website|type|contact|phone|id|code|address)\b", re.IGNORECASE)
+_PERIODS = ("temporal", "time-period", "time period")
+
+
+def identifier_of(record: Any) -> str:
+    """Socrata's name for an asset: twice four letters or digits."""
+    return word(_part(record, "resource").get("id"))
+
+
+def modified_of(record: Any) -> Any:
+    """When an asset, its data or its description was last changed."""
+    return _part(record, "resource").get("updatedAt")
+
+
+def steady(record: Json) -> Json:
+    """A record without what moves by itself."""
+    return without(record, _VOLATILE)
+
+
+def dataset_of(record: Json, site: str, *, language: str | None = None) -> Dataset:
+    """What a record says; whatever it lacks is left out."""
+    resource, classes = _part(record, "resource"), _part(record, "classification")
+    identifier = identifier_of(record)
+    said = wordings(resource.get("name"), resource.get("description"), preferred=language)
+    told = {word(one.get("key")).casefold(): word(one.get("value")) for one in objects(classes.get("domain_metadata"))}
+    tags = [*listed(classes.get("domain_tags")), *listed(classes.get("tags")), classes.get("domain_category")]
+    return Dataset(
+        url=item(site, identifier),
+        identifier=identifier,
+        title=said.title or identifier,
+        description=said.description,
+        tags=tuple(filter(None, map(word, [*tags, *listed(classes.get("categories"))]))),
+        publisher=word(resource.get("attribution"))
+        or _publisher(told)
+        or word(_part(record, "metadata").get("domain")),
+        licence=word(_part(record, "metadata").get("license")),
+        languages=tuple(filter(None, [said.language, *sorted(said.others)])),
+        issued=iso(resource.get("publication_date")) or iso(resource.get("createdAt")),
+        modified=iso(modified_of(record)),
+        spatial=_told(told, _PLACES),
+        temporal=_told(told, _PERIODS),
+        landing_page=word(record.get("link")) or word(record.get("permalink")),
+        usual_page=item(site, identifier),
+        resources=tuple(_resources(resource, site, identifier)),
+        columns=_columns(resource),
+        record_kind=kind_named([word(resource.get("type"))]),
+        texts=said.others,
+        source=steady(record),
+    )
+
+
+def _part(record: Any, name: str) -> Json:
+    match record:
+        case {**parts} if isinstance(found := parts.get(name), Mapping):
+            return found
+    return {}
+
+
+def _told(told: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """What a portal's own fields say, whatever group it put them into."""
+    return next((value for key, value in sorted(told.items()) if any(name in key for name in names)), "")
+
+
+def _publisher(told: Mapping[str, str]) -> str:
+    """Who publishes an asset, as a portal's own fields say: the account that owns it is mostly a person's."""
+    fields = sorted((key.rpartition("_")[2].replace("-", " "), value) for key, value in told.items())
+    named = [(field, value) for field, value in fields if not _NO_NAME.search(field) and not _NO_NAME.search(value)]
+    return next((value for name in _PUBLISHERS for field, value in named if name in field and value), "")
+
+
+def _columns(resource: Json) -> tuple[Column, ...]:
+    """The columns, told in lists side by side; those that Socrata computes itself are of no portal's own."""
+    told = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
+    rows = zip_longest(*(map(word, part) for part in told), fillvalue="")
+    fields = [{"name": name, "label": label, "type": kind} for name, label, kind in rows]
+    return columns_in([one for one in fields if not one["name"].startswith(":")])
+
+
+def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]:
+    name = segment(identifier, safe=SEGMENT)
+    match word(resource.get("type")):
+        case "dataset":
+            rows = f"{site}/api/views/{name}/rows"
+            yield Resource(f"{rows}.csv?accessType=DOWNLOAD", format="CSV", media_type="text/csv")
+            yield Resource(f"{rows}.json?accessType=DOWNLOAD", format="JSON", media_type="application/json")
+        case "map":
+            url = f"{site}/api/geospatial/{name}?method=export&format=GeoJSON"
+            yield Resource(url, format="GeoJSON", media_type="application/geo+json")
+        case "file":
+            media_type = word(resource.get("blob_mime_type"))
+            yield Resource(f"{site}/download/{name}", format=format_of(media_type), media_type=media_type)
+
+
+WINDOW = 10_000
+"""The API refuses `offset + limit` beyond it."""
+
+FIRST_ROWS = 10
+"""So few of the latest assets are asked for at first: mostly, nothing has changed."""
+
+_CLOSED = "The catalog shows no more than {} records."
+_UNREAD = (UnreadableError, BodyTooLargeError, TooMuchError)
+
+
+class _Assets(NamedTuple):
+    names: list[str]
+    rows: list[Row]
+    total: int | None
+    clock: datetime | None
+
+
+class SocrataListing(Listing):
+    """The assets of a portal."""
+
+    version = SocrataOptions.record_version
+    dated = True
+
+    def __init__(self, portal: PortalClient, site: str, options: SocrataOptions) -> None:
+        self._portal = portal
+        self._site = site
+        self._options = options
+        self._url = f"{site}/api/catalog/v1"
+        self._total: int | None = None
+
+    def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[ListingPage]:
+        """The assets: all, or those modified since."""
+        if since is not None:
+            return self._latest(since)
+        return self._scroll(place)
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many assets there are; by date that cannot be asked, but what sorting by date amounts to is known."""
+        if since is not None and since >= FAR_FUTURE:
+            return 0
+        if since is not None and since > FAR_PAST:
+            return None
+        total, self._total = self._total, None
+        return total if total is not None else (await self._page(0)).total
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One asset by the URL of its item, among those of the chosen sorts."""
+        identifier = identifier_in(url)
+        if item(self._site, identifier) != url:
+            return None
+        found = await self._page(1, ids=identifier, once=True)
+        rows = [row for row in found.rows if row.url == url]
+        return rows[0] if rows else Row(Failed(url, "The portal does not show this asset."), absent=not found.rows)
+
+    async def _scroll(self, place: Any) -> AsyncGenerator[ListingPage]:
+        """All assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
+        after, seen, by_number = (place["after"], place["seen"], place["by_number"]) if place else ("", 0, False)
+        while True:
+            wanted = {"offset": seen, "order": "createdAt ASC"} if by_number else {"scroll_id": after}
+            try:
+                answer = await self._ask(**wanted)
+            except _UNREAD as problem:
+                answer = await (self._skip(seen, problem) if by_number else self._pass(after, seen, problem))
+            if not by_number and not _is_rising([after, *answer.names]):
+                # The portal does not mind from which identifier on it was asked.
+                seen, by_number = 0, True
+                continue
+            answer = _placed(answer, after, seen, by_number=by_number)
+            seen += len(answer.rows)
+            after = answer.names[-1] if answer.names else after
+            closed = by_number and seen >= WINDOW
+            # What could not be received is not asked for again, even where nothing is behind it.
+            ended = not answer.rows or (not by_number and not answer.names)
+            place = {"after": after, "seen": seen, "by_number": by_number}
+            yield ListingPage(
+                answer.rows,
+                place=None if ended or closed else place,
+                declared=answer.total if by_number or seen == len(answer.rows) else None,
+                clock=answer.clock,
+                doubt=_CLOSED.format(WINDOW) if closed else None,
+            )
+            if closed or ended:
+                return
+
+    async def _skip(self, seen: int, problem: SourceError) -> _Assets:
+        """The place of an asset that cannot be received, where assets are asked for by number."""
+        if self._portal.unread >= MOST_UNREAD:
+            raise problem
+        return _Assets([], [self._unread(str(seen), problem, {"offset": seen})], None, None)
+
+    async def _pass(self, after: str, seen: int, problem: SourceError) -> _Assets:
+        """The same where they are scrolled through, with the next one, from which on that is possible again.
+
+        It is asked for by its number, if the asset before is found to have the number that we think it has.
+        """
+        if seen + MOST_UNREAD > WINDOW:
+            raise problem
+        if seen and (await self._numbered(seen - 1)).names != [after]:
+            raise problem
+        failed = [self._unread(f"after/{after}", problem, {"after": after, "skip": 0})]
+        for number in range(seen + 1, seen + MOST_UNREAD):
+            try:
+                answer = await self._numbered(number)
+            except (*_UNREAD, FetchTimeoutError) as another:
+                place = {"after": after, "skip": number - seen}
+                failed.append(self._unread(f"after/{after}/{number - seen}", another, place))
+                continue
+            if answer.names and answer.names[0] <= after:
+                raise problem
+            return answer._replace(rows=[*failed, *answer.rows])
+        raise problem
+
+    def _unread(self, name: str, problem: SourceError, place: dict[str, Any]) -> Row:
+        failed = Failed(unread_url(self._site, name), str(problem), problem.hint)
+        return Row(failed, named=False, received=False, place=place)
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the asset at a place, with those between the one that is named and it."""
+        if "offset" in place:
+            answer = await self._page(1, once=True, offset=place["offset"], order="createdAt ASC")
+        else:
+            answer = await self._page(place["skip"] + 1, once=True, scroll_id=place["after"])
+        return place if any(not row.named for row in answer.rows) else None
+
+    async def _latest(self, since: datetime) -> AsyncGenerator[ListingPage]:
+        """The assets in the order of dates, until they are older than asked for."""
+        offset, most = 0, FIRST_ROWS
+        while True:
+            try:
+                answer = await self._ask(most=most, offset=offset, order="updatedAt DESC")
+            except _UNREAD as problem:
+                if self._portal.unread >= MOST_UNREAD:
+                    yield ListingPage([], doubt=f"One of the latest assets cannot be received: {problem}")
+                    return
+                offset += 1
+                yield ListingPage([], place={"offset": offset}, unreceived=1)
+                continue
+            self._total = answer.total
+            dates = [row.modified for row in answer.rows if row.modified is not None]
+            older = any(at < since for at in dates)
+            offset += len(answer.rows)
+            doubt = self._doubt(dates, offset=offset, ended=older)
+            ended = older or not answer.rows or doubt is not None
+            yield ListingPage(
+                [row for row in answer.rows if row.modified is None or row.modified >= since],
+                place=None if ended else {"offset": offset},
+                clock=answer.clock,
+                doubt=doubt,
+            )
+            if ended:
+                return
+            most *= 4
+
+    def _doubt(self, dates: Sequence[datetime], *, offset: int, ended: bool) -> str | None:
+        if not offset:
+            return "The catalog lists nothing in the order of dates."
+        if not _is_falling(dates):
+            return "The catalog does not mind the order of dates."
+        if offset >= WINDOW and not ended:
+            return "More was modified than the catalog shows at once."
+        return None
+
+    async def _ask(self, *, most: int = WINDOW, offset: int = 0, **wanted: str) -> _Assets:
+        most = min(most, WINDOW - offset)
+        more = {**wanted, "offset": offset} if offset else wanted
+        return await self._portal.page(
+            lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0, once=False, **wanted)
+        )
+
+    async def _numbered(self, offset: int) -> _Assets:
+        """One asset by its number in the order of identifiers."""
+        return await self._page(1, offset=offset, order="dataset_id ASC")
+
+    async def _page(self, limit: int, *, once: bool = False, **wanted: str | int) -> _Assets:
+        only = {"only": ",".join(self._options.only)} if self._options.only else {}
+        query = urlencode({"domains": domain_of(self._site), **only, "limit": limit, **wanted}, errors="surrogatepass")
+        url = f"{self._url}?{query}"
+        response = await self._portal.get(url, could_be_less=limit > 1, once=once)
+        match read_json(response.body, redact(url)):
+            case {"error": said, **rest} if "results" not in rest:
+                raise SourceError(f"{self._url} reports an error: {said}.")
+            case {"results": list(found), "resultSetSize": int(total)}:
+                rows = await one_by_one(self._row, found)
+                return _Assets([*map(identifier_of, found)], rows, total, self._portal.clock(response))
+        raise UnreadableError(f"{redact(url)} answered with JSON that is no list of assets.")
+
+    def _row(self, record: Any) -> Row:
+        identifier = identifier_of(record)
+        return row_of(
+            record,
+            lambda one: dataset_of(one, self._site, language=self._options.language),
+            site=self._site,
+            steady=steady,
+            url=item(self._site, identifier) if identifier else None,
+            modified=moment(modified_of(record)),
+            language=self._options.language,
+            landing_page=self._options.landing_page,
+        )
+
+
+def _placed(answer: _Assets, after: str, seen: int, *, by_number: bool) -> _Assets:
+    """The same assets, those that cannot be identified with their places: behind which one they come."""
+    if all(row.named or row.place is not None for row in answer.rows):
+        return answer
+    rows: list[Row] = []
+    skip = 0
+    for number, (row, name) in enumerate(zip(answer.rows, answer.names, strict=True)):
+        place = {"offset": seen + number} if by_number else {"after": after, "skip": skip}
+        rows.append(row if row.named else row._replace(place=place))
+        after, skip = (name, 0) if name else (after, skip + 1)
+    return answer._replace(rows=rows)
+
+
+def _is_rising(names: Sequence[str]) -> bool:
+    told = [name for name in names if name]
+    return all(one <= two for one, two in pairwise(told)) and (len(told) < 2 or not names[0] or told[0] < told[1])
+
+
+def _is_falling(dates: Sequence[datetime]) -> bool:
+    return all(one >= two for one, two in pairwise(dates))
 
 
 class Socrata(SingleRecords):

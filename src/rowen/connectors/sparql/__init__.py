@@ -1,8 +1,8 @@
 """SPARQL endpoints that describe datasets by DCAT."""
 
 import re
-from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
@@ -10,7 +10,6 @@ from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.options import web_url
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
-from rowen.connectors.sparql.catalogues import asked_of, page_of
 from rowen.connectors.sparql.endpoint import FORM, RESULTS, Endpoint
 from rowen.connectors.sparql.listing import Identified, SparqlOptions
 from rowen.net.client import Client
@@ -18,7 +17,55 @@ from rowen.net.client import Client
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
 
-__all__ = ["Sparql"]
+__all__ = ["Sparql", "asked_of"]
+
+_EUROPA = "data.europa.eu"
+_ENDPOINT = f"https://{_EUROPA}/sparql"
+_PAGE = f"https://{_EUROPA}/data/catalogues/"
+_IRI = f"http://{_EUROPA}/88u/catalogue/"
+# The page for people in any language, the IRI, and the registry.
+_PATH = re.compile(
+    r"/(?:data/(?:[a-z]{2}/)?catalogues|88u/catalogue|api/hub/repo/catalogues)/([\w.~-]+)(?:/datasets)?/?"
+)
+_LIST = re.compile(r"/data/(?:[a-z]{2}/)?datasets/?")
+_SHORT = re.compile(r"[\w.~-]+")
+
+
+class Asked(NamedTuple):
+    """Where to ask, and for the datasets of which catalogue; None for all."""
+
+    endpoint: str
+    catalogue: str | None
+
+
+def page_of(address: str) -> str | None:
+    """The page of a catalogue of data.europa.eu, by which it is known, whichever of its addresses is given."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return None
+    if (parts.hostname or "").removeprefix("www.") != _EUROPA:
+        return None
+    if found := _PATH.fullmatch(parts.path):
+        return _PAGE + found[1]
+    # A list of datasets that are chosen by one catalogue is that catalogue.
+    chosen = parse_qs(parts.query).get("catalog", []) if _LIST.fullmatch(parts.path) else []
+    return _PAGE + chosen[0] if len(chosen) == 1 and _SHORT.fullmatch(chosen[0]) else None
+
+
+def asked_of(url: str, catalogue: str | None) -> Asked:
+    """What a source asks: an endpoint, or the catalogue whose page its URL is."""
+    if page := page_of(url):
+        return Asked(_ENDPOINT, catalogue_iri(page.removeprefix(_PAGE), _ENDPOINT))
+    return Asked(url, catalogue_iri(catalogue, url) if catalogue else None)
+
+
+def catalogue_iri(named: str, endpoint: str) -> str:
+    """The IRI of a catalogue; for data.europa.eu its short name will do."""
+    if ":" in named:
+        return named
+    return _IRI + named if urlsplit(endpoint).hostname == _EUROPA else named
+
 
 _PREFIX = "sparql:"
 _TELLING = re.compile(r"/sparql/?$", re.IGNORECASE)

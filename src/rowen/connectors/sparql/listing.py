@@ -9,10 +9,9 @@ from rowen.connectors.catalog.dcat import item_url, unread_node
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
-from rowen.connectors.catalog.rows import one_by_one
+from rowen.connectors.catalog.records import one_by_one
 from rowen.connectors.plain_options import option
-from rowen.connectors.sparql.endpoint import Endpoint, Rows
-from rowen.connectors.sparql.questions import Questions, floor_of, is_safe
+from rowen.connectors.sparql.endpoint import Endpoint, Questions, Rows, floor_of, is_safe
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of

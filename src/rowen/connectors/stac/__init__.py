@@ -1,26 +1,223 @@
 """STAC catalogs: the collections of an API, or of documents that lead to one another; one item a collection."""
 
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
-from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
+from rowen.connectors.catalog.records import one_by_one, unread
+from rowen.connectors.catalog.text import word
 from rowen.connectors.probe import Probe
-from rowen.connectors.stac.address import StacOptions, accept, is_stac, listing_url, recognise
-from rowen.connectors.stac.listing import Collections
+from rowen.connectors.stac.record import (
+    StacOptions,
+    accept,
+    asset_names,
+    dataset_of,
+    is_stac,
+    item_url,
+    joined,
+    links_of,
+    listing_url,
+    recognise,
+)
 from rowen.connectors.stac.tree import Tree, kind_of
-from rowen.errors import SourceError
-from rowen.formats.json import read_json
-from rowen.model.item import Observation
+from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import payload_of, read_json
+from rowen.model.hashes import body_hash
+from rowen.model.item import Failed, Observation
 from rowen.net.client import Client
 from rowen.net.response import Response
+from rowen.net.target import redact
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
 
 __all__ = ["Stac"]
+
+_MEDIA_TYPE = "application/json"
+_FAILED = (TooMuchError, FetchTimeoutError, UnreadableError, BodyTooLargeError)
+
+
+class _Question(NamedTuple):
+    """How a page is asked for: by its address alone, or by a body that is posted there."""
+
+    url: str
+    body: dict[str, Any] | None = None
+
+
+class Collections(Listing):
+    """The listing of an API. `url` is where it begins, `root` the source's own address."""
+
+    version = StacOptions.record_version
+
+    def __init__(
+        self,
+        portal: PortalClient,
+        url: str,
+        *,
+        root: str,
+        limit: int | None = None,
+        language: str | None = None,
+        landing_page: str | None = None,
+        first: Response | None = None,
+    ) -> None:
+        self._portal = portal
+        self._url = f"{url}{'&' if '?' in url else '?'}limit={limit}" if limit else url
+        self._root = root
+        self._language = language
+        self._landing_page = landing_page
+        self._first = first
+        self._is_limited = False
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[ListingPage]:
+        """All collections; `since` cannot be asked for."""
+        at: _Question | None = _Question(*place) if place else _Question(self._url)
+        before: ListingPage | None = None
+        while at is not None:
+            try:
+                response, found = await self._read(at, tokens, before)
+            except _FAILED as problem:
+                if before is None:
+                    raise
+                yield ListingPage((), declared=before.declared, doubt=f"The list breaks off: {problem}")
+                return
+            self.not_modified = response.not_modified
+            if response.not_modified:
+                return
+            page = _after(before, found)
+            if at == (self._url, None) and page.place is None and not (response.redirects or self._is_limited):
+                self.tokens = Tokens(self._url, response.etag, response.last_modified)
+            before, at, tokens = page, _Question(*page.place) if page.place else None, None
+            yield page
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """Nothing that could be asked."""
+        return None
+
+    async def _read(
+        self, at: _Question, tokens: Tokens | None, before: ListingPage | None
+    ) -> tuple[Response, ListingPage]:
+        """A page as it is linked; where an API fails over it, as much of it as it can give."""
+        if self._is_limited:
+            return await self._part(at)
+        try:
+            return await self._once(at, tokens)
+        except _FAILED as problem:
+            size = self._portal.size
+            size.learn(len(before.rows) if before and before.rows else size.wanted)
+            size.shrink(least=1)
+            self._is_limited = True
+            try:
+                return await self._part(at)
+            except _FAILED:
+                raise
+            except SourceError:
+                # It may be down, or know no `limit`: what happened first says more.
+                self._is_limited = False
+                raise problem from None
+
+    async def _part(self, at: _Question) -> tuple[Response, ListingPage]:
+        return await self._portal.page(
+            lambda rows: self._once(_limited(at, rows), None, could_be_less=rows > 1),
+            alive=lambda: self._portal.get(self._root),
+        )
+
+    async def _once(
+        self, at: _Question, tokens: Tokens | None, *, could_be_less: bool = False
+    ) -> tuple[Response, ListingPage]:
+        response = await self._answer(at, tokens, could_be_less=could_be_less)
+        return response, ListingPage(()) if response.not_modified else await self._page(response, at)
+
+    async def _answer(self, at: _Question, tokens: Tokens | None, *, could_be_less: bool) -> Response:
+        if self._first is not None and at == (self._url, None):
+            first, self._first = self._first, None
+            return first
+        if at.body is None:
+            known = tokens if tokens is not None and tokens.url == at.url else None
+            return await self._portal.get(at.url, tokens=known, could_be_less=could_be_less)
+        body = json.dumps(at.body).encode()
+        return await self._portal.post(
+            at.url, body, media_type=_MEDIA_TYPE, accept=_MEDIA_TYPE, could_be_less=could_be_less
+        )
+
+    async def _page(self, response: Response, asked: _Question) -> ListingPage:
+        data = read_json(response.body, redact(response.url))
+        if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
+            raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of collections.")
+        # The rest of the address is that of a page, on which a collection stands by chance.
+        base = response.url.partition("?")[0]
+        rows = await one_by_one(lambda record: self._row(record, base), data["collections"])
+        return ListingPage(rows, _following(data, response.url, asked), _declared(data), self._portal.clock(response))
+
+    def _row(self, record: Any, base: str) -> Row:
+        identifier = word(record.get("id")) if isinstance(record, Mapping) else ""
+        if not identifier:
+            payload = payload_of(record)
+            nowhere = f"{item_url(self._root, '')}unnamed/{body_hash(payload or b'').hex()[:32]}"
+            return Row(Failed(nowhere, "The collection has no identifier.", payload=payload))
+        url = item_url(self._root, identifier)
+        return Row(
+            unread(
+                record,
+                lambda one: dataset_of(one, url, base=base),
+                url=url,
+                steady=lambda one: one,
+                beside=json.dumps([base, *asset_names(record)]),
+                language=self._language,
+                landing_page=self._landing_page,
+                what="collection",
+            )
+        )
+
+
+def _after(before: ListingPage | None, page: ListingPage) -> ListingPage:
+    """A page as what comes after another one."""
+    if before is None:
+        return page
+    if None not in (before.declared, page.declared) and before.declared != page.declared:
+        # Where one went, another may have slipped past the border between two pages.
+        page = replace(page, doubt="The list of collections changed while it was read.")
+    page = replace(page, declared=before.declared) if page.declared is None else page
+    # There are servers that link a next page for ever.
+    return page if page.rows or before.rows else replace(page, place=None)
+
+
+def _limited(at: _Question, rows: int) -> _Question:
+    """The same question for so many collections."""
+    if at.body is not None:
+        return _Question(at.url, {**at.body, "limit": rows})
+    parts = urlsplit(at.url)
+    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "limit"]
+    return _Question(urlunsplit(parts._replace(query=urlencode([*kept, ("limit", str(rows))], errors="surrogatepass"))))
+
+
+def _following(data: Mapping[str, Any], base: str, asked: _Question) -> list[Any] | None:
+    """How the next page is asked for, in plain JSON."""
+    for link in links_of(data, "next"):
+        url = joined(base, word(link["href"]))
+        if word(link.get("method")).upper() != "POST":
+            return [url, None]
+        body = link.get("body")
+        merged = {**(asked.body or {}), **(body if isinstance(body, dict) else {})}
+        return [url, merged if link.get("merge") is True else body if isinstance(body, dict) else {}]
+    return None
+
+
+def _declared(data: Mapping[str, Any]) -> int | None:
+    """How many collections there are, by the field of OGC's or that of an extension."""
+    context = data.get("context")
+    told = data.get("numberMatched", context.get("matched") if isinstance(context, Mapping) else None)
+    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else None
 
 
 class Stac(CatalogConnector):

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rowen.connectors.base import Held, Known, remembered
-from rowen.connectors.catalog.hash_sets import UrlSet
-from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Tokens
-from rowen.connectors.stac.address import StacOptions
-from rowen.connectors.stac.record import dataset_of, joined, links_of
+from rowen.connectors.catalog.records import UrlSet
+from rowen.connectors.catalog.text import word
+from rowen.connectors.stac.record import StacOptions, dataset_of, joined, links_of
 from rowen.errors import SourceError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash

@@ -1,0 +1,513 @@
+"""The protocol of catalogue services: addresses, requests, capabilities and answers in each version of CSW.
+
+Records are compared by their bytes first: their identifiers and dates are read with regular expressions, and most
+records are not parsed because they are stored already.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from xml.sax.saxutils import escape, quoteattr
+
+from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
+from rowen.errors import SourceError, SourceGoneError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml import Element, FoundElement, Reader, local, read_in_steps, read_xml, said
+from rowen.formats.xml_records import CutRecord, cut_up
+from rowen.net.response import Response
+
+__all__ = [
+    "Capabilities",
+    "CswAnswer",
+    "CswDialect",
+    "CswOptions",
+    "CswQuestion",
+    "CswRefusalError",
+    "RawName",
+    "accept",
+    "ask",
+    "by_identifier",
+    "capabilities_url",
+    "identifier_in",
+    "is_capabilities",
+    "item_url",
+    "letters_of",
+    "name_in",
+    "read",
+    "read_one",
+    "recognise",
+]
+
+DCAT_SCHEMAS = (
+    "http://data.europa.eu/930/",
+    "http://data.europa.eu/r5r/",
+    "http://www.w3.org/ns/dcat#",
+)
+"""What services call GeoDCAT-AP, DCAT-AP and DCAT, the richest first."""
+
+_PREFIX = "csw:"
+_TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+# What belongs to a question; other parameters, such as the map file of a server, belong to the service.
+_ARGUMENTS = re.compile(
+    r"service|version|request|acceptversions|sections|typenames?|elementsetname|elementname|resulttype|outputschema"
+    r"|outputformat|startposition|maxrecords|constraint\w*|sortby|namespaces?|id|requestid|hopcount",
+    re.IGNORECASE,
+)
+
+
+def recognise(address: str) -> str | None:
+    """The service of `csw:https://…`, or of an address that shows the protocol."""
+    if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
+        return accept(address)
+    return None
+
+
+def accept(address: str) -> str | None:
+    """The service of any web address that is said to be one: without the arguments of a question."""
+    url = web_url(address, "csw")
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if not _ARGUMENTS.fullmatch(name)]
+    return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
+
+
+def ask(base: str, arguments: Mapping[str, str]) -> str:
+    """The URL of a question."""
+    base = base.rstrip("?&")
+    query = urlencode(arguments, quote_via=quote, safe=":", errors="surrogatepass")
+    return f"{base}{'&' if '?' in base else '?'}{query}"
+
+
+def capabilities_url(base: str, version: str | None = "2.0.2") -> str:
+    """The URL of the question what a service can do."""
+    return ask(base, {"service": "CSW", "request": "GetCapabilities"} | ({"version": version} if version else {}))
+
+
+def item_url(base: str, identifier: str) -> str:
+    """Under which URL a record is known: the question for it, in the version that nearly all services speak."""
+    return ask(base, {"service": "CSW", "version": "2.0.2", "request": "GetRecordById", "id": identifier})
+
+
+def identifier_in(url: str) -> str:
+    """The identifier in the URL of a record; empty if there is none."""
+    asked = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="surrogatepass")
+    return next((value for name, value in reversed(asked) if name == "id"), "")
+
+
+Profile = Literal["iso19139", "iso19115-3", "dcat", "dublin-core"]
+
+
+class CswOptions(CatalogOptions):
+    """Options of kind `csw`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"profile"}
+
+    profile: Profile | None = option(default=None, description="the schema to ask for, instead of the richest")
+
+    def reading(self) -> dict[str, Any]:
+        """Another schema is another record."""
+        return {**super().reading(), "profile": self.profile}
+
+
+_CSW = {"2.0.2": "http://www.opengis.net/cat/csw/2.0.2", "3.0.0": "http://www.opengis.net/cat/csw/3.0"}
+_FILTER = {"2.0.2": "http://www.opengis.net/ogc", "3.0.0": "http://www.opengis.net/fes/2.0"}
+_PROPERTY = {"2.0.2": "PropertyName", "3.0.0": "ValueReference"}
+_NAMESPACES = {
+    "apiso": "http://www.opengis.net/cat/csw/apiso/1.0",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dct": "http://purl.org/dc/terms/",
+    "gmd": "http://www.isotc211.org/2005/gmd",
+    "ows": "http://www.opengis.net/ows",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CswDialect:
+    """How a service is spoken to: found out once, and kept.
+
+    `schema` is that of the records, `sort` the property of their identifier, `modified` that of their date, if it can
+    be asked for.
+    """
+
+    version: str
+    url: str
+    post: bool
+    schema: str
+    types: str = "csw:Record"
+    sort: str | None = "dc:identifier"
+    modified: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.version not in _CSW:
+            raise ValueError(f"version {self.version!r} of CSW is not known")
+
+    @property
+    def plain_schema(self) -> str:
+        """The schema that every service of this version has: Dublin Core."""
+        return _CSW[self.version]
+
+
+@dataclass(frozen=True, slots=True)
+class CswQuestion:
+    """Records from a position on, the first being 1; none of them (`size` 0) asks how many there are.
+
+    `last_first` turns the order round.
+    """
+
+    at: int = 1
+    size: int = 0
+    since: datetime | None = None
+    by_date: bool = False
+    brief: bool = False
+    last_first: bool = False
+
+    def body(self, dialect: CswDialect) -> bytes:
+        """The question in XML."""
+        names = {"csw": _CSW[dialect.version], "f": _FILTER[dialect.version], **_NAMESPACES}
+        spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in names.items())
+        attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in self._attributes(dialect).items())
+        return (
+            f'<?xml version="1.0" encoding="UTF-8"?>\n<csw:GetRecords {spaces} {attributes}>'
+            f"<csw:Query typeNames={quoteattr(dialect.types)}>"
+            f"<csw:ElementSetName>{'brief' if self.brief else 'full'}</csw:ElementSetName>"
+            f"{self._constraint(dialect)}{self._order(dialect)}</csw:Query></csw:GetRecords>"
+        ).encode()
+
+    def arguments(self, dialect: CswDialect) -> dict[str, str]:
+        """The question in the parameters of a URL."""
+        said = {
+            "request": "GetRecords",
+            **self._attributes(dialect),
+            "typeNames": dialect.types,
+            "elementSetName": "brief" if self.brief else "full",
+        }
+        if self.since is not None and dialect.modified:
+            said |= {
+                "constraintLanguage": "CQL_TEXT",
+                "constraint_language_version": "1.1.0",
+                "constraint": f"{dialect.modified} >= '{literal(self.since)}'",
+            }
+        way = "D" if self.last_first else "A"
+        return said | ({"sortBy": f"{prop}:{way}"} if (prop := self._sorted_by(dialect)) else {})
+
+    def _attributes(self, dialect: CswDialect) -> dict[str, str]:
+        said = {
+            "service": "CSW",
+            "version": dialect.version,
+            "outputFormat": "application/xml",
+            "outputSchema": dialect.plain_schema if self.brief else dialect.schema,
+        }
+        if dialect.version == "3.0.0":
+            return said | {"startPosition": str(self.at), "maxRecords": str(self.size)}
+        kind = "results" if self.size else "hits"
+        return said | {"resultType": kind, "startPosition": str(self.at), "maxRecords": str(self.size or 1)}
+
+    def _constraint(self, dialect: CswDialect) -> str:
+        if self.since is None or not dialect.modified:
+            return ""
+        name = _PROPERTY[dialect.version]
+        return (
+            '<csw:Constraint version="1.1.0"><f:Filter><f:PropertyIsGreaterThanOrEqualTo>'
+            f"<f:{name}>{escape(dialect.modified)}</f:{name}><f:Literal>{literal(self.since)}</f:Literal>"
+            "</f:PropertyIsGreaterThanOrEqualTo></f:Filter></csw:Constraint>"
+        )
+
+    def _order(self, dialect: CswDialect) -> str:
+        prop = self._sorted_by(dialect)
+        if not prop:
+            return ""
+        name = _PROPERTY[dialect.version]
+        way = "DESC" if self.last_first else "ASC"
+        return (
+            f"<f:SortBy><f:SortProperty><f:{name}>{escape(prop)}</f:{name}><f:SortOrder>{way}</f:SortOrder>"
+            "</f:SortProperty></f:SortBy>"
+        )
+
+    def _sorted_by(self, dialect: CswDialect) -> str | None:
+        return dialect.modified if self.by_date else dialect.sort
+
+
+def by_identifier(identifier: str, dialect: CswDialect) -> dict[str, str]:
+    """The question for one record; every service answers it where it answers any, and as parameters of a URL."""
+    return {
+        "service": "CSW",
+        "version": dialect.version,
+        "request": "GetRecordById",
+        "outputFormat": "application/xml",
+        "outputSchema": dialect.schema,
+        "elementSetName": "full",
+        "id": identifier,
+    }
+
+
+def literal(at: datetime) -> str:
+    """A moment to compare with. Many services compare texts: a day without time comes before all times of that day."""
+    at = at.astimezone(UTC)
+    return at.strftime("%Y-%m-%d") if at.hour == at.minute == at.second == 0 else at.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+# As nearly all services write ISO 19139. What is written otherwise is read.
+_IDENTIFIER = re.compile(
+    r"<(?:[\w.-]++:)?M[DI]_Metadata(?:\s[^<>]*+)?>\s*+<(?P<p>(?:[\w.-]++:)?)fileIdentifier(?:\s[^<>]*+)?>"
+    r"\s*+<(?P<q>(?:[\w.-]++:)?CharacterString)(?:\s[^<>]*+)?>(?P<said>[^<>&]*+)</(?P=q)\s*+>"
+    r"\s*+</(?P=p)fileIdentifier\s*+>"
+)
+_STAMP = re.compile(
+    r"<(?P<p>(?:[\w.-]++:)?)dateStamp(?:\s[^<>]*+)?>"
+    r"\s*+<(?P<q>(?:[\w.-]++:)?Date(?:Time)?)(?:\s[^<>]*+)?>(?P<said>[^<>&]*+)</(?P=q)\s*+>\s*+</(?P=p)dateStamp\s*+>"
+)
+_NUMBER = re.compile(r"""\sgml:id\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+')""")
+_DECLARED = re.compile(r"""xmlns:gml\s*+=\s*+["']([^"']*+)["']""")
+_GML = frozenset({"http://www.opengis.net/gml", "http://www.opengis.net/gml/3.2"})
+_OPEN_AND_CLOSE = 2
+
+
+class RawName(NamedTuple):
+    """The identifier of a record, and the date of its metadata as it is written."""
+
+    identifier: str
+    stamp: str
+
+
+def name_in(text: str) -> RawName | None:
+    """What a record of ISO 19139 is called and dated; None where that takes a closer look.
+
+    Both stand right below the record: in a comment, or further down, these words would mean something else.
+    """
+    name = _IDENTIFIER.match(text)
+    if name is None or "<!" in text or text.count("dateStamp") != _OPEN_AND_CLOSE:
+        return None
+    stamp = _STAMP.search(text, name.end())
+    if stamp is None or _depth(text, stamp.start()) != 1 or not (identifier := _line(name["said"])):
+        return None
+    return RawName(identifier, _line(stamp["said"]))
+
+
+def letters_of(record: CutRecord) -> bytes:
+    """All that decides what a record says: its letters, without the numbers that are given anew with each answer."""
+    text = record.text
+    if "gml:id" not in text or "<!" in text:
+        return record.letters()
+    if not _GML.issuperset(_DECLARED.findall(record.scope + text)):
+        return record.letters()
+    return record._replace(text=_NUMBER.sub(_unnumbered, text)).letters()
+
+
+def _unnumbered(number: re.Match[str]) -> str:
+    """Nothing, if it is an attribute: what stands between two tags is said by the record."""
+    text, at = number.string, number.start()
+    return "" if text.rfind("<", 0, at) > text.rfind(">", 0, at) else number[0]
+
+
+def _depth(text: str, at: int) -> int:
+    """In how many elements a place is, of a text without comments and the like."""
+    return text.count("<", 0, at) - 2 * text.count("</", 0, at) - text.count("/>", 0, at)
+
+
+def _line(words: str) -> str:
+    return "\n".join(line.strip() for line in words.strip().splitlines())
+
+
+_RESULTS = frozenset({"SearchResults"})
+_ONE = frozenset({"GetRecordByIdResponse"})
+# Version 3.0 answers with the record itself.
+_RECORDS = frozenset({"MD_Metadata", "MI_Metadata", "Record"})
+_WRONG = frozenset({"Exception", "ServiceException"})
+_REPORTS = frozenset({"ExceptionReport", "ServiceExceptionReport"})
+_BEYOND_US = frozenset(
+    {"InvalidParameterValue", "MissingParameterValue", "OptionNotSupported", "OperationNotSupported"}
+)
+
+
+class CswRefusalError(UnreadableError):
+    """The service reports that it cannot answer; `is_question` tells that the question itself is not to its liking."""
+
+    is_question = False
+
+
+@dataclass(slots=True)
+class CswAnswer:
+    """Records, how many match the question, and how many are said to be in this answer.
+
+    Where the next ones are said to begin is not worth knowing.
+    """
+
+    records: list[CutRecord | FoundElement] = field(default_factory=list)
+    matched: int | None = None
+    returned: int | None = None
+
+
+async def read(response: Response, where: str) -> CswAnswer:
+    """The answer in a response; raises what the service reports instead."""
+    cut = await cut_up(response.body, _RESULTS, charset=response.charset)
+    charset = "utf-8" if cut else response.charset
+    reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=charset)
+    root, found = await _read(response, where, reader, cut.rest if cut else response.body)
+    if root != "GetRecordsResponse":
+        raise SourceError(f"{where} answers with XML that is no list of records.")
+    answer = _sorted_out(found)
+    answer.records += cut.records if cut else []
+    return answer
+
+
+async def read_one(response: Response, where: str) -> list[CutRecord | FoundElement]:
+    """The record in an answer to the question for one; none where the service does not know it."""
+    cut = await cut_up(response.body, _ONE, charset=response.charset)
+    reader = Reader(_WRONG | _RECORDS, within=_ONE, charset="utf-8" if cut else response.charset)
+    root, found = await _read(response, where, reader, cut.rest if cut else response.body)
+    if root not in _ONE | _RECORDS:
+        raise SourceError(f"{where} answers with XML that is no record.")
+    return [*found, *(cut.records if cut else [])]
+
+
+async def _read(response: Response, where: str, reader: Reader, body: bytes) -> tuple[str, list[FoundElement]]:
+    """The name of a document and what a reader finds in it, or in what was left of it."""
+    try:
+        found = await read_in_steps(body, reader)
+    except SourceError as problem:
+        if not response.ok:
+            raise _bad_status(response, where) from None
+        raise type(problem)(f"{where}: {problem}", hint=problem.hint) from None
+    root = local(reader.root or "")
+    if root in _REPORTS:
+        raise _refusal([one.tree for one in found], where)
+    if not response.ok:
+        raise _bad_status(response, where)
+    return root, found
+
+
+def _bad_status(response: Response, where: str) -> SourceError:
+    kind = SourceGoneError if response.status in (404, 405, 410) else UnreadableError
+    return kind(f"{where} answered with status {response.status}.")
+
+
+def _refusal(reports: list[Element], where: str) -> CswRefusalError:
+    code = next((code for one in reports if (code := one.get("exceptionCode") or one.get("code"))), "")
+    words = " ".join(map(said, reports))[:300]
+    problem = CswRefusalError(f"{where} reports {code or 'an exception'}: {words}")
+    problem.is_question = code in _BEYOND_US
+    return problem
+
+
+def _sorted_out(found: list[FoundElement]) -> CswAnswer:
+    answer = CswAnswer()
+    for one in found:
+        if local(one.tree.tag) == "SearchResults":
+            answer.matched = _number(one.tree.get("numberOfRecordsMatched"))
+            answer.returned = _number(one.tree.get("numberOfRecordsReturned"))
+        else:
+            answer.records.append(one)
+    return answer
+
+
+def _number(words: str | None) -> int | None:
+    """A count; negative ones and other nonsense are none."""
+    return int(words) if words and words.isdecimal() and len(words) < 12 else None
+
+
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_GMD = ("http://www.isotc211.org/2005/gmd",)
+_MDB = ("http://standards.iso.org/iso/19115/-3/mdb/2.0", "http://standards.iso.org/iso/19115/-3/mdb/1.0")
+_SCHEMAS: dict[Profile, tuple[str, ...]] = {
+    "iso19139": _GMD,
+    "iso19115-3": _MDB,
+    "dcat": DCAT_SCHEMAS,
+    "dublin-core": (),
+}
+_OPERATION = frozenset({"Operation", "ServiceTypeVersion"})
+_MODIFIED = ("apiso:Modified", "dct:modified")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """How a service says that it may be asked for records; everything may be missing, or wrong."""
+
+    versions: tuple[str, ...] = ()
+    get: str | None = None
+    post: str | None = None
+    schemas: tuple[str, ...] = ()
+    queryables: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, response: Response) -> "Capabilities | None":
+        """The capabilities in a response; None if there are none in it."""
+        reader = Reader(_OPERATION, heads=frozenset({"Capabilities"}), charset=response.charset)
+        found = [one.tree for one in read_xml(response.body, reader)]
+        if local(reader.root or "") != "Capabilities":
+            return None
+        versions = [said(one) for one in found if local(one.tag) == "ServiceTypeVersion"]
+        versions += [one.get("version", "") for one in found if local(one.tag) == "Capabilities"]
+        for one in found:
+            if one.get("name") == "GetRecords":
+                return cls(tuple(filter(None, versions)), *_bindings(one), _schemas(one), tuple(_queryables(one)))
+        return cls(tuple(filter(None, versions)))
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The properties by which the date of a record may be asked for, the likeliest first."""
+        told = [name for name in self.queryables if name.rpartition(":")[2].lower() == "modified"]
+        return tuple(dict.fromkeys([*told, *_MODIFIED]))
+
+    def dialects(self, base: str, profile: Profile | None = None) -> Iterator[CswDialect]:
+        """How to speak to the service, the best way first."""
+        version = "2.0.2" if "2.0.2" in self.versions or "3.0.0" not in self.versions else "3.0.0"
+        for url, post in self._places(base):
+            for schema in self._wanted(profile):
+                plain = CswDialect(version, url, post, schema)
+                plain = plain if schema else CswDialect(version, url, post, plain.plain_schema)
+                yield plain
+                yield CswDialect(version, url, post, plain.schema, sort="apiso:identifier")
+                if schema in _GMD:
+                    yield CswDialect(version, url, post, schema, types="gmd:MD_Metadata", sort="apiso:identifier")
+                yield CswDialect(version, url, post, plain.schema, sort=None)
+
+    def _places(self, base: str) -> Iterator[tuple[str, bool]]:
+        """Where to ask: at the address that is told, if it is on the same host; the given one may be as good."""
+        ways = [(self.post, True), (self.get, False)] if self.post or not self.get else [(self.get, False)]
+        host = urlsplit(base).hostname
+        told = [(url, post) for url, post in ways if url and urlsplit(url).hostname == host]
+        yield from dict.fromkeys([*told, *((base, post) for _, post in ways)])
+
+    def _wanted(self, profile: Profile | None) -> list[str]:
+        """The schemas to ask for; an empty one is Dublin Core in the words of the version."""
+        if profile is not None:
+            named = _SCHEMAS[profile]
+            return [one for one in named if one in self.schemas] or list(named[:1]) or [""]
+        known = (*_GMD, *_MDB, *DCAT_SCHEMAS)
+        return [*(one for one in known if one in self.schemas or (not self.schemas and one in _GMD)), ""]
+
+
+def is_capabilities(body: bytes) -> bool:
+    """Whether an answer begins like the capabilities of a catalogue service."""
+    head = body[:4000]
+    return b"Capabilities" in head and b"http://www.opengis.net/cat/csw/" in head and b"<html" not in head.lower()
+
+
+def _bindings(operation: Element) -> tuple[str | None, str | None]:
+    gets = [one.get(_HREF) for one in operation.findall("{*}DCP/{*}HTTP/{*}Get")]
+    posts = operation.findall("{*}DCP/{*}HTTP/{*}Post")
+    # A second binding is for SOAP, and says so.
+    plain = [one for one in posts if "SOAP" not in said(one).upper()]
+    return next(filter(None, gets), None), next(filter(None, (one.get(_HREF) for one in plain)), None)
+
+
+def _schemas(operation: Element) -> tuple[str, ...]:
+    return tuple(
+        said(value)
+        for parameter in operation.findall("{*}Parameter")
+        if parameter.get("name", "").lower() == "outputschema"
+        for value in parameter.iter()
+        if local(value.tag) == "Value"
+    )
+
+
+def _queryables(operation: Element) -> Iterator[str]:
+    for constraint in operation.findall("{*}Constraint"):
+        if "queryables" in constraint.get("name", "").lower():
+            yield from (said(value) for value in constraint.iter() if local(value.tag) == "Value")
