@@ -22,8 +22,8 @@ from rowen.connectors.web import visit
 from rowen.content import chunks, readers
 from rowen.enrich.extract import identity, prompt
 from rowen.enrich.llm.base import ModelSpec
-from rowen.harvest import recipes
-from rowen.jobs.websub import callback_hash
+from rowen.harvest import sieve
+from rowen.jobs.push import callback_hash
 from rowen.model import hashes, twins
 from rowen.model.caps import name_within
 from rowen.model.extraction import data_hash
@@ -100,8 +100,8 @@ def _passages(text: str) -> list[Any]:
 
 
 def _recipes() -> list[Any]:
-    records = recipes.recipes("ckan", {"language": None, "records": 4})
-    return [recipes._hash(["web", 2, {"select": None}]), records.records, records.old]
+    records = sieve.recipes("ckan", {"language": None, "records": 4})
+    return [sieve._hash(["web", 2, {"select": None}]), records.records, records.old]
 
 
 def _answer() -> list[Any]:
