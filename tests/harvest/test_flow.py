@@ -764,7 +764,7 @@ async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connec
         run = await sync(r, *fetched(1), Complete(expected=3))
 
         assert (run.status, run.stats.deleted) == ("partial", 0)
-        assert "declares 3 items, but showed 1" in (run.error or "")
+        assert "declares 3 items, but returned 1" in (run.error or "")
 
 
 @pytest.mark.parametrize(("declared", "status"), [(2, "completed"), (3, "partial")])

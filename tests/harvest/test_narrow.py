@@ -256,7 +256,7 @@ async def test_kinds_without_it_say_so(database: ScratchDatabase, kinds: Callabl
     shows(Fetched(page(1)), Complete())
     async with database.open() as r:
         await r.sync("scripted:one")
-        with pytest.raises(UsageError, match="kind 'scripted' can only be looked at as a whole"):
+        with pytest.raises(UsageError, match="kind 'scripted' can only be synced as a whole"):
             await r.sync("scripted:one", only=[page(1).url])
         with pytest.raises(NotFoundError, match="is no source yet"):
             await r.sync("scripted:two", only=[page(1).url])

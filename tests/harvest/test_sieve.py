@@ -210,6 +210,6 @@ def test_the_guard_bounds_the_deletions_of_a_source(held: int, spent: int, bound
     guard = Guard(floor=10, share=0.2, small_share=0.5, spent=spent)
 
     assert guard.bound(held) == bound
-    assert guard.lets_through(bound, held=held)
-    assert not guard.lets_through(bound + 1, held=held)
-    assert replace(guard, accepted=True).lets_through(held, held=held)
+    assert guard.allows(bound, of=held)
+    assert not guard.allows(bound + 1, of=held)
+    assert replace(guard, accepted=True).allows(held, of=held)

@@ -153,4 +153,4 @@ async def test_a_connector_that_fails_over_its_cursor_does_not_fail_for_ever(
             runs = [await r.sync("source") for _ in range(3)]
 
     assert [run.status for run in runs] == ["completed", "failed", "completed"]
-    assert "looks at the source from its beginning" in (runs[1].error or "")
+    assert "reads the source from its beginning" in (runs[1].error or "")

@@ -1,20 +1,20 @@
-"""A plan becomes one transaction.
+"""Writing plans: each plan is one transaction.
 
-Several may be written side by side, so that the database need not wait for us; they are committed in the order of
-the plans. What they share (the run's fence, the cursor, the change log) is touched last, when all before them is done.
+Several transactions run side by side and commit in the order of their plans. They touch shared rows (the run's fence,
+the cursor, the change log) last, after all earlier transactions have committed.
 """
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rowen.errors import StoreRejectedError
 from rowen.harvest.known import Seen
-from rowen.harvest.passages import Edit, first_edit, plan_edit, write_edits
-from rowen.harvest.plan import Plan, Write, check_of
+from rowen.harvest.passages import first_edit, plan_edit, write_edits
+from rowen.harvest.plan import Plan, check_of
 from rowen.harvest.sieve import Recipes
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Cursor, Failed
@@ -39,7 +39,7 @@ from rowen.store.database import Connection, Database
 __all__ = ["Committer"]
 
 CHECKPOINT_S = 5.0
-"""How long a checkpoint waits for something else to write: what a killed run repeats of a walk over unchanged items."""
+"""How long a checkpoint waits for other writes: the part of an unchanged walk that a killed run repeats."""
 
 _ANNOUNCED: dict[Outcome, ChangeKind] = {
     Outcome.CREATED: "created",
@@ -49,7 +49,7 @@ _ANNOUNCED: dict[Outcome, ChangeKind] = {
 
 
 class _Turn(NamedTuple):
-    """A place in the order of commits: `before` is set when all earlier ones are done, `after` is for the next one."""
+    """A place in the order of commits: `before` is set when all earlier ones are done, `after` releases the next."""
 
     before: asyncio.Event
     after: asyncio.Event
@@ -57,11 +57,10 @@ class _Turn(NamedTuple):
 
 @dataclass(slots=True)
 class Committer:
-    """Writes the plans of one run; `created` are the items that were new.
+    """Writes the plans of one run and collects the `created` items.
 
-    It `restores` the history of those that return, where the source has withdrawn ones. It `forgets` what was noted
-    beside an earlier cursor, with the first checkpoint of a run that began without one. Where the source `states`
-    something, what its items stated before is compared with what they state now.
+    With `restores`, returning items get back the history of their withdrawn copies. With `forgets`, the first
+    checkpoint removes the notes of an earlier cursor. With `states`, RDF statements are compared with the stored ones.
     """
 
     database: Database
@@ -87,11 +86,10 @@ class Committer:
         self._last.set()
 
     async def commit(self, plan: Plan) -> Counter[str]:
-        """Write a plan whole; what the database refuses is found by halving, and quarantined alone.
+        """Write a plan and return the counts to add to the plan's own; commits happen in the order of the calls.
 
-        Returns the counts to add to those of the plan. The order of commits is that of the calls. A checkpoint that
-        comes with nothing else to write waits a while for company: a walk over an unchanged source is a matter of few
-        transactions.
+        A document that the database rejects is found by bisection and quarantined alone. A checkpoint without other
+        writes is delayed, so that a walk over an unchanged source needs few transactions.
         """
         checkpoint = _later(self._waiting, plan.checkpoint)
         if plan.idle and (checkpoint is None or self.clock() < self._moved_at + CHECKPOINT_S):
@@ -101,7 +99,7 @@ class Committer:
         return await self._commit_in_turn(replace(plan, checkpoint=checkpoint))
 
     async def finish(self) -> None:
-        """Write the checkpoint that still waits, unless the cursor is there already."""
+        """Write the delayed checkpoint, unless the cursor is there already."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
@@ -150,7 +148,10 @@ class Committer:
         await quarantine.put(c, self.source.id, plan.failed)
         await quarantine.release(c, self.source.id, plan.released)
         lines = list(_lines(plan, stated))
-        counts.update(_statement_counts(lines))
+        deltas = [line.statements for line in lines if line.statements is not None]
+        counts["statements_added"] += sum(len(delta.added) for delta in deltas)
+        counts["statements_removed"] += sum(len(delta.removed) for delta in deltas)
+        counts["rows_written"] += len(deltas)
         await self.database.wait_inside(c, turn.before)
         await runs.fence(c, self.run_id)
         if plan.checkpoint is not None:
@@ -169,14 +170,14 @@ class Committer:
         return counts
 
     async def _stated_before(self, c: Connection, plan: Plan) -> dict[int, list[str]]:
-        """What the items that are about to be written state so far."""
+        """Return the stored RDF statements of the items that the plan updates."""
         known = [write.stored.id for write in plan.writes if write.stored is not None]
         if not known or not (self.states or any(stated(write.document.record) for write in plan.writes)):
             return {}
         return await statements.of_items(c, known)
 
     async def _write_items(self, c: Connection, plan: Plan) -> dict[bytes, int]:
-        """Write the items; returns the ids of all that are written."""
+        """Write the items and return their ids by key."""
         if plan.writes:
             await embeddings.share_passages(c)
         fresh = [(write.key, write.document, write.check) for write in plan.writes if write.stored is None]
@@ -197,17 +198,17 @@ class Committer:
     async def _write_chunks(self, c: Connection, plan: Plan, ids: dict[bytes, int]) -> Counter[str]:
         recut = [write for write in plan.writes if write.stored is not None and write.verdict.write_chunks]
         stored = await chunks.stored(c, [ids[write.key] for write in recut]) if recut else {}
-        edits = [_edit(write, ids[write.key], stored) for write in plan.writes if write.verdict.write_chunks]
+        edits = [
+            first_edit(ids[write.key], write.chunks)
+            if write.stored is None
+            else plan_edit(write.stored.id, stored[write.stored.id], write.chunks)
+            for write in plan.writes
+            if write.verdict.write_chunks
+        ]
         retitled = await chunks.retitle(c, [ids[write.key] for write in plan.writes if write.renamed])
         counts = await write_edits(c, edits)
         counts["rows_written"] += retitled
         return counts
-
-
-def _edit(write: Write, item_id: int, stored: dict[int, list[chunks.StoredChunk]]) -> Edit:
-    if write.stored is None:
-        return first_edit(item_id, write.chunks)
-    return plan_edit(item_id, stored[item_id], write.chunks)
 
 
 def _lines(plan: Plan, before: Mapping[int, list[str]]) -> Iterator[changes.LogLine]:
@@ -220,21 +221,11 @@ def _lines(plan: Plan, before: Mapping[int, list[str]]) -> Iterator[changes.LogL
             yield changes.LogLine(kind, write.key, document.url, document.title, *hashes, statements=delta or None)
 
 
-def _statement_counts(lines: Iterable[changes.LogLine]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for line in lines:
-        if line.statements is not None:
-            counts["statements_added"] += len(line.statements.added)
-            counts["statements_removed"] += len(line.statements.removed)
-            counts["rows_written"] += 1
-    return counts
-
-
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
-    """Split a plan in two; a single document becomes a failure.
+    """Split a plan in two; a single rejected document becomes a failure.
 
-    What is noted of an item goes with its document: a document that is refused keeps its former validators and stays
-    in quarantine.
+    Checks and releases go with their documents: a rejected document keeps its former validators and stays in
+    quarantine.
     """
     middle = len(plan.writes) // 2
     first = plan.writes[: middle or 1]
@@ -261,8 +252,8 @@ def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
     yield rest
 
 
-def _later(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | None:
-    """The later of two checkpoints, with the version that was told last."""
-    if one is None or other is None:
-        return other or one
-    return replace(other, version=other.version or one.version, notes={**one.notes, **other.notes})
+def _later(first: Checkpoint | None, second: Checkpoint | None) -> Checkpoint | None:
+    """Return the later of two checkpoints, with the last version and all notes."""
+    if first is None or second is None:
+        return second or first
+    return replace(second, version=second.version or first.version, notes={**first.notes, **second.notes})

@@ -1,6 +1,6 @@
-"""The ids of a run's items in little memory: a bit for each that was seen, 20 bytes for each that has a known URL.
+"""The stored state that a connector may query, and compact sets of item ids.
 
-What a connector may know of its source, answered from the store in batches.
+An observed item costs one bit of memory, an item known by its URL about 20 bytes.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ _BLOCK_BITS = 15
 _BLOCK_BYTES = 1 << (_BLOCK_BITS - 3)
 _MASK = (1 << _BLOCK_BITS) - 1
 
-# What waits between a connector and the flow: some groups of at most 10,000 unchanged items each. At 173 bytes a URL of
-# usual length 50,000 take 9 MB; with half of it a walk over unchanged files would be slower.
+# Enough for the groups between a connector and the harvest, of at most 10,000 unchanged items each. At 173 bytes for a
+# URL of usual length, 50,000 take 9 MB; half as many would slow down a walk over unchanged files.
 _RECENT = 50_000
 # A bucket of so many entries is searched in less time than its hash takes.
 _BUCKET_ENTRIES = 64
@@ -42,7 +42,7 @@ class Seen:
         self._count = 0
 
     def add(self, item_id: int) -> bool:
-        """Whether the id is new here."""
+        """Add an id; return whether it is new."""
         block = self._blocks.get(item_id >> _BLOCK_BITS)
         if block is None:
             block = self._blocks[item_id >> _BLOCK_BITS] = bytearray(_BLOCK_BYTES)
@@ -54,7 +54,7 @@ class Seen:
         return True
 
     def add_all(self, item_ids: Iterable[int]) -> int:
-        """How many of the ids are new here."""
+        """Add ids; return how many are new."""
         before = self._count
         blocks = self._blocks
         for item_id in item_ids:
@@ -68,7 +68,7 @@ class Seen:
         return self._count - before
 
     def discard(self, item_id: int) -> bool:
-        """Whether the id was here; now it is not."""
+        """Remove an id; return whether it was in the set."""
         if item_id not in self:
             return False
         self._blocks[item_id >> _BLOCK_BITS][(item_id & _MASK) >> 3] &= ~(1 << (item_id & 7))
@@ -92,20 +92,20 @@ class Seen:
 
 
 class KnownIds:
-    """The ids of items by URL: the last ones that were looked up as they are, all others as hashes.
+    """Item ids by URL: recent look-ups by the URL itself, all others by a hash of it.
 
-    A hash has 64 bits, and differs from process to process. Where two ids have the same, neither is told: the store is
-    asked instead.
+    The hash has 64 bits and differs between processes. Ids with equal hashes are treated as unknown, so that the store
+    is queried instead.
     """
 
     def __init__(self, count: int) -> None:
         self.recent: dict[str, int] = {}
-        """Ids that are added here are hashed when they become many (`settle`)."""
+        """Recent look-ups; `settle` moves them to the hashes when there are many."""
         self._mask = (1 << max(count // _BUCKET_ENTRIES, 1).bit_length()) - 1
         self._buckets: list[bytearray] = []
 
     def settle(self) -> None:
-        """Hash the recent ones, if they are many."""
+        """Move recent look-ups to the hashes if there are many."""
         if len(self.recent) > _RECENT:
             self.add_all(self.recent.items())
             self.recent.clear()
@@ -122,11 +122,11 @@ class KnownIds:
                 bucket += entry
 
     def forget(self, url: str) -> None:
-        """Forget a recent one that nobody will ask for."""
+        """Remove a recent look-up that is no longer needed."""
         self.recent.pop(url, None)
 
     def take(self, urls: Sequence[str]) -> list[int | None]:
-        """The ids under these URLs; None for what is not known, or was recent and taken before."""
+        """Return the ids of these URLs; None for unknown ones and for recent ones that were taken before."""
         pop = self.recent.pop
         ids = [pop(url, None) for url in urls]
         if self._buckets:
@@ -134,7 +134,7 @@ class KnownIds:
         return ids
 
     def _hashed(self, url: str) -> int | None:
-        """The id under the hash of a URL, if there is exactly one."""
+        """Return the id with the hash of a URL, if there is exactly one."""
         hashed = hash(url)
         bucket, wanted = self._buckets[hashed & self._mask], _HASH.pack(hashed)
         known, at = None, bucket.find(wanted)
@@ -149,11 +149,11 @@ class KnownIds:
 
 
 class StoredKnown:
-    """The flow's side of `Known`.
+    """Implements `Known` with the store.
 
-    It remembers the ids of what was looked up, so that an item which turns out to be unchanged is not looked up twice.
-    With `distrust`, validators are withheld: every item is read and compared. It
-    `forgets` what was noted beside another cursor, until this run has written one.
+    Remembers the ids of look-ups, so that an unchanged item is not looked up twice. With `distrust`, validators are
+    withheld, so that every item is read and compared. While `forgets` is set, notes of an earlier cursor are ignored;
+    it is cleared when this run has written its own.
     """
 
     def __init__(
@@ -184,46 +184,46 @@ class StoredKnown:
         self._ids = KnownIds(count)
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
-        """What we hold under these URLs."""
+        """Return the stored items with these URLs."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
             rows = await items.held(connection, self._source_id, list(by_key), self._reading)
-        found = {}
+        held_by_url = {}
         ids, make = self._ids.recent, Held._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
             url = by_key[item_key]
             ids[url] = item_id
             ahead = tuple(links.split("\n")) if links else ()
             leaves = item_id in self._leaving
-            found[url] = make((url, etag, last_modified, body_hash, ahead, depth, content, leaves))
+            held_by_url[url] = make((url, etag, last_modified, body_hash, ahead, depth, content, leaves))
         self._ids.settle()
         if self._distrust:
-            return {url: held._replace(etag=None, last_modified=None) for url, held in found.items()}
-        return found
+            return {url: held._replace(etag=None, last_modified=None) for url, held in held_by_url.items()}
+        return held_by_url
 
     async def stored_as(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Which of these URLs name items that we hold, and the URLs that those are stored under."""
+        """Return the stored URL of each URL that names a stored item."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
             rows = await items.held(connection, self._source_id, list(by_key), self._reading)
         return {by_key[row[0]]: row[2] for row in rows}
 
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
-        """All that we hold, in batches."""
+        """Yield all stored items in batches."""
         async with self._database.connection() as connection:
             async for batch in items.every_held(connection, self._source_id, self._reading):
                 self._ids.add_all((row.url, row.id) for row in batch)
                 yield [self._visible(row) for row in batch]
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """The notes of these names."""
+        """Return the notes with these names."""
         if self.forgets or not names:
             return {}
         async with self._database.connection() as connection:
             return await notes.recall(connection, self._source_id, room, names)
 
     async def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
-        """All notes of a room, in batches."""
+        """Yield all notes of a namespace in batches."""
         if self.forgets:
             return
         async with self._database.connection() as connection:
@@ -231,12 +231,12 @@ class StoredKnown:
                 yield batch
 
     async def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
-        """What the feed of the same address announced after a line of the change log."""
+        """Yield the announcements of the feed with the same address after a line of the change log."""
         async with self._database.connection() as connection:
             feed = await announcements.feed_of(connection, self._source_id, self._url)
             if feed is None:
                 raise SourceError(
-                    f"No feed is kept of {redact(self._url)}, so that nothing is known of what it announces.",
+                    f"There is no feed source for {redact(self._url)}, so its announcements are unknown.",
                     hint=Hint("Add it first: ", action("add", f"ldes:{self._url}"), "."),
                 )
             async for batch in announcements.changed(connection, feed[0], after=after):
@@ -249,9 +249,9 @@ class StoredKnown:
         return Held(row.url, etag, last_modified, row.body_hash, links, row.depth, row.content_hash, is_leaving)
 
     def forget(self, url: str) -> None:
-        """Forget the id of an item that was looked up: it is needed no more."""
+        """Discard the id of an item that was looked up."""
         self._ids.forget(url)
 
     def take_ids(self, urls: Sequence[str]) -> list[int | None]:
-        """The ids of items that were looked up; None for those that were not, or were forgotten."""
+        """Return the ids of items that were looked up; None for others and for discarded ones."""
         return self._ids.take(urls)

@@ -1,10 +1,4 @@
-"""Which passages of an item stay, move, go and come, so that an edit writes only what it touches.
-
-Renews the passages that an earlier version of Rowen cut or hashed in another way, from the stored texts.
-
-It asks no source and embeds no text again: a passage that stays takes its vector along to its new hash. It is done for
-all sources at once, since equal texts of two sources share their vectors.
-"""
+"""Edits of an item's passages that write only what differs, and the renewal of passages after an upgrade."""
 
 from __future__ import annotations
 
@@ -31,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["Edit", "Recut", "first_edit", "plan_edit", "write_edits"]
 
 GAP = 1 << 20
-"""Between two passages; twenty can be put one after the other into the same place before positions are given anew."""
+"""The distance between two passages: twenty insertions at the same place fit before positions are renumbered."""
 
 
 @dataclass(slots=True)
 class Edit:
-    """What turns the stored passages of an item into the new ones.
+    """The changes that turn an item's stored passages into the new ones.
 
-    `rehash` are passages that stay, whose `text_hash` an earlier version of Rowen computed in another way.
+    `rehash` holds passages that stay, but whose `text_hash` an earlier version of Rowen computed differently.
     """
 
     delete: list[int] = field(default_factory=list)
@@ -49,17 +43,15 @@ class Edit:
 
 
 def first_edit(item_id: int, chunks: Sequence[Chunk]) -> Edit:
-    """All passages of a new item."""
+    """Return the edit that inserts all passages of a new item."""
     return Edit(insert=[NewChunk(item_id, (n + 1) * GAP, chunk) for n, chunk in enumerate(chunks)])
 
 
 def plan_edit(item_id: int, stored: Sequence[StoredChunk], chunks: Sequence[Chunk]) -> Edit:
-    """Match equal passages, leave as many as possible where they are, put the others between them."""
+    """Return the edit that keeps equal passages, moves as few as possible and inserts the others between them."""
     matches = _match(stored, chunks)
-    anchored = _longest_rising([(n, old.position) for n, old in enumerate(matches) if old is not None])
-    positions = _positions(anchored, len(chunks))
-    if positions is None:
-        positions = [(n + 1) * GAP for n in range(len(chunks))]
+    anchored = _longest_increasing([(n, old.position) for n, old in enumerate(matches) if old is not None])
+    positions = _positions(anchored, len(chunks)) or [(n + 1) * GAP for n in range(len(chunks))]
     edit = Edit()
     kept_ids = set()
     for n, (old, chunk) in enumerate(zip(matches, chunks, strict=True)):
@@ -78,19 +70,16 @@ def plan_edit(item_id: int, stored: Sequence[StoredChunk], chunks: Sequence[Chun
 
 
 def _match(stored: Sequence[StoredChunk], chunks: Sequence[Chunk]) -> list[StoredChunk | None]:
-    """For each new passage the stored one with the same text and headings, first come first served."""
+    """Return for each new passage the first unused stored passage with the same text and headings."""
     pool: dict[tuple[bytes, tuple[str, ...], str | None], deque[StoredChunk]] = defaultdict(deque)
     for old in stored:
         pool[old.exact_hash, old.heading, old.anchor].append(old)
-    found: list[StoredChunk | None] = []
-    for chunk in chunks:
-        candidates = pool.get((text_hash(chunk.text), chunk.heading, chunk.anchor))
-        found.append(candidates.popleft() if candidates else None)
-    return found
+    candidates = [pool.get((text_hash(chunk.text), chunk.heading, chunk.anchor)) for chunk in chunks]
+    return [same.popleft() if same else None for same in candidates]
 
 
-def _longest_rising(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """The largest part of (index, position) pairs whose positions rise: these passages need not move."""
+def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Return the longest subsequence of (index, position) pairs with increasing positions: these need not move."""
     tails: list[int] = []
     tail_at: list[int] = []
     before: list[int | None] = []
@@ -109,7 +98,7 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
 
 
 def _positions(anchored: dict[int, int], count: int) -> list[int] | None:
-    """Positions for all, the anchored ones as they are; None when a gap is too narrow."""
+    """Return positions for all passages, keeping the anchored ones; None if a gap is too narrow."""
     positions = [0] * count
     at, low = 0, 0
     for index in [*sorted(anchored), count]:
@@ -127,7 +116,7 @@ def _positions(anchored: dict[int, int], count: int) -> list[int] | None:
 
 
 async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
-    """Turn stored passages into the new ones; a text whose hash changes keeps its vector."""
+    """Apply edits and return the counts; a text whose hash changes keeps its vector."""
     await chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
     await chunks.move(c, [place for edit in edits for place in edit.move])
     rehashed = [change for edit in edits for change in edit.rehash]
@@ -145,7 +134,7 @@ async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
     )
 
 
-# A transaction of a moment; texts of a megabyte or so are in memory.
+# A short transaction, with about a megabyte of text in memory.
 _AT_ONCE = 200
 
 log = logging.getLogger(__name__)
@@ -153,16 +142,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Recut:
-    """Renews the passages of one database, in transactions of a few hundred items."""
+    """Renews passages that an earlier version of Rowen cut or hashed differently, from the stored texts.
+
+    No source is contacted and no text is embedded again: a passage that stays takes its vector to its new hash. All
+    sources are renewed together, since equal texts of two sources share their vectors.
+    """
 
     database: Database
     workers: Workers
     _version: int = 0
 
     async def run(self, *, stopped: Callable[[], bool]) -> int:
-        """Renew what an earlier version wrote, unless that was done; returns the number of items.
+        """Renew the remaining items of an earlier version and return their number.
 
-        Ends early when it is `stopped`; the next call goes on with what is left.
+        Returns early when `stopped`; the next call continues.
         """
         version = readers.CHUNKER_VERSION
         if self._version == version:
@@ -180,7 +173,7 @@ class Recut:
             if stopped():
                 return renewed
             if not renewed:
-                log.warning("renewing the passages that an earlier version of Rowen wrote; no source is asked")
+                log.warning("renewing the passages that an earlier version of Rowen wrote; no source is contacted")
             renewed += await self._renew(batch, version)
             after = batch[-1].id
         async with self.database.transaction() as c:
@@ -192,7 +185,7 @@ class Recut:
 
     async def _renew(self, batch: list[UncutItem], version: int) -> int:
         answers = await self.workers.prepare([Text(item.url, item.text) for item in batch])
-        # What cannot be cut any more keeps its passages until it is read again.
+        # An item that cannot be cut any more keeps its passages until it is read again.
         cut = {
             item.id: (item, answer.chunks)
             for item, answer in zip(batch, answers, strict=True)

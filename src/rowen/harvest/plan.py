@@ -1,4 +1,4 @@
-"""A group of observations becomes a plan: what each one amounts to, and what has to be written for it."""
+"""Planning: the outcome of each observation of a group, and the writes that it needs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Plan", "Planner", "Write"]
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One document on its way into the store; its `check` where that stands in the item."""
+    """A document to store; `check` is set if it is stored in the item's own row."""
 
     key: Hash
     document: Document
@@ -44,17 +44,18 @@ class Write:
 
     @property
     def renamed(self) -> bool:
-        """Whether the passages that stay must be found by another title or language."""
+        """Whether the title or language changed, by which passages that stay are indexed."""
         before, now = self.stored, self.document
         return before is not None and (before.title, before.language) != (now.title, now.language)
 
 
 @dataclass(slots=True)
 class Plan:
-    """All that one transaction will do.
+    """The writes of one transaction.
 
-    `keys` are those of a group in the order of time. `gone` are items that the source says are no more, by key. They
-    are `marked`, and deleted at the end of the run if the guard lets them go; what is seen again is `unmarked`.
+    `keys` are set for groups of a chronological source. `gone` holds items that the source reported gone, by key; they
+    are `marked`, and deleted at the end of the run if the guard allows. Marked items that are observed again are
+    `unmarked`.
     """
 
     writes: list[Write] = field(default_factory=list)
@@ -70,22 +71,21 @@ class Plan:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing but the cursor would move."""
+        """Whether the plan writes nothing but the cursor."""
         return not (self.writes or self.checks or self.marked or self.unmarked or self.failed or self.released)
 
     @property
     def apart(self) -> bool:
-        """Whether it may be written while earlier plans are: none of them can touch the same rows."""
+        """Whether the plan may be written beside earlier ones, since they cannot touch the same rows."""
         return not (self.marked or self.unmarked or self.failed or self.released)
 
 
 class Planner:
-    """Turns groups into plans, one after the other; knows what the run has seen so far.
+    """Turns groups into plans, one after the other, and records which items the run has observed.
 
-    `gone` are the items that are marked: by this run, or by an earlier one and not seen since. `held` is how many items
-    there were when the run began, `marked_before` how many marks, `pending` what earlier runs left undecided.
-    `states` tells whether its items were ever seen to state anything. `failed_before` tells whether some items were in
-    quarantine when the run began.
+    `gone` holds the marked items: of this run, or of an earlier one and not observed since. When the run began, the
+    source had `count` items, `marked_before` marks and the `pending` deletions; `failed_before` means that items were
+    in quarantine. `states` means that the source has RDF statements.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Planner:
         self.seen = Seen()
         self.gone = Seen()
         self.marked_before = self.gone.add_all(gone)
-        self.held = known.count
+        self.count = known.count
         self.pending = pending
         self.states = states
         self.failed: set[Hash] = set()
@@ -125,22 +125,22 @@ class Planner:
         self._contents: dict[Hash, Hash] = {}
 
     def settle(self, plan: Plan) -> None:
-        """Note that a plan was committed."""
+        """Record that a plan was committed."""
         self._unsettled.difference_update(plan.keys)
         self._arriving.difference_update(write.key for write in plan.writes if write.stored is None)
 
     @property
-    def met(self) -> int:
-        """How many items the run met: seen, failed, or new and not stored, as in a dry run."""
+    def encountered(self) -> int:
+        """The number of items that the run observed, that failed, or that a dry run would create."""
         return len(self.seen) + len(self.failed) + len(self._arriving)
 
     @property
     def returned(self) -> list[int]:
-        """The items that were held back and have been seen again."""
+        """The items with pending deletions that were observed again."""
         return [item_id for item_id in self.pending.held if item_id in self.seen]
 
     def note_arrivals(self, plan: Plan) -> None:
-        """Note what a dry run would create: it may be the new address of a moved item."""
+        """Record the items that a dry run would create: they may be new addresses of moved items."""
         for write in plan.writes:
             if write.stored is None and write.document.media_type == DATASET:
                 self._arrivals[write.key] = arrival(write.document)
@@ -149,7 +149,7 @@ class Planner:
 
     @property
     def redirected_arrivals(self) -> Sequence[tuple[Hash, Hash]]:
-        """Return the keys that lead to what a dry run would create, each with the content hash of that."""
+        """The redirected keys whose target a dry run would create, with the target's content hash."""
         return [(old, self._contents[new]) for old, new in self.redirects.items() if new in self._contents]
 
     @property
@@ -158,7 +158,7 @@ class Planner:
         return list(self._arrivals.values())
 
     async def plan(self, group: Group, settled: Callable[[], Awaitable[None]]) -> Plan:
-        """What is to be done for a group; `settled` waits until all earlier plans are committed."""
+        """Return the plan of a group; `settled` waits until all earlier plans are committed."""
         plan = Plan(checkpoint=group.checkpoint, keys=group.keys)
         if not self._unsettled.isdisjoint(group.keys):
             await settled()
@@ -168,14 +168,14 @@ class Planner:
         if any(key in self._arriving for key in gone):
             await settled()
         unknown = self._pass_unchanged(group.unchanged, plan, same_bodies=group.same_bodies)
-        # What arrives while the store is asked may be committed, and settled, before the answer is looked at.
+        # New items may be committed and settled between the query and the use of its result.
         arriving = self._arriving.intersection(key for key, _ in fetched)
         stored = await self._stored(group, [*(key for key, _ in fetched), *gone], unknown)
         self._recheck([*group.rechecked, *unknown], stored, plan)
         plan.gone = {key: stored[key].id for key in gone if key in stored}
         self._release(gone, plan)
         self._forget(gone, plan)
-        await self._look_into([one for one in fetched if one[0] not in arriving or one[0] in stored], stored, plan)
+        await self._read([(key, item) for key, item in fetched if key not in arriving or key in stored], stored, plan)
         plan.counts["duplicates"] += sum(key in arriving and key not in stored for key, _ in fetched)
         for failed in group.failed:
             self._fail(key_of(failed.url), failed, stored, plan)
@@ -186,13 +186,13 @@ class Planner:
         return plan
 
     def _pass_unchanged(self, urls: list[str], plan: Plan, *, same_bodies: int) -> list[Unchanged]:
-        """Count what is unchanged; returns what was never looked up and so must be found by its key."""
+        """Count unchanged items; return those that were never looked up and must be found by key."""
         ids = self._known.take_ids(urls)
         unknown = [Unchanged(url) for url, item_id in zip(urls, ids, strict=True) if item_id is None]
         passed = self.seen.add_all(item_id for item_id in ids if item_id is not None)
         self._unmark((item_id for item_id in ids if item_id is not None), plan)
         plan.counts[Outcome.UNCHANGED] += passed
-        # Some may have come twice; which of them did is not worth remembering.
+        # Duplicates among them are not told apart by level.
         plan.counts["stopped_at_body"] += min(same_bodies, passed)
         plan.counts["stopped_at_validator"] += max(passed - same_bodies, 0)
         plan.counts["duplicates"] += len(urls) - passed - len(unknown)
@@ -214,7 +214,7 @@ class Planner:
             row = stored.get(key)
             self._known.forget(observation.url)
             if row is None:
-                failed = Failed(observation.url, "Said to be unchanged, but nothing is held of it.")
+                failed = Failed(observation.url, "The source reported an unknown item as unchanged.")
                 self._fail(key, failed, stored, plan)
                 continue
             self._unmark([row.id], plan)
@@ -228,7 +228,7 @@ class Planner:
                 plan.checks.append(check)
 
     def _mark(self, plan: Plan) -> None:
-        """Note what is gone: it was not seen, whatever was said of it before."""
+        """Mark items that are gone, even if the run observed them before."""
         for item_id in plan.gone.values():
             self.seen.discard(item_id)
             if self.gone.add(item_id):
@@ -238,10 +238,8 @@ class Planner:
         if len(self.gone):
             plan.unmarked.extend(item_id for item_id in item_ids if self.gone.discard(item_id))
 
-    async def _look_into(
-        self, fetched: list[tuple[Hash, Document | Raw]], stored: dict[Hash, Stored], plan: Plan
-    ) -> None:
-        """Read what is new, and judge it."""
+    async def _read(self, fetched: list[tuple[Hash, Document | Raw]], stored: dict[Hash, Stored], plan: Plan) -> None:
+        """Parse new bodies and judge all documents."""
         unread: list[tuple[Hash, Raw]] = []
         documents: list[tuple[Hash, Document, list[Chunk] | None]] = []
         for key, item in fetched:
@@ -249,7 +247,7 @@ class Planner:
             row = stored.get(key)
             if row is not None:
                 self._unmark([row.id], plan)
-            if not self._first_sight(key, row):
+            if not self._accepts(key, row):
                 plan.counts["duplicates"] += 1
             elif isinstance(item, Document):
                 documents.append((key, item, None))
@@ -300,7 +298,7 @@ class Planner:
     async def _same_records(
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored]
     ) -> set[Hash]:
-        """Of the datasets that another release has read, those whose own records are what they were."""
+        """Return the datasets last read by another release whose own records did not change."""
         rows = {
             key: (stored[key].id, document.record.get("source"))
             for key, document, _ in documents
@@ -315,7 +313,7 @@ class Planner:
         return {key for key, (item_id, source) in rows.items() if before.get(item_id) == source}
 
     async def _verdicts(self, documents: list[tuple[Document, Stored | None, bool]]) -> list[sieve.Verdict]:
-        """The outcome of each document; what it said before is read only where its title stayed and not the rest."""
+        """Return each document's verdict; stored texts are read only where the title is equal and the rest differs."""
         verdicts = [sieve.judge(document, row, self._recipes, same_record=same) for document, row, same in documents]
         doubtful = {
             at: row.id
@@ -325,21 +323,21 @@ class Planner:
         if not doubtful:
             return verdicts
         async with self._database.connection() as c:
-            said = await items.said(c, list(doubtful.values()))
+            texts = await items.said(c, list(doubtful.values()))
         for at, item_id in doubtful.items():
-            if item_id in said and sieve.only_markup_differs(documents[at][0], said[item_id]):
+            if item_id in texts and sieve.only_markup_differs(documents[at][0], texts[item_id]):
                 verdicts[at] = replace(verdicts[at], outcome=Outcome.AMENDED)
         return verdicts
 
     def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:
         plan.writes.remove(write)
-        # With the new validators the next run would take the item for unchanged, and never try again.
+        # With the new validators the next run would consider the item unchanged and never retry it.
         plan.checks = [check for check in plan.checks if write.stored is None or check.item_id != write.stored.id]
         plan.counts[write.verdict.outcome] -= 1
         self._fail(write.key, Failed(write.document.url, refused.error, refused.hint), stored, plan)
 
-    def _first_sight(self, key: Hash, row: Stored | None) -> bool:
-        """Whether this version of an item is kept: the first that a run sees; in the order of time, each one."""
+    def _accepts(self, key: Hash, row: Stored | None) -> bool:
+        """Return whether to keep this version of an item: the first of a run, or each one of a chronological source."""
         if self._chronological:
             if row is not None:
                 self.seen.add(row.id)
@@ -373,14 +371,14 @@ class Planner:
         plan.counts[Outcome.FAILED] += 1
 
     def _recover(self, key: Hash, plan: Plan) -> None:
-        """In the order of time, what is read after it had failed has not failed."""
+        """Withdraw the failure of an item that a chronological source delivers again."""
         if self._chronological and key in self.failed:
             self.failed.discard(key)
             self._quarantined.add(key)
             plan.counts[Outcome.FAILED] -= 1
 
     def _forget(self, gone: list[Hash], plan: Plan) -> None:
-        """Take back the failure of an item that the same run reports as gone."""
+        """Withdraw the failure of an item that the same run reports gone."""
         for key in self.failed.intersection(gone):
             self.failed.discard(key)
             plan.released.append(key)
@@ -399,7 +397,7 @@ class Planner:
 
 
 def _own_check(document: Document, row: Stored | None, recipes: Recipes) -> OwnCheck | None:
-    """The check of a document, if it has no more to say than fits into its item; None if it has a row of its own."""
+    """Return the check if it fits into the item's row; None if it needs a row of its own."""
     now = document.validators
     if now.etag or now.last_modified or document.depth or document.links or (row is not None and row.checked_apart):
         return None
@@ -407,7 +405,7 @@ def _own_check(document: Document, row: Stored | None, recipes: Recipes) -> OwnC
 
 
 def check_of(item_id: int, document: Document, recipes: Recipes) -> Check:
-    """The check of a document that was read."""
+    """Return the check of a parsed document."""
     now = document.validators
     links = "\n".join(document.links)
     return Check(item_id, now.etag, now.last_modified, now.body_hash, document.depth, links, recipes.of(document))

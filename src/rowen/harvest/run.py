@@ -1,11 +1,7 @@
-"""The garbage collector while a run is on: what flows through is freed by counting, and looked through in vain.
+"""One run: pull → group → sieve → prepare → commit, streaming, and a sweep after a complete walk.
 
-The stages of a run, side by side: the first failure ends them all.
-
-One run: pull → group → sieve → prepare → commit, streaming, and a sweep when the source was seen whole.
-
-Tasks hand groups to each other through short queues: one pulls, one plans, three write. A slow store fills the queues
-and so slows the connector; memory holds a few groups, whatever the size of the source.
+Tasks pass groups on through short queues: one pulls, one plans, three write. A slow store fills the queues and so slows
+the connector down; memory holds a few groups, whatever the size of the source.
 """
 
 import asyncio
@@ -21,10 +17,9 @@ from typing import Any
 from rowen.concurrency import end
 from rowen.connectors.base import Connector, FailedBefore, Meter
 from rowen.errors import ItemError, PortionReadError, RowenError, SourceError
-from rowen.harvest import observations
 from rowen.harvest.commit import Committer
 from rowen.harvest.known import Seen, StoredKnown
-from rowen.harvest.observations import Group, first_documents
+from rowen.harvest.observations import Group, first_documents, selected
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.sieve import Recipes
@@ -57,63 +52,47 @@ from rowen.store import held as held_store
 from rowen.store.database import Database
 from rowen.store.word_index import WordIndex
 
-__all__ = ["Harvest", "Order", "seldom_collecting", "together"]
+__all__ = ["Harvest", "Order", "seldom_collecting"]
 
+# One group waits while one is processed: no stage is idle, and memory holds a few groups.
+QUEUE_GROUPS = 1
+# While one transaction waits for its turn to commit, one is sent and one executed; a fourth writer gained nothing.
+WRITERS = 3
+# A slow source is searchable after a second; a fast one fills its groups sooner.
+PATIENCE_S = 1.0
+# The delay until a run shows its progress and notices a cancellation; a row of 1 kB at this rate is cheap.
+RENEWAL_S = 5.0
+# The limit for a user who waits at the terminal. A slow portal may still be fine, so the error says what was observed.
+LOOK_S = 30.0
+# About the number of objects of a group. Reference counting frees them, so the usual collection at 700 finds nothing.
 OBJECTS_BETWEEN = 50_000
-"""About what a group makes; they are freed by counting, so that the usual look at every 700 finds nothing."""
 
-_usual: list[tuple[int, int, int]] = []
+_ABOUT_SOURCE = frozenset({Complete, FellBack, Incomplete, Namesakes, Proved, Redirected})
+
+log = logging.getLogger(__name__)
+
+_usual_thresholds: list[tuple[int, int, int]] = []
 
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Look for garbage less often until the last of the runs that are on has ended."""
+    """Collect garbage less often until the last active run has ended."""
     usual = gc.get_threshold()
-    _usual.append(usual)
+    _usual_thresholds.append(usual)
     if 0 < usual[0] < OBJECTS_BETWEEN:
         gc.set_threshold(OBJECTS_BETWEEN, *usual[1:])
     try:
         yield
     finally:
-        first = _usual[0]
-        _usual.pop()
-        if not _usual:
+        first = _usual_thresholds[0]
+        _usual_thresholds.pop()
+        if not _usual_thresholds:
             gc.set_threshold(*first)
-
-
-async def together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None] | None = None) -> None:
-    """Run the stages side by side; the first failure, also of the watched task, ends them all."""
-    tasks = [asyncio.create_task(stage) for stage in stages]
-    waiting: set[asyncio.Task[None]] = {*tasks, *([watch] if watch else [])}
-    try:
-        while not all(task.done() for task in tasks):
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-    finally:
-        await end(tasks)
-
-
-# One group waits while one is worked on: a stage is never idle, and memory holds a few groups.
-QUEUE_GROUPS = 1
-# While one transaction waits for its turn to commit, another is being sent, another executed; a fourth gained nothing.
-WRITERS = 3
-# A slow source is searchable after a second, and a fast one fills its groups in less.
-PATIENCE_S = 1.0
-# Who watches or cancels a run from elsewhere waits no longer; a row of 1 kB at that pace costs the database nothing.
-RENEWAL_S = 5.0
-# Somebody waits at the terminal. A portal that needs longer for its first page may be well; it is said what was seen.
-LOOK_S = 30.0
-
-_ENDINGS = frozenset({Complete, Incomplete})
-_NOTES = frozenset({FellBack, Namesakes, Proved, Redirected})
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a run is to be done."""
+    """The options of a run."""
 
     mode: Mode = "incremental"
     distrust: bool = False
@@ -124,14 +103,14 @@ class Order:
     only: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, source: Source, *, full: bool = False, only: Sequence[str] = (), **how: Any) -> "Order":
-        """The order for a source as it stands: what was never seen whole, and cannot be resumed, is read in full.
+    def of(cls, source: Source, *, full: bool = False, only: Sequence[str] = (), **options: Any) -> "Order":
+        """Return the order for a source: full if it was never completely read and cannot be resumed.
 
-        A look at `only` some items never sees a source whole, and leaves its cursor as it is.
+        An order for `only` some items never sees the source whole and leaves its cursor as it is.
         """
         first = source.last_complete_at is None and source.cursor is None
         mode: Mode = "full" if (full or first) and not only else "incremental"
-        return cls(mode, full, only=tuple(dict.fromkeys(only)), **how)
+        return cls(mode, full, only=tuple(dict.fromkeys(only)), **options)
 
 
 class Harvest:
@@ -171,29 +150,30 @@ class Harvest:
         self._redirects: dict[Hash, Hash] = {}
         self._stopped = self._crashed = self._is_proved = False
         self._trouble: RowenError | None = None
+        self._started = 0.0
 
     def stop(self) -> None:
-        """End the run soon, as cancelled; what was pulled is still committed."""
+        """End the run soon, as cancelled; observations received so far are still committed."""
         self._stopped = True
         if self._pulling is not None:
             self._pulling.cancel()
 
     async def run(self) -> Run:
-        """Do it; raises only when the store fails or the source has another live run."""
-        started = time.monotonic()
+        """Harvest the source; raise only if the store fails or another run of the source is live."""
+        self._started = time.monotonic()
         if self._order.dry_run:
-            return await self._dry_run(started)
+            return await self._dry_run()
         lease = await runs.Lease.take(
             self._database, self._source, mode=self._order.mode, lease_s=self._settings.lease_s, job=self._order.job
         )
         try:
             status = await self._flow(lease)
         except BaseException as problem:
-            self._tick(started)
+            self._close_stats()
             with suppress(RowenError):
                 await lease.close("failed", complete=False, stats=self.stats, problem=_problem(problem))
             raise
-        self._tick(started)
+        self._close_stats()
         complete = self._complete is not None and status == "completed"
         proved = self._is_proved and status == "completed"
         await lease.close(status, complete=complete, proved=proved, stats=self.stats, problem=_problem(self._trouble))
@@ -203,12 +183,12 @@ class Harvest:
         return run
 
     async def look(self) -> None:
-        """Begin to pull, until something is seen; raises where nothing can be read. Nothing is written."""
+        """Read until the first observation of an item; raise if the source cannot be read. Write nothing."""
         await self._planner()
         failed: Failed | None = None
         try:
             async with asyncio.timeout(LOOK_S), aclosing(self._observations) as observations:
-                with self._bugs_named():
+                with self._connector_named():
                     async for observation in observations:
                         if isinstance(observation, Incomplete):
                             raise SourceError(observation.why)
@@ -217,27 +197,27 @@ class Harvest:
                         if isinstance(observation, Failed):
                             failed = failed or observation
         except TimeoutError:
-            raise SourceError(f"{redact(self._source.url)} showed nothing within {LOOK_S:.0f} s.") from None
+            raise SourceError(f"{redact(self._source.url)} returned nothing within {LOOK_S:.0f} s.") from None
         if failed is not None:
             raise SourceError(failed.error, hint=failed.hint)
 
     async def sample(self, limit: int) -> tuple[list[Document], bool]:
-        """The first documents, and whether there is more; raises where nothing can be read. Nothing is written."""
+        """Return the first documents and whether there are more; raise if the source cannot be read. Write nothing."""
         await self._planner()
-        with self._bugs_named():
+        with self._connector_named():
             return await first_documents(self._observations, self._workers.read, limit=limit, within_s=LOOK_S)
 
-    async def _dry_run(self, started: float) -> Run:
-        """Find out what a run would do; nothing is written, not even that it was tried."""
+    async def _dry_run(self) -> Run:
+        """Return what a run would do, without writing anything, not even the run."""
         planner = await self._planner()
-        await together(self._pull(), self._plan(planner, readers=1), self._count(planner))
+        await self._together(self._pull(), self._plan(planner, readers=1), self._count(planner))
         status = await self._finish(0, planner, Seen())
-        self._tick(started)
+        self._close_stats()
         now = datetime.now(UTC)
         complete = self._complete is not None and status == "completed" and not self.stats.truncated
-        source, mode, problem = self._source, self._order.mode, _problem(self._trouble)
-        words, code = (problem.words, problem.code) if problem else (None, None)
-        return Run(0, source.name, source.kind, mode, status, complete, now, now, self.stats, words, code)
+        source, problem = self._source, _problem(self._trouble)
+        error, code = (problem.words, problem.code) if problem else (None, None)
+        return Run(0, source.name, source.kind, self._order.mode, status, complete, now, now, self.stats, error, code)
 
     async def _flow(self, lease: runs.Lease) -> Status:
         self.stats.rows_written += await twins.fill(self._database, self._source.id)
@@ -258,7 +238,7 @@ class Harvest:
         try:
             with seldom_collecting():
                 writers = [self._commit(committer, planner) for _ in range(WRITERS)]
-                await together(self._pull(), self._plan(planner, readers=WRITERS), *writers, watch=renewal)
+                await self._together(self._pull(), self._plan(planner, readers=WRITERS), *writers, watch=renewal)
                 await committer.finish()
             return await self._finish(lease.run_id, planner, committer.created)
         finally:
@@ -267,7 +247,7 @@ class Harvest:
 
     async def _planner(self) -> Planner:
         async with self._database.connection() as connection:
-            held = await items.count(connection, self._source.id)
+            count = await items.count(connection, self._source.id)
             quarantined = await quarantine.failed(connection, self._source.id)
             marked = await gone.marked(connection, self._source.id)
             pending = await held_store.pending(connection, self._source.id)
@@ -275,23 +255,22 @@ class Harvest:
             if self._order.only:
                 spent = await runs.deleted_since_whole(connection, self._source.id)
                 self._guard = replace(self._guard, spent=spent)
-        known = StoredKnown(
+        self._known = known = StoredKnown(
             self._database,
             self._source,
             mode=self._order.mode,
             recipes=self._recipe,
             distrust=self._order.distrust,
-            count=held,
-            failed=[FailedBefore(*one[1:]) for one in quarantined],
-            losable=held if self._order.accept_deletions else self._guard.bound(held),
+            count=count,
+            failed=[FailedBefore(*row[1:]) for row in quarantined],
+            losable=count if self._order.accept_deletions else self._guard.bound(count),
             leaving=pending.held,
         )
         self._observations: AsyncGenerator[Observation] = (
-            observations.selected(self._connector, known, self._order.only, skip=self._skip)
+            selected(self._connector, known, self._order.only, skip=self._skip)
             if self._order.only
             else self._connector.pull(known)
         )
-        self._known = known
         self._resumes = known.cursor is not None
         return Planner(
             self._database,
@@ -300,16 +279,29 @@ class Harvest:
             redirects=self._redirects,
             recipe=self._recipe,
             workers=self._workers,
-            quarantined={one.key for one in quarantined},
+            quarantined={row.key for row in quarantined},
             gone=marked,
             pending=pending,
             chronological=self._chronological,
             states=states,
         )
 
+    @staticmethod
+    async def _together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None] | None = None) -> None:
+        """Run the stages concurrently; the first failure, also of the watched task, ends them all."""
+        tasks = [asyncio.create_task(stage) for stage in stages]
+        waiting: set[asyncio.Task[None]] = {*tasks, *([watch] if watch else [])}
+        try:
+            while not all(task.done() for task in tasks):
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            await end(tasks)
+
     async def _pull(self) -> None:
         self._pulling = asyncio.create_task(self._pull_all())
-        ticking = asyncio.create_task(self._hand_over_in_time())
+        ticking = asyncio.create_task(self._flush_in_time())
         try:
             await self._pulling
         except asyncio.CancelledError:
@@ -320,54 +312,36 @@ class Harvest:
         finally:
             ticking.cancel()
             await asyncio.gather(ticking, self._pulling, return_exceptions=True)
-        await self._hand_over()
+        await self._flush()
         await self._groups.put(None)
 
     async def _pull_all(self) -> None:
         if self._stopped:
             return
-        with self._bugs_named():
+        with self._connector_named():
             async with aclosing(self._observations) as observations:
                 async for observation in observations:
-                    if type(observation) in _ENDINGS:
-                        self._end(observation)
-                        return
-                    if type(observation) in _NOTES:
-                        self._note(observation)
+                    if type(observation) in _ABOUT_SOURCE:
+                        if self._note(observation):
+                            return
                         continue
                     if self._chronological and self._group.supersedes(observation):
-                        await self._hand_over()
+                        await self._flush()
                         self._group.supersedes(observation)
                     if self._group.add(observation):
-                        await self._hand_over()
+                        await self._flush()
                     if type(observation) is Checkpoint and self._has_portion():
                         return
 
-    def _has_portion(self) -> bool:
-        """Whether so much was stored that the rest is left to another run, which goes on from the cursor."""
-        most, stored = self._order.most_items, self.stats.created + self.stats.updated + self.stats.amended
-        if most is None or stored < most:
-            return False
-        self._trouble = PortionReadError(f"This job has read its share, {stored:,} new items; the next one goes on.")
-        return True
-
-    @contextmanager
-    def _bugs_named(self) -> Iterator[None]:
-        """Say which connector failed over what it did not expect: it may be anybody's."""
-        try:
-            yield
-        except RowenError:
-            raise
-        except Exception as problem:
-            self._crashed = True
-            raise SourceError(
-                f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}",
-                hint="The next run looks at the source from its beginning.",
-            ) from problem
-
-    def _note(self, told: Observation) -> None:
-        """Count what is said of the source as a whole."""
-        match told:
+    def _note(self, observation: Observation) -> bool:
+        """Record an observation of the source as a whole; return whether it ends the walk."""
+        match observation:
+            case Complete():
+                self._complete = observation
+                return True
+            case Incomplete(why, some_failed):
+                self._trouble = ItemError(why) if some_failed else SourceError(why)
+                return True
             case Namesakes(shared, dropped):
                 self.stats.add({"shared": shared, "dropped": dropped})
             case Redirected(url, to):
@@ -378,35 +352,50 @@ class Harvest:
                 log.warning("fell back to a whole walk of %s: %s", self._source.name, why)
                 self.stats.fell_back += 1
                 self.stats.fell_back_because = self.stats.fell_back_because or why
+        return False
+
+    def _has_portion(self) -> bool:
+        """Return whether this job has stored its share, so that the next run continues from the cursor."""
+        most, stored = self._order.most_items, self.stats.created + self.stats.updated + self.stats.amended
+        if most is None or stored < most:
+            return False
+        self._trouble = PortionReadError(f"This job has read its share, {stored:,} new items; the next one goes on.")
+        return True
+
+    @contextmanager
+    def _connector_named(self) -> Iterator[None]:
+        """Turn unexpected exceptions into a `SourceError` that names the connector, which may be a plug-in."""
+        try:
+            yield
+        except RowenError:
+            raise
+        except Exception as problem:
+            self._crashed = True
+            raise SourceError(
+                f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}",
+                hint="The next run reads the source from its beginning.",
+            ) from problem
 
     def _skip(self, skipped: Skipped) -> None:
-        """Count what a narrow look leaves to a whole one: nothing is known of it, not even that it is there."""
-        log.info("left %s to a look at the whole source: %s", redact(skipped.url), skipped.why)
+        """Count a selected item that only a whole walk can check."""
+        log.info("left %s to a sync of the whole source: %s", redact(skipped.url), skipped.why)
         self.stats.skipped += 1
 
-    def _end(self, ending: Observation) -> None:
-        match ending:
-            case Complete():
-                self._complete = ending
-            case Incomplete(why, some_failed):
-                self._trouble = ItemError(why) if some_failed else SourceError(why)
-
-    async def _hand_over_in_time(self) -> None:
-        """Send a group on its way when the source is slow, unless the store is slower."""
+    async def _flush_in_time(self) -> None:
+        """Pass a group on when the source is slow, unless the store is slower."""
         while True:
             await asyncio.sleep(PATIENCE_S)
             if self._group and not self._groups.full():
-                await self._hand_over()
+                await self._flush()
 
-    async def _hand_over(self) -> None:
+    async def _flush(self) -> None:
         if self._group:
             group, self._group = self._group, Group()
             await self._groups.put(group)
 
     async def _plan(self, planner: Planner, *, readers: int) -> None:
         while (group := await self._groups.get()) is not None:
-            plan = await planner.plan(group, settled=self._plans.join)
-            await self._plans.put(plan)
+            await self._plans.put(await planner.plan(group, settled=self._plans.join))
         for _ in range(readers):
             await self._plans.put(None)
 
@@ -437,39 +426,72 @@ class Harvest:
             self._report()
 
     async def _finish(self, run_id: int, planner: Planner, created: Seen) -> Status:
+        """Sweep, complete the statistics and return the status of the run."""
+        stats, source_id = self.stats, self._source.id
         if self._crashed and not (self._order.dry_run or self._order.only):
-            await self._forget_cursor(run_id)
-        if self._complete is not None:
-            self._doubt(self._complete, planner.met)
-        whole = self._complete is not None and self._trouble is None and not self._stopped
-        sweeps = whole and self._complete is not None and not self._complete.keeps_unseen
+            # The cursor may hold what the connector failed over, which would make each run fail.
+            async with self._database.transaction() as c:
+                await runs.fence(c, run_id)
+                await sources.move_cursor(c, source_id, None)
+        complete = self._complete
+        if complete is not None and complete.expected is not None and planner.encountered < complete.expected:
+            self._trouble = SourceError(
+                f"The source declares {complete.expected} items, but returned {planner.encountered}."
+            )
+        whole = complete is not None and self._trouble is None and not self._stopped
+        sweeps = whole and complete is not None and not complete.keeps_unseen
         swept = Swept()
-        # A run that somebody stopped leaves its marks: the next one decides, knowing more.
+        # A stopped run leaves its marks to the next one, which decides with more knowledge.
         if not self._stopped and (sweeps or planner.gone or planner.marked_before or planner.returned):
             swept = await self._sweep(run_id, planner, created, whole=sweeps)
-            self._add_swept(swept)
             self._report()
-        if whole and self._complete is not None:
-            self.stats.truncated, self.stats.generated = self._complete.beyond, self._complete.generated
+        if whole and complete is not None:
+            stats.truncated, stats.generated = complete.beyond, complete.generated
         elif self._status() == "completed" and not self._order.only:
-            held = planner.held + self.stats.created - self.stats.deleted - swept.joined
-            self.stats.not_asked = max(0, held - len(planner.seen))
+            expected = planner.count + stats.created - stats.deleted - swept.joined
+            stats.not_asked = max(0, expected - len(planner.seen))
         if not self._order.dry_run:
             if planner.pending.held and not sweeps:
-                self.stats.deletions_held = await self._still_held()
+                # Also the pending deletions that this run knows nothing about.
+                async with self._database.connection() as c:
+                    stats.deletions_held = await held_store.waiting(c, source_id)
             await self._tidy(run_id, planner, whole=whole)
             if (planner.failed or planner.failed_before) and not self._order.only:
                 async with self._database.connection() as c:
-                    self.stats.missing = await quarantine.missing(c, self._source.id)
+                    stats.missing = await quarantine.missing(c, source_id)
         return self._status()
 
-    async def _still_held(self) -> int:
-        """How many deletions wait, also those about which this run knows nothing."""
-        async with self._database.connection() as c:
-            return await held_store.waiting(c, self._source.id)
+    async def _sweep(self, run_id: int, planner: Planner, created: Seen, *, whole: bool) -> Swept:
+        """Sweep or rehearse it, and add the result to the statistics."""
+        guard, settings, stats = self._guard, self._settings, self.stats
+        if self._order.dry_run:
+            swept = await rehearse(
+                self._database, self._source, planner=planner, whole=whole, guard=guard, settings=settings
+            )
+        else:
+            swept = await sweep(
+                self._database,
+                self._source,
+                run_id,
+                planner=planner,
+                created=created,
+                whole=whole,
+                guard=guard,
+                settings=settings,
+            )
+        stats.moved += swept.moved
+        # Moved items were counted as created.
+        stats.created -= swept.amended + swept.updated
+        stats.amended += swept.amended
+        stats.updated += swept.updated
+        stats.deleted = swept.deleted
+        stats.statements_removed += swept.unstated
+        stats.deletions_held = swept.pending
+        stats.rows_written += swept.moved + swept.deleted + swept.newly_pending
+        return swept
 
     async def _tidy(self, run_id: int, planner: Planner, *, whole: bool) -> None:
-        """Note what a run that was not whole has reached; forget withdrawn copies that are too old."""
+        """Record the items that an incomplete run observed; delete expired withdrawn copies."""
         if not whole and planner.seen and self._status() != "completed" and not self._order.only:
             async with self._database.transaction() as c:
                 await items.touch(c, run_id, planner.seen)
@@ -477,44 +499,6 @@ class Harvest:
         if since is not None and since <= datetime.now(UTC) - timedelta(days=days):
             async with self._database.transaction() as c:
                 await withdrawn.expire(c, self._source.id, days=days)
-
-    async def _sweep(self, run_id: int, planner: Planner, created: Seen, *, whole: bool) -> Swept:
-        if self._order.dry_run:
-            return await rehearse(
-                self._database, self._source, planner=planner, whole=whole, guard=self._guard, settings=self._settings
-            )
-        return await sweep(
-            self._database,
-            self._source,
-            run_id,
-            planner=planner,
-            created=created,
-            whole=whole,
-            guard=self._guard,
-            settings=self._settings,
-        )
-
-    def _add_swept(self, swept: Swept) -> None:
-        """Add what the end of the run did; what moved was not created after all."""
-        self.stats.moved += swept.moved
-        self.stats.created -= swept.amended + swept.updated
-        self.stats.amended += swept.amended
-        self.stats.updated += swept.updated
-        self.stats.deleted = swept.deleted
-        self.stats.statements_removed += swept.unstated
-        self.stats.deletions_held = swept.held_back
-        self.stats.rows_written += swept.moved + swept.deleted + swept.noted
-
-    async def _forget_cursor(self, run_id: int) -> None:
-        """Begin anew next time: what the connector failed over may stand in its cursor, and would stop it for ever."""
-        async with self._database.transaction() as c:
-            await runs.fence(c, run_id)
-            await sources.move_cursor(c, self._source.id, None)
-
-    def _doubt(self, complete: Complete, seen: int) -> None:
-        """A walk that saw less than the source declares was not whole, whatever its connector says."""
-        if complete.expected is not None and seen < complete.expected:
-            self._trouble = SourceError(f"The source declares {complete.expected} items, but showed {seen}.")
 
     def _status(self) -> Status:
         if self._stopped:
@@ -525,9 +509,9 @@ class Harvest:
             return "partial"
         return "completed"
 
-    def _tick(self, started: float) -> None:
+    def _close_stats(self) -> None:
         self._meter_to_stats()
-        self.stats.seconds = round(time.monotonic() - started, 3)
+        self.stats.seconds = round(time.monotonic() - self._started, 3)
 
     def _meter_to_stats(self) -> None:
         self.stats.requests = self._meter.requests
@@ -549,5 +533,5 @@ def _problem(problem: BaseException | None) -> runs.Problem | None:
     words = str(problem) or type(problem).__name__
     if not isinstance(problem, RowenError):
         return runs.Problem(message(words))
-    told = message(f"{words} {problem.hint}" if problem.hint else words)
-    return runs.Problem(told, problem.code, getattr(problem, "retry_in_s", None) or None)
+    words = message(f"{words} {problem.hint}" if problem.hint else words)
+    return runs.Problem(words, problem.code, getattr(problem, "retry_in_s", None) or None)

@@ -1,11 +1,8 @@
-"""By which recipe an item is read, and which stored recipes still count.
+"""The sieve: the outcome of each observation, by comparing hashes with stored rows. No I/O.
 
-A recipe is a hash over the kind, the options that matter for reading and, for a body, the name and version of its
-format. It is kept with each item's check. An item is current if the present readers could have given its recipe: a new
-version of one format leaves all items of other formats alone.
-
-
-Which outcome an observation has, by comparing hashes. Pure: the rows to compare with are handed in.
+A recipe is a hash over the kind, the options that affect reading and, for a body, the name and version of its format.
+It is stored with each item's check. An item is current if the present readers could have produced its recipe, so that
+a new version of one format does not affect items of other formats.
 """
 
 from collections.abc import Mapping
@@ -35,10 +32,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Recipes:
-    """The recipes of one run: `records` for items that come as documents, `bodies` by format for those that are read.
+    """The recipes of one run: `records` for items that arrive as documents, `bodies` by format for parsed ones.
 
-    Until formats got versions of their own, a run had one recipe for all items, `old`. It still counts for a record,
-    which no reader has touched; a body is read again, since the reader of HTML has another version now.
+    `old` is the single recipe that a run had before formats got versions of their own. It is still current for
+    records, which no reader touches; a body is read again, since the HTML reader has another version now.
     """
 
     records: Hash
@@ -48,33 +45,32 @@ class Recipes:
     chunker: int
 
     def of(self, document: Document) -> Hash:
-        """The recipe of a document: what has the hash of a body was read from one."""
+        """Return the recipe of a document; one with a body hash was parsed from a body."""
         if document.validators.body_hash is None or document.media_type == DATASET:
             return self.records
         return self.bodies[readers.reader_of(document.media_type or "").format]
 
     def is_current(self, recipe: Hash | None, *, is_body: bool) -> bool:
-        """Whether an item that was stored under a recipe would be read in the same way now."""
+        """Return whether an item stored with a recipe would be read the same way now."""
         return recipe in self.current or (recipe == self.old and not is_body)
 
 
 def recipes(kind: str, reading: Mapping[str, Any]) -> Recipes:
-    """The recipes of a source of this kind, with those of its options that matter for reading."""
-    # The first version stands in no recipe: those of before it had a number stay current.
+    """Return the recipes of a source of this kind with these reading options."""
+    # The first version is left out, so that recipes from before versions had numbers stay current.
     documents = [] if DOCUMENT_VERSION == 1 else [f"document {DOCUMENT_VERSION}"]
-    told = [kind, readers.VERSION, dict(reading), *documents]
-    known = readers.formats()
+    base = [kind, readers.VERSION, dict(reading), *documents]
     records = _hash([kind, dict(reading), *documents])
-    bodies = {one.name: _hash([*told, one.name, one.versions, one.taken]) for one in known}
+    bodies = {reader.name: _hash([*base, reader.name, reader.versions, reader.taken]) for reader in readers.formats()}
     old = _hash([kind, readers.VERSION_BEFORE_FORMATS, dict(reading)])
     if documents:
-        # No item of an earlier version of documents is current: the old recipe must match none of them.
+        # No item of an earlier document version is current, so the old recipe must not match any.
         old = _hash([kind, dict(reading), *documents, "old"])
     return Recipes(records, bodies, old, frozenset({records, *bodies.values()}), readers.CHUNKER_VERSION)
 
 
-def _hash(told: list[Any]) -> Hash:
-    return sha256(canonical_json(told)).digest()[:16]
+def _hash(parts: list[Any]) -> Hash:
+    return sha256(canonical_json(parts)).digest()[:16]
 
 
 _FENCES = ("```", "~~~")
@@ -82,9 +78,9 @@ _FENCES = ("```", "~~~")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is to be done with a document that was read; `revised` says that its text superseded another.
+    """The writes that a document needs; `revised` means that its text replaces an earlier one.
 
-    What only our own reading changed, not the source, is stored, and announced as amended at most.
+    A change that comes from our own readers, not from the source, is stored and announced as amended at most.
     """
 
     outcome: Outcome
@@ -95,7 +91,7 @@ class Verdict:
 
 
 def same_body(raw: Raw, stored: Stored | None, recipes: Recipes) -> bool:
-    """Whether a body need not be parsed: it is the one that we hold, read as we would read it now."""
+    """Return whether a body is the stored one and was read as it would be now, so that parsing can be skipped."""
     return (
         stored is not None
         and stored.body_hash == raw.body_hash
@@ -105,7 +101,7 @@ def same_body(raw: Raw, stored: Stored | None, recipes: Recipes) -> bool:
 
 
 def judge(document: Document, stored: Stored | None, recipes: Recipes, *, same_record: bool = False) -> Verdict:
-    """The outcome of a document that was read; `same_record` tells that its source's own record is the stored one."""
+    """Return the verdict on a document; `same_record` means that the source's own record is the stored one."""
     if stored is None:
         return Verdict(outcome=Outcome.CREATED, write_item=True, write_chunks=True, write_check=True)
     recut = stored.chunker != recipes.chunker
@@ -121,14 +117,14 @@ def judge(document: Document, stored: Stored | None, recipes: Recipes, *, same_r
 
 
 def is_reread(document: Document, stored: Stored, recipes: Recipes) -> bool:
-    """Whether a record says something else than what is stored, which another reading made of it."""
+    """Return whether a record differs from the stored one, which another recipe has read."""
     return document.content_hash != stored.content_hash and not _is_current(stored, recipes)
 
 
 def only_markup_differs(document: Document, said: Said) -> bool:
-    """Whether a document has the words of the one that is stored, line by line: links lead elsewhere, marks differ.
+    """Return whether a document has the stored words line by line, so that only links or markup differ.
 
-    Inside a fence every letter counts.
+    Inside a code fence every letter counts.
     """
     before, now = said.text.split("\n"), document.text.split("\n")
     if len(before) != len(now) or (said.title, sorted(set(said.tags))) != (document.title, sorted(set(document.tags))):
@@ -146,9 +142,9 @@ def only_markup_differs(document: Document, said: Said) -> bool:
 
 
 def _plain(line: str) -> tuple[int, str]:
-    """How far a line is indented, and its words: alone, what is indented in a list would be taken for code.
+    """Return a line's indentation and its words; `words_of` would take an indented list line for code.
 
-    Within inline code, how many spaces there are depends on where the source of a page breaks its lines.
+    Spaces within inline code are normalized, since they depend on line breaks in the page's source.
     """
     from rowen.model.words import words_of
 
@@ -168,36 +164,30 @@ def _same_source_body(validators: Validators, stored: Stored) -> bool:
 def _check_differs(document: Document, stored: Stored, recipes: Recipes) -> bool:
     recipe = recipes.of(document)
     if stored.recipe == recipes.old and _is_current(stored, recipes):
-        # It says the same in the words of an earlier release.
+        # An equivalent recipe of an earlier release.
         recipe = recipes.old
     seen = document.validators
-    body = seen.body_hash if _is_same_record(seen.body_hash, stored.body_hash) else stored.body_hash
-    held = (stored.etag, stored.last_modified, body, stored.depth, stored.links, stored.recipe)
+    body = stored.body_hash
+    if body is not None and unmarked(body) == seen.body_hash:
+        # A record that was fetched individually has no mark of its bytes.
+        body = seen.body_hash
+    before = (stored.etag, stored.last_modified, body, stored.depth, stored.links, stored.recipe)
     links = "\n".join(document.links)
-    return held != (seen.etag, seen.last_modified, seen.body_hash, document.depth, links, recipe)
-
-
-def _is_same_record(seen: Hash | None, held: Hash | None) -> bool:
-    """Whether a record that was asked for by itself says what the held one does, which has a mark of its bytes too."""
-    return seen is not None and held is not None and unmarked(held) == seen
+    return before != (seen.etag, seen.last_modified, seen.body_hash, document.depth, links, recipe)
 
 
 def unread_check(raw: Raw, stored: Stored) -> Check | None:
-    """The check to write for a body that was not parsed, if its validators or depth are others."""
+    """Return the check to write for an unparsed body; None if its validators and depth are unchanged."""
     if (stored.etag, stored.last_modified, stored.depth) == (raw.etag, raw.last_modified, raw.depth):
         return None
     return Check(stored.id, raw.etag, raw.last_modified, raw.body_hash, raw.depth, None, stored.recipe)
 
 
 def recheck(unchanged: Unchanged, stored: Stored) -> Check | None:
-    """The check to write for an unchanged item whose origin now answers with other validators."""
+    """Return the check to write for an unchanged item; None if its validators and depth are unchanged."""
     now = unchanged.validators or Validators(stored.etag, stored.last_modified, stored.body_hash)
     depth = stored.depth or 0 if unchanged.depth is None else unchanged.depth
-    if (stored.etag, stored.last_modified, stored.body_hash, stored.depth) == (
-        now.etag,
-        now.last_modified,
-        now.body_hash,
-        depth,
-    ):
+    before = (stored.etag, stored.last_modified, stored.body_hash, stored.depth)
+    if before == (now.etag, now.last_modified, now.body_hash, depth):
         return None
     return Check(stored.id, now.etag, now.last_modified, now.body_hash, depth, None, stored.recipe)

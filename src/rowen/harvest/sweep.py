@@ -1,9 +1,8 @@
-"""The end of a run: what is missing moved to another key, is deleted within limits, or is held back.
+"""The end of a run: missing items have moved, are deleted within limits, or become pending deletions.
 
-What a complete run did not see has vanished; what its source says is gone is marked while the run goes on
-(`store/gone.py`). First those are found that are there under another key (`store/moves.py`). The guard decides about
-all others together, and about all of a run at once: a deployment gone wrong answers 404 for everything, and must not
-lose a few pages in each run either.
+An item is missing if a complete run did not observe it, or if its source reported it gone during the run
+(`store/gone.py`). Items that exist under another key have moved (`store/moves.py`). The guard decides about all others
+of a run together: a broken deployment that answers 404 for everything must not lose a few pages in each run either.
 """
 
 from collections.abc import Callable
@@ -22,12 +21,11 @@ __all__ = ["Guard", "Swept", "rehearse", "sweep"]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """How much of a source may go at once without somebody's word.
+    """The limit of deletions in one run that need no confirmation.
 
-    Fewer items than `floor` may, of a small source no more than `small_share` (but always one: a single page that is
-    gone goes), of a large one less than `share`. `spent` is how many have gone since the source was last seen whole:
-    single looks between two whole runs count as one, or a site that answers 404 for everything would lose its pages one
-    by one.
+    Fewer than `floor` items may be deleted; of a small source at most `small_share` (but always one), of a large source
+    less than `share`. `spent` counts deletions since the last complete run: checks of selected items between two
+    complete runs count together, or a site that answers 404 for everything would lose its pages one by one.
     """
 
     floor: int
@@ -38,39 +36,40 @@ class Guard:
 
     @classmethod
     def of(cls, settings: Settings, *, accepted: bool) -> "Guard":
-        """The guard that the settings ask for."""
+        """Return the guard with the limits of the settings."""
         return cls(settings.deletion_floor, settings.deletion_share, settings.deletion_small_share, accepted)
 
-    def bound(self, held: int) -> int:
-        """The most items that may go of a source that held so many when the run began."""
-        before = held + self.spent
+    def bound(self, count: int) -> int:
+        """Return the maximum number of deletions in a source that had `count` items when the run began."""
+        before = count + self.spent
         few = min(self.floor - 1, max(1, int(self.small_share * before)))
         return max(0, max(few, ceil(self.share * before) - 1) - self.spent)
 
-    def lets_through(self, count: int, *, held: int) -> bool:
-        """Whether so many of `held` items may be deleted."""
-        return self.accepted or count <= self.bound(held)
+    def allows(self, deletions: int, *, of: int) -> bool:
+        """Return whether so many deletions in a source of `of` items need no confirmation."""
+        return self.accepted or deletions <= self.bound(of)
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep did, or would do. `amended` and `updated` are moved items that the run had counted as created.
+    """The numbers of a sweep or its rehearsal.
 
-    `noted` are those of `held_back` that were not held back before, `unstated` the statements that
-    went with the deleted ones.
+    `amended` and `updated` are moved items that the run had counted as created, `pending` are deletions that need
+    confirmation, `newly_pending` those of them that were not pending before. `unstated` counts the RDF statements of
+    deleted items.
     """
 
     moved: int = 0
     amended: int = 0
     updated: int = 0
     deleted: int = 0
-    held_back: int = 0
-    noted: int = 0
+    pending: int = 0
+    newly_pending: int = 0
     unstated: int = 0
 
     @property
     def joined(self) -> int:
-        """How many moved items had their new row from an earlier run, so that two items became one."""
+        """The number of moved items whose new row came from an earlier run, so that two items became one."""
         return self.moved - self.amended - self.updated
 
 
@@ -85,17 +84,17 @@ async def sweep(
     guard: Guard,
     settings: Settings,
 ) -> Swept:
-    """Give moved items their new keys; delete what is gone, and after a `whole` run what vanished, or hold it back.
+    """Give moved items their new keys, and delete missing items or make their deletions pending.
 
-    An empty listing proves nothing: after a run that saw no item, only what the source itself called gone may go.
-    What all runs share (the fence, the change log) is touched last: until then the lease can be renewed.
+    An empty listing proves nothing: after a run that observed no item, only items that the source reported gone may be
+    deleted. Shared rows (the fence, the change log) are touched last: until then the lease can be renewed.
     """
     async with database.transaction() as c:
         swept = await _decide(c, source, planner, guard, settings, whole=whole, is_created=created.__contains__)
         if swept.moved:
             await moves.make(c, revisions_kept=settings.revisions_kept)
-        if swept.held_back:
-            swept = replace(swept, noted=await held.put(c, source.id, run_id))
+        if swept.pending:
+            swept = replace(swept, newly_pending=await held.put(c, source.id, run_id))
         if swept.deleted:
             await missing.delete(c, copies=settings.withdrawn_kept_days > 0)
         await held.release(c, planner.returned)
@@ -117,7 +116,7 @@ async def sweep(
 async def rehearse(
     database: Database, source: Source, *, planner: Planner, whole: bool, guard: Guard, settings: Settings
 ) -> Swept:
-    """What a sweep would do."""
+    """Return the numbers of a sweep without changing anything."""
     async with database.transaction() as c:
         return await _decide(c, source, planner, guard, settings, whole=whole, is_created=moves.is_arrival)
 
@@ -132,14 +131,14 @@ async def _decide(
     whole: bool,
     is_created: Callable[[int], bool],
 ) -> Swept:
-    """What moved, what goes and what is held back, in the table of what is missing.
+    """Decide in the table of missing items which have moved, are deleted or become pending deletions.
 
-    What somebody wants kept stays, and what was held back for long enough goes; the guard decides about all the rest.
+    Items that a user keeps stay, and deletions that were pending long enough happen; the guard decides about the rest.
     """
     absent = await _note_missing(c, source, planner, whole=whole)
     if not absent:
         return Swept()
-    found = await moves.find(
+    moved = await moves.find(
         c,
         source.id,
         arrivals=planner.arrivals,
@@ -147,26 +146,24 @@ async def _decide(
         redirected_arrivals=planner.redirected_arrivals,
         is_created=is_created,
     )
-    absent -= found.moved
-    # What came and went within this run was never shown to anybody: it is no loss.
-    doomed = await missing.mark_deleted(c, (item_id for item_id in planner.gone if is_created(item_id)))
+    absent -= moved.moved
+    # An item that was created and deleted within this run was never visible.
+    deleted = await missing.mark_deleted(c, (item_id for item_id in planner.gone if is_created(item_id)))
     if planner.pending.held:
         absent -= await held.spare_kept(c)
-        doomed += await held.doom_overdue(
+        deleted += await held.doom_overdue(
             c, source.id, runs=settings.deletion_patience_runs, days=settings.deletion_patience_days
         )
-    if doomed < absent and guard.lets_through(absent - doomed, held=planner.held):
+    if deleted < absent and guard.allows(absent - deleted, of=planner.count):
         await missing.doom(c)
-        doomed = absent
-    if doomed and not planner.seen:
-        doomed = await missing.unmark_unconfirmed(c)
-    return Swept(found.moved, found.amended, found.updated, doomed, absent - doomed)
+        deleted = absent
+    if deleted and not planner.seen:
+        deleted = await missing.unmark_unconfirmed(c)
+    return Swept(moved.moved, moved.amended, moved.updated, deleted, absent - deleted)
 
 
 async def _note_missing(c: Connection, source: Source, planner: Planner, *, whole: bool) -> int:
-    """How many are no more: what is marked, and after a whole run all else that was not seen, which costs one count
-    where as many were seen as there are.
-    """
+    """Fill the table of missing items and return their number; after a complete run it includes unobserved items."""
     if not whole:
         return await missing.note_marked(c, source.id, planner.gone) if planner.gone else 0
     if len(planner.seen) == await items.count(c, source.id):
