@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from rowen.connectors import registry
 from rowen.connectors.files.folders import FolderWalk
-from rowen.connectors.files.selection import FilesOptions, Selection
+from rowen.connectors.files.options import FilesOptions, Selection
 from rowen.errors import SourceError, SourceGoneError, UsageError
 from tests.connectors.worlds import Keeper, write
 

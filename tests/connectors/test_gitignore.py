@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowen.connectors.files.gitignore import IgnoreRules
-from rowen.connectors.files.globs import any_of
+from rowen.connectors.files.gitignore import IgnoreRules, any_of
 from tests.connectors.worlds import Keeper, write
 from tests.hostile.clock import costs_at_most
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rowen import Run
-from rowen.connectors.files import found, reading
-from rowen.connectors.files.found import Batch
+from rowen.connectors.files import reading
+from rowen.connectors.files.reading import Batch
 from tests.conftest import ScratchDatabase
 from tests.connectors.worlds import Keeper, write
 from tests.logical import index_of
@@ -100,7 +100,7 @@ async def test_a_file_whose_permissions_changed_is_read_and_compared_once(
 async def test_after_the_upgrade_no_file_is_read_and_validators_are_renewed_some_in_each_run(
     database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(found, "RENEWED_ITEMS", 2)
+    monkeypatch.setattr(reading, "RENEWED_ITEMS", 2)
     write(tmp_path, {f"{n}.md": f"Text {n}" for n in range(3)})
     async with database.open() as r:
         await r.sync(str(tmp_path))
@@ -136,10 +136,10 @@ async def test_after_the_upgrade_no_archive_is_unpacked(
 
 
 def test_a_validator_of_another_shape_is_none_of_an_earlier_version() -> None:
-    assert found.is_earlier_form("1-2-3", "1-2-3-4")
+    assert reading.is_earlier_form("1-2-3", "1-2-3-4")
     for held in (None, "1-2-4", "1-2", "1-2-3-4", "1-2-3-racy"):
-        assert not found.is_earlier_form(held, "1-2-3-4")
-    assert not found.is_earlier_form("0badcafe", "0badcafe-10")
+        assert not reading.is_earlier_form(held, "1-2-3-4")
+    assert not reading.is_earlier_form("0badcafe", "0badcafe-10")
     assert Batch().full is False
 
 

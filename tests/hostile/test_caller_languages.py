@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.files.selection import FilesOptions, Selection
+from rowen.connectors.files.options import FilesOptions, Selection
 from rowen.connectors.web.options import UrlPatterns, WebOptions
 from rowen.errors import RowenError, UsageError
 from rowen.formats.rdf.profile import profile_in

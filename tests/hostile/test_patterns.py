@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.files.globs import any_of
+from rowen.connectors.files.gitignore import any_of
 from rowen.connectors.web.options import WebOptions
 from rowen.formats.xml_records import _tags_of
 from rowen.model.query import Query
@@ -32,8 +32,8 @@ BOUNDED = {
 
 MADE = {
     "rowen.model.snippet.pattern",
-    "rowen.connectors.files.gitignore._Matched.__init__",
-    "rowen.connectors.files.globs.any_of",
+    "rowen.connectors.files.gitignore._Decision.__init__",
+    "rowen.connectors.files.gitignore.any_of",
     "rowen.connectors.web.options.UrlPatterns.__init__",
     "rowen.content.pieces._Cutter._rarely",
     "rowen.formats.xml_records._tags_of",

@@ -1,4 +1,4 @@
-"""Archives, read where they are: nothing is unpacked to the disk, and no path, size or promise in them is believed."""
+"""Archives, read without unpacking them to the disk; no path, size or promise in them is trusted."""
 
 import os
 import re
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from rowen.connectors.base import Tools
-from rowen.connectors.files.found import etag_of, fetched, shown, too_large
-from rowen.connectors.files.reading import racy
-from rowen.connectors.files.selection import FilesOptions, Selection
+from rowen.connectors.files.options import FilesOptions, Selection
+from rowen.connectors.files.reading import displayed, etag_of, fetched, racy, too_large
 from rowen.connectors.opening import open_file
 from rowen.errors import ItemError, SourceError
 from rowen.model.generated import Built
@@ -20,24 +19,24 @@ from rowen.model.url import file_url
 __all__ = ["MAX_RATIO", "Archive", "inner_path", "is_tar", "is_zip"]
 
 MAX_RATIO = 300
-"""How many times its packed size a body may have: text seldom packs better than 1:20, bombs are at 1:1000."""
+"""Largest ratio of unpacked and packed size: text seldom packs better than 1:20, bombs are at 1:1000."""
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def is_zip(name: str) -> bool:
-    """Whether a file name stands for a zip archive."""
+    """Return whether a file name stands for a zip archive."""
     return name.lower().endswith(".zip")
 
 
 def is_tar(name: str) -> bool:
-    """Whether a file name stands for a tar archive, packed or not."""
+    """Return whether a file name stands for a tar archive, packed or not."""
     return name.lower().endswith(_TAR)
 
 
 def inner_path(name: str) -> str:
-    """The path of a member inside its archive; `ItemError` for one that would lead out of it."""
+    """Return the path of a member inside its archive; raise `ItemError` for one that would lead out of it."""
     path = name.replace("\\", "/")
     parts = path.split("/")
     if path.startswith("/") or ".." in parts or _DRIVE.match(path):
@@ -47,7 +46,7 @@ def inner_path(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """One archive file and what is wanted of it."""
+    """An archive file and the options for reading it."""
 
     path: str
     url: str
@@ -57,7 +56,7 @@ class Archive:
 
     @contextmanager
     def opened(self) -> Iterator[tuple[BinaryIO, str]]:
-        """The open file and its validator; `SourceError` if it cannot be opened, or changes before it is closed."""
+        """Open the file with its validator; raise `SourceError` if it cannot be opened, or changes while it is open."""
         try:
             descriptor = open_file(self.path, follow=True)
         except OSError as problem:
@@ -71,33 +70,38 @@ class Archive:
                 raise self.broken("it changed meanwhile")
 
     def built(self, paths: Iterable[str]) -> Built:
-        """The folders in it that a documentation generator has written, if what it writes for itself is not wanted."""
+        """Return the folders that a documentation generator has written, unless its own files are wanted."""
         return Built(() if self.options.generated else paths)
 
     def broken(self, why: object) -> SourceError:
-        """The error for an archive that cannot be trusted as a whole."""
+        """Return the error for an archive that cannot be trusted as a whole."""
         return SourceError(
-            f"{shown(self.path)} could not be read as a whole: {why}.",
-            hint="Is the archive whole, and is nobody writing to it?",
+            f"{displayed(self.path)} could not be read as a whole: {why}.",
+            hint="Check that the archive is complete, and that no program is writing to it.",
         )
 
     def beyond(self, option: str) -> SourceError:
-        """The error for an archive that has more in it than is allowed."""
+        """Return the error for an archive with more in it than an option allows."""
         limit = getattr(self.options, option)
         return SourceError(
-            f"{shown(self.path)} has more in it than {option} allows ({limit:,}).",
+            f"{displayed(self.path)} has more in it than {option} allows ({limit:,}).",
             hint=f"If the archive is sound, raise the option {option}.",
         )
 
-    def too_large(self, name: str) -> Failed:
-        """The observation of a member that is not read because of its size."""
-        return too_large(self.url_of(name), f"{name} in {self.path}", self.options.max_bytes)
-
     def url_of(self, path: str) -> str:
-        """The URL of a member."""
+        """Return the URL of a member."""
         return f"{self.url}!{file_url(b'/' + path.encode('utf-8', 'surrogateescape')).removeprefix('file://')}"
 
+    def too_large(self, name: str) -> Failed:
+        """Return the observation of a member that is not read because of its size."""
+        return too_large(self.url_of(name), f"{name} in {self.path}", self.options.max_bytes)
+
+    def failed(self, name: str, problem: ItemError) -> Failed:
+        """Return the observation of a member that cannot be read."""
+        message = f"{displayed(name)} in {displayed(self.path)} {problem}."
+        return Failed(self.url_of(name), message, hint=problem.hint)
+
     def fetched(self, path: str, body: bytes, etag: str) -> Fetched:
-        """The observation of a member that was read."""
+        """Return the observation of a member that was read."""
         self.tools.meter.bytes += len(body)
         return fetched(self.url_of(path), path, body, etag=etag, language=self.options.language)

@@ -1,10 +1,10 @@
-"""A walk over a folder: which files there are, in a stable order.
+"""A walk over a folder in a stable order.
 
 A folder of a million files is held as names only. Paths are plain strings, names that are not UTF-8 in the form
-that the system gives them: a walk that finds nothing changed costs little more than looking at each file.
+that the system gives them: a walk over an unchanged folder costs little more than an `lstat` of each file.
 """
 
-# ruff: noqa: PTH116 -- a `Path` for each file would cost more than the look at it
+# ruff: noqa: PTH116 -- a `Path` for each file would cost more than its `lstat`
 
 import os
 import re
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from stat import S_ISREG
 
-from rowen.connectors.files.found import BATCH_ITEMS, NOWHERE, Batch, etag_of, shown, too_large, unreadable
 from rowen.connectors.files.gitignore import Chain, ignored, rules_above, rules_of
-from rowen.connectors.files.selection import FilesOptions, Selection
+from rowen.connectors.files.options import FilesOptions, Selection
+from rowen.connectors.files.reading import BATCH_ITEMS, MISSING, Batch, displayed, etag_of, too_large, unreadable
 from rowen.errors import SourceError, SourceGoneError
 from rowen.model.generated import Built, is_mark
 from rowen.model.media import media_type_of
@@ -38,9 +38,9 @@ class _OpenFolder:
 
 @dataclass(slots=True)
 class _Names:
-    """What is in a folder and may be part of the source; `git` has `.git` and `.gitignore` if they are there.
+    """The names in a folder that may be part of the source; `git` has `.git` and `.gitignore` if they are there.
 
-    `marks` has the names by which the work of a documentation generator is known.
+    `marks` are the names that identify the work of a documentation generator.
     """
 
     files: list[str]
@@ -50,9 +50,9 @@ class _Names:
 
 
 class FolderWalk:
-    """One pass over a folder: its files sorted by name, those of its folders where the folder's name stands.
+    """One pass over a folder: its files sorted by name, and each subfolder at the position of its name.
 
-    `complete` turns false when a folder could not be listed: what is below it was not seen, and may be there.
+    `complete` turns false when a folder could not be listed: the files below it are unknown, and may be there.
     `generated` counts files and folders that documentation generators wrote for themselves, and that are left out.
     """
 
@@ -76,50 +76,55 @@ class FolderWalk:
                 yield step
             else:
                 visits.pop()
-        yield self._take()
+        yield self._batch
         if self._identity() != identity:
-            raise SourceError(f"{shown(self._root.path)} became another folder while it was read.")
+            raise SourceError(f"{displayed(self._root.path)} became another folder while it was read.")
 
     def _identity(self) -> tuple[int, int]:
         try:
             status = os.stat(self._root.path)
         except OSError as problem:
             raise SourceGoneError(
-                f"{shown(self._root.path)} is not there any more: {problem.strerror}.",
+                f"{displayed(self._root.path)} is not there any more: {problem.strerror}.",
                 hint="Is a disk not mounted?",
             ) from None
         return status.st_dev, status.st_ino
 
     def _visit(self, folder: _OpenFolder) -> Iterator[Batch | _OpenFolder]:
+        """Yield files in the order of their names, in batches, and each folder at the position of its name."""
+        ancestors: tuple[tuple[int, int], ...] = ()
         try:
-            ancestors = self._ancestors(folder)
-            if ancestors is None:
-                return
+            if self._options.follow_links:
+                status = os.stat(folder.path)
+                identity = status.st_dev, status.st_ino
+                if identity in folder.ancestors:  # a link to a folder above
+                    return
+                ancestors = (*folder.ancestors, identity)
             names = self._list(folder)
-            rules = self._rules(folder, names)
+            rules: Chain = ()
+            if self._options.gitignore:
+                above = rules_above(folder.path) if folder is self._root else folder.rules
+                rules = rules_of(folder.path, above, repository=".git" in names.git, own=".gitignore" in names.git)
         except OSError as problem:
-            if problem.errno not in NOWHERE:
-                self._unlisted(folder, problem)
+            if problem.errno in MISSING:
+                return
+            if folder is self._root:
+                raise SourceError(
+                    f"{displayed(folder.path)} could not be listed: {problem.strerror}.",
+                    hint="Give Rowen permission to read it.",
+                ) from None
+            self.complete = False
+            self._batch.failed.append(unreadable(folder.url.rstrip("/"), folder.path, problem))
             return
-        self._choose(folder, names, rules)
-        yield from self._steps(folder, names, rules, ancestors)
-
-    def _ancestors(self, folder: _OpenFolder) -> tuple[tuple[int, int], ...] | None:
-        """The folders on the way down to and with this one; None if it is its own ancestor, through a link."""
-        if not self._options.follow_links:
-            return ()
-        status = os.stat(folder.path)
-        identity = status.st_dev, status.st_ino
-        return None if identity in folder.ancestors else (*folder.ancestors, identity)
-
-    def _unlisted(self, folder: _OpenFolder, problem: OSError) -> None:
-        if folder is self._root:
-            raise SourceError(
-                f"{shown(folder.path)} could not be listed: {problem.strerror}.",
-                hint="Rowen needs leave to read it.",
-            ) from None
-        self.complete = False
-        self._batch.failed.append(unreadable(folder.url.rstrip("/"), folder.path, problem))
+        self._select(folder, names, rules)
+        files = sorted(names.files)
+        start = 0
+        for name in sorted(names.folders):
+            end = bisect(files, name, lo=start)
+            yield from self._batches(folder, files, start, end)
+            yield _OpenFolder(f"{folder.path}{name}/", f"{folder.url}{_quoted(name)}/", rules, ancestors)
+            start = end
+        yield from self._batches(folder, files, start, len(files))
 
     def _list(self, folder: _OpenFolder) -> _Names:
         names = _Names([], [], set(), set())
@@ -144,7 +149,7 @@ class FolderWalk:
         return names
 
     def _follow(self, entry: os.DirEntry[str], names: _Names) -> None:
-        """Take in a link's target, if it leads somewhere and, unless wished otherwise, to a place inside the root."""
+        """Add the target of a link if it exists and lies inside the root, or anywhere if that is allowed."""
         if self._options.follow_links != "anywhere":
             target = os.path.realpath(entry.path) + "/"
             if not target.startswith(self._real_root):
@@ -155,17 +160,11 @@ class FolderWalk:
             elif entry.is_file() and media_type_of(entry.name) is not None:
                 names.files.append(entry.name)
         except OSError as problem:
-            if problem.errno not in NOWHERE:
+            if problem.errno not in MISSING:
                 raise
 
-    def _rules(self, folder: _OpenFolder, names: _Names) -> Chain:
-        if not self._options.gitignore:
-            return ()
-        above = rules_above(folder.path) if folder is self._root else folder.rules
-        return rules_of(folder.path, above, repository=".git" in names.git, own=".gitignore" in names.git)
-
-    def _choose(self, folder: _OpenFolder, names: _Names, rules: Chain) -> None:
-        """Leave out what the rules and the patterns name."""
+    def _select(self, folder: _OpenFolder, names: _Names, rules: Chain) -> None:
+        """Remove the names that rules and patterns leave out."""
         path, start = folder.path, len(self._root.path)
         if names.marks and not self._options.generated and (built := Built(names.marks)):
             before = len(names.files) + len(names.folders)
@@ -180,46 +179,28 @@ class FolderWalk:
             names.files = [name for name in names.files if takes(within + name)]
             names.folders = [name for name in names.folders if enters(within + name)]
 
-    def _steps(
-        self, folder: _OpenFolder, names: _Names, rules: Chain, ancestors: tuple[tuple[int, int], ...]
-    ) -> Iterator[Batch | _OpenFolder]:
-        """Files in the order of their names, looked at in batches, and each folder where its name stands."""
-        files = sorted(names.files)
-        start = 0
-        for name in sorted(names.folders):
-            end = bisect(files, name, lo=start)
-            yield from self._batches(folder, files, start, end)
-            yield _OpenFolder(f"{folder.path}{name}/", f"{folder.url}{_quoted(name)}/", rules, ancestors)
-            start = end
-        yield from self._batches(folder, files, start, len(files))
-
     def _batches(self, folder: _OpenFolder, files: list[str], start: int, end: int) -> Iterator[Batch]:
+        status_of = os.stat if self._options.follow_links else os.lstat
+        max_bytes = int(self._options.max_bytes)
         for at in range(start, end, BATCH_ITEMS):
-            self._look(folder, files[at : min(at + BATCH_ITEMS, end)])
-            if self._batch.full:
-                yield self._take()
-
-    def _take(self) -> Batch:
-        batch, self._batch = self._batch, Batch()
-        return batch
-
-    def _look(self, folder: _OpenFolder, files: list[str]) -> None:
-        look = os.stat if self._options.follow_links else os.lstat
-        batch, max_bytes = self._batch, int(self._options.max_bytes)
-        quoted = str if _PLAIN("".join(files)) else _quoted
-        for name in files:
-            path = folder.path + name
-            url = folder.url + quoted(name)
-            try:
-                status = look(path)
-            except OSError as problem:
-                if problem.errno not in NOWHERE:
-                    batch.failed.append(unreadable(url, path, problem))
-                continue
-            if status.st_size > max_bytes:
-                batch.failed.append(too_large(url, path, max_bytes))
-            elif S_ISREG(status.st_mode):
-                batch.add(url, etag_of(status), status.st_size)
+            batch, names = self._batch, files[at : min(at + BATCH_ITEMS, end)]
+            quoted = str if _PLAIN("".join(names)) else _quoted
+            for name in names:
+                path = folder.path + name
+                url = folder.url + quoted(name)
+                try:
+                    status = status_of(path)
+                except OSError as problem:
+                    if problem.errno not in MISSING:
+                        batch.failed.append(unreadable(url, path, problem))
+                    continue
+                if status.st_size > max_bytes:
+                    batch.failed.append(too_large(url, path, max_bytes))
+                elif S_ISREG(status.st_mode):
+                    batch.add(url, etag_of(status), status.st_size)
+            if batch.full:
+                self._batch = Batch()
+                yield batch
 
 
 def _quoted(name: str) -> str:

@@ -1,10 +1,13 @@
-"""What git leaves out: the rules of `.gitignore` files, and which of them decides.
+"""The patterns of `.gitignore` as regular expressions, and the rules that decide which paths git leaves out.
+
+A star that is not the last one may stop at the first place where the rest fits: everything else in the language is
+of fixed length, so a later place would serve no better. Atomic groups tell this to `re`, and no pattern, however
+hostile, takes exponential time.
 
 Rules apply from the repository's top down, the last one that matches wins, and below a folder that is left out
 nothing is taken in again: the walk does not enter it. Files that git tracks although a rule names them are left
-out as well, since the index is not read.
-
-Most rules are names, paths or endings, and are looked up; only the others are matched one by one.
+out as well, since the index is not read. Most rules are names, paths or endings, and are looked up; only the others are
+matched one by one.
 """
 
 # ruff: noqa: PTH113, PTH120 -- the walk's paths are strings
@@ -12,23 +15,149 @@ Most rules are names, paths or endings, and are looked up; only the others are m
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
-from rowen.connectors.files.globs import translate
 from rowen.connectors.opening import open_file, read_at_most
 
-__all__ = ["Chain", "IgnoreRules", "ignored", "rules_above", "rules_of"]
+__all__ = ["Chain", "IgnoreRules", "any_of", "ignored", "rules_above", "rules_of", "translate"]
 
-# Honest files have a few hundred rules; these numbers keep the price of one path below a tenth of a second. A file
-# that has more is not half obeyed, since its last rules may be there to keep something out.
+_NAMED = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \\t",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "\\x21-\\x7e",
+    "lower": "a-z",
+    "print": "\\x20-\\x7e",
+    "punct": "\\x21-\\x2f\\x3a-\\x40\\x5b-\\x60\\x7b-\\x7e",
+    "space": " \\t\\n\\v\\f\\r",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
+_STARS = re.compile(r"\*+")
+_CLASS_NAME = re.compile(r"\[:([^\[\]]*):\]")
+# Atoms are expressions for one character each, and these three, which are no such expression.
+_STAR, _STAR_STAR, _SLASH = "*", "**", "/"
+
+# Honest files have a few hundred rules; these numbers keep the cost of one path below a tenth of a second. A file
+# that has more is refused whole, since its last rules may be there to keep something out.
 _MOST_BYTES = 1 << 20
 _MOST_MATCHED = 3_000
 _LONGEST_PATTERN = 4_096
 _SPECIAL = frozenset("*?[\\")
 _NOTHING = re.compile("(?!)")
+
+
+def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Return an expression that matches in full the paths that any of the patterns names, and everything below them.
+
+    As in `.gitignore`: a pattern without a slash names files and folders anywhere, others name paths from the root.
+    """
+    expressions = []
+    for pattern in patterns:
+        path = pattern.removesuffix("/")
+        if not path.strip("/"):
+            raise ValueError(f"the pattern {pattern!r} matches nothing")
+        anywhere = "" if "/" in path else "(?:.*/)?"
+        below = "(?:/.*)?" if path == pattern else "/.*"
+        expressions.append(anywhere + translate(path.removeprefix("/")) + below)
+    return re.compile("(?s:" + "|".join(expressions) + ")")
+
+
+def translate(pattern: str) -> str:
+    """Return the regular expression of a pattern, to be matched in full against a path without a leading slash.
+
+    Raise `ValueError` for a pattern that matches nothing: a class that is not closed, a backslash at the end.
+    """
+    blocks: list[list[list[str]]] = [[]]  # of components, split where one of them is `**`
+    for component in _split(_atoms(pattern), _SLASH):
+        if component == [_STAR_STAR]:
+            blocks.append([])
+        else:
+            blocks[-1].append(component)
+    first, *others = blocks
+    if not others:
+        return _path(first)
+    expression = _path(first) + "/" if first else ""
+    for block in others[:-1]:
+        if block:
+            expression += f"(?>(?:[^/]+/)*?{_path(block)}/)"
+    return expression + (f"(?:[^/]+/)*?{_path(others[-1])}" if others[-1] else ".+")
+
+
+def _path(components: Iterable[Sequence[str]]) -> str:
+    expressions = []
+    for atoms in components:
+        # Between two slashes, `**` is a star like any other.
+        first, *others = _split([_STAR if atom == _STAR_STAR else atom for atom in atoms], _STAR)
+        expression = "".join(first)
+        for part in others[:-1]:
+            expression += f"(?>[^/]*?{''.join(part)})"
+        expressions.append(expression + "[^/]*" + "".join(others[-1]) if others else expression)
+    return "/".join(expressions)
+
+
+def _split(atoms: Iterable[str], separator: str) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for atom in atoms:
+        if atom == separator:
+            parts.append([])
+        else:
+            parts[-1].append(atom)
+    return parts
+
+
+def _atoms(pattern: str) -> Iterator[str]:
+    at = 0
+    while at < len(pattern):
+        if stars := _STARS.match(pattern, at):
+            yield _STAR if len(stars[0]) == 1 else _STAR_STAR
+            at = stars.end()
+        elif pattern[at] == "[":
+            expression, at = _class(pattern, at + 1)
+            yield expression
+        elif pattern[at] == "?":
+            yield "[^/]"
+            at += 1
+        else:
+            character, at = _character(pattern, at)
+            yield re.escape(character)
+
+
+def _character(pattern: str, at: int) -> tuple[str, int]:
+    """Return a character that may be escaped, and the position of the next one."""
+    if pattern[at : at + 1] == "\\":
+        at += 1
+    if at >= len(pattern):
+        raise ValueError(f"the pattern {pattern!r} ends too early")
+    return pattern[at], at + 1
+
+
+def _class(pattern: str, at: int) -> tuple[str, int]:
+    """Return the expression of a class such as `[a-z]`, from behind its bracket, and the position of the next atom."""
+    negated = pattern[at : at + 1] in ("!", "^")
+    start = at = at + negated
+    members = ""
+    while at == start or pattern[at : at + 1] != "]":
+        if pattern.startswith("[:", at) and (name := _CLASS_NAME.match(pattern, at)):
+            if name[1] not in _NAMED:
+                raise ValueError(f"there is no character class {name[1]!r}")
+            members += _NAMED[name[1]]
+            at = name.end()
+            continue
+        low, at = _character(pattern, at)
+        high = low
+        if pattern[at : at + 1] == "-" and pattern[at + 1 : at + 2] not in ("", "]"):
+            high, at = _character(pattern, at + 1)
+        if low <= high:
+            members += re.escape(low) if low == high else f"{re.escape(low)}-{re.escape(high)}"
+    if negated:
+        return f"[^/{members}]", at + 1
+    return f"(?!/)[{members}]" if members else "(?!)", at + 1
 
 
 class _Rule(NamedTuple):
@@ -49,16 +178,16 @@ class IgnoreRules:
         self._of_folders = _Decision(rules)
 
     def verdict(self, path: str, *, folder: bool) -> bool | None:
-        """Whether a path, relative to the rules' own folder, is left out; None if no rule speaks of it."""
+        """Return whether a path, relative to the rules' own folder, is left out; None if no rule matches it."""
         return (self._of_folders if folder else self._of_files).of(path)
 
 
 Chain: TypeAlias = tuple[tuple[int, IgnoreRules], ...]
-"""The rules that hold in a folder, strongest first, each with how much of a path is before its own folder."""
+"""The rules that hold in a folder, strongest first, each with the length of the path of its own folder."""
 
 
 def ignored(path: str, chain: Chain, *, folder: bool) -> bool:
-    """Whether an absolute path is left out."""
+    """Return whether an absolute path is left out."""
     for start, rules in chain:
         verdict = rules.verdict(path[start:], folder=folder)
         if verdict is not None:
@@ -67,16 +196,16 @@ def ignored(path: str, chain: Chain, *, folder: bool) -> bool:
 
 
 def rules_of(prefix: str, above: Chain, *, repository: bool, own: bool) -> Chain:
-    """The rules that hold in a folder: `prefix` is its path with a slash at the end.
+    """Return the rules that hold in a folder: `prefix` is its path with a slash at the end.
 
-    `repository` says that it has a `.git`: rules from above end there. `own` says that it has a `.gitignore`.
+    `repository`: it has a `.git`, so that rules from above end there. `own`: it has a `.gitignore`.
     """
     chain = _read(prefix, ".git/info/exclude") if repository else above
     return _read(prefix, ".gitignore") + chain if own else chain
 
 
 def rules_above(path: str) -> Chain:
-    """The rules that hold for a folder from those above it, if it lies inside a repository."""
+    """Return the rules that hold for a folder from those above it, if it lies inside a repository."""
     above = []
     path = path.rstrip("/") or "/"
     while path != "/" and not os.path.lexists(f"{path}/.git"):
@@ -87,8 +216,7 @@ def rules_above(path: str) -> Chain:
     chain: Chain = ()
     for folder in reversed(above):
         prefix = folder.rstrip("/") + "/"
-        own = os.path.isfile(prefix + ".gitignore")
-        chain = rules_of(prefix, chain, repository=folder == path, own=own)
+        chain = rules_of(prefix, chain, repository=folder == path, own=os.path.isfile(prefix + ".gitignore"))
     return chain
 
 
@@ -114,35 +242,46 @@ def _read(prefix: str, name: str) -> Chain:
 
 
 class _TooManyError(Exception):
-    """What there is too much of."""
+    """Rules beyond a limit."""
 
 
 class _Decision:
-    """Many rules at once: what the last one that speaks of a path decides.
+    """Many rules at once: the verdict of the last one that matches a path.
 
-    Rules of one turn decide alike, so it is enough to know the latest turn of all that match. Even turns take out.
+    Rules of one turn decide alike, so it is enough to know the latest turn of all that match. Even turns leave out.
+    Rules with wildcards are one expression: the last turn comes first, and its group identifies it.
     """
 
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self._names: dict[str, int] = {}
         self._paths: dict[str, int] = {}
         self._endings: dict[str, int] = {}
-        matched = [rule for rule in rules if not self._is_looked_up(rule)]
+        matched = []
+        for rule in rules:
+            if not _SPECIAL & set(rule.pattern):
+                (self._names if rule.anywhere else self._paths)[rule.pattern] = rule.turn
+            elif rule.anywhere and rule.pattern[0] == "*" and not _SPECIAL & set(rule.pattern[1:]):
+                self._endings[rule.pattern[1:]] = rule.turn
+            else:
+                matched.append(rule)
+        if len(matched) > _MOST_MATCHED:
+            raise _TooManyError(f"more than {_MOST_MATCHED:,} rules with wildcards")
         self._lengths = sorted({len(ending) for ending in self._endings})
-        self._matched = _Matched(matched)
-
-    def _is_looked_up(self, rule: _Rule) -> bool:
-        if not _SPECIAL & set(rule.pattern):
-            (self._names if rule.anywhere else self._paths)[rule.pattern] = rule.turn
-        elif rule.anywhere and rule.pattern[0] == "*" and not _SPECIAL & set(rule.pattern[1:]):
-            self._endings[rule.pattern[1:]] = rule.turn
-        else:
-            return False
-        return True
+        self._turns: list[int] = []
+        expressions = []
+        for turn, run in groupby(reversed(matched), key=lambda rule: rule.turn):
+            several = list(run)
+            anywhere = "|".join(translate(rule.pattern) for rule in several if rule.anywhere)
+            rooted = [translate(rule.pattern) for rule in several if not rule.anywhere]
+            self._turns.append(turn)
+            expressions.append("|".join([*([f"(?>(?:.*/)?)(?:{anywhere})"] if anywhere else []), *rooted]))
+        self._expression = re.compile(f"(?s:({')|('.join(expressions)}))") if expressions else _NOTHING
 
     def of(self, path: str) -> bool | None:
         name = path.rpartition("/")[2]
-        turn = max(self._names.get(name, -1), self._paths.get(path, -1), self._matched.turn(path))
+        match = self._expression.fullmatch(path)
+        matched = self._turns[match.lastindex - 1] if match and match.lastindex else -1
+        turn = max(self._names.get(name, -1), self._paths.get(path, -1), matched)
         for length in self._lengths:
             if length > len(name):
                 break
@@ -150,31 +289,14 @@ class _Decision:
         return turn % 2 == 0 if turn >= 0 else None
 
 
-class _Matched:
-    """Rules with wildcards, in one expression: the last turn comes first, and its group tells which one it is."""
-
-    def __init__(self, rules: Sequence[_Rule]) -> None:
-        if len(rules) > _MOST_MATCHED:
-            raise _TooManyError(f"more than {_MOST_MATCHED:,} rules with wildcards")
-        turns = {turn: list(run) for turn, run in groupby(reversed(rules), key=lambda rule: rule.turn)}
-        self._turns = list(turns)
-        self._expression = re.compile("(?s:" + "|".join(map(_turn, turns.values())) + ")") if turns else _NOTHING
-
-    def turn(self, path: str) -> int:
-        match = self._expression.fullmatch(path)
-        return self._turns[match.lastindex - 1] if match and match.lastindex else -1
-
-
-def _turn(rules: Sequence[_Rule]) -> str:
-    anywhere = "|".join(translate(rule.pattern) for rule in rules if rule.anywhere)
-    rooted = [translate(rule.pattern) for rule in rules if not rule.anywhere]
-    return f"({'|'.join([*([f'(?>(?:.*/)?)(?:{anywhere})'] if anywhere else []), *rooted])})"
-
-
 def _rules(lines: Sequence[str]) -> Iterator[_Rule]:
     turn = 0
     for line in lines:
-        pattern = _trimmed(line.removesuffix("\r"))
+        line = line.removesuffix("\r")
+        # Spaces at the end do not count, unless a backslash is before them.
+        pattern = line.rstrip(" ")
+        if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
+            pattern = line[: len(pattern) + 1]
         if not pattern or pattern.startswith("#"):
             continue
         if len(pattern) > _LONGEST_PATTERN:
@@ -185,10 +307,3 @@ def _rules(lines: Sequence[str]) -> Iterator[_Rule]:
             translate(path.removeprefix("/"))
             turn += turn % 2 != (bare != pattern)
             yield _Rule(turn, "/" not in path, path != bare, path.removeprefix("/"))
-
-
-def _trimmed(line: str) -> str:
-    """Spaces at the end do not count, unless a backslash is before them."""
-    bare = line.rstrip(" ")
-    slashes = len(bare) - len(bare.rstrip("\\"))
-    return line[: len(bare) + 1] if slashes % 2 else bare

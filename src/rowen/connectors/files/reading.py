@@ -1,35 +1,188 @@
-"""Reads a file whole, and makes sure that it was one file all the while."""
+"""Files on this computer: their validators, and which of them have to be read, compared and read in batches."""
 
+import asyncio
+import errno
 import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import compress
+from operator import eq, not_
 from typing import NamedTuple
 
-from rowen.connectors.base import Tools
-from rowen.connectors.files.found import etag_of
+from rowen.connectors.base import Held, Known, Meter, Tools
 from rowen.connectors.opening import open_file, read_at_most
 from rowen.errors import ItemError
+from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged, Validators
+from rowen.model.media import media_type_of
 
-__all__ = ["FileBody", "racy", "read_file"]
+__all__ = [
+    "MISSING",
+    "Batch",
+    "FileBody",
+    "ListedFile",
+    "displayed",
+    "etag_of",
+    "fetched",
+    "is_earlier_form",
+    "observe",
+    "racy",
+    "read_file",
+    "renewed",
+    "too_large",
+    "unreadable",
+]
+
+MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""The errors of the system for a path that does not exist (any more)."""
+
+# Files compared in one statement: a folder without changes takes 50 of them for 100,000 files.
+BATCH_ITEMS = 2_000
+# Bodies that a thread reads in one go; for large ones, the limit of bytes counts first.
+GROUP_ITEMS = 64
+# As much as a group of a run, so that reading ahead never outruns it by more than one.
+GROUP_BYTES = 4 * 1024 * 1024
+# Validators of an earlier version that a run renews, each by one narrow row: a large folder takes some runs.
+RENEWED_ITEMS = 10_000
+_PARTS = 4  # of the validator of a file
 
 # A file that is saved while it is read is whole at the second try; one that is written all the time never is.
 TRIES = 3
-# Twice the coarsest tick by which kernels stamp files, 10 ms: a change within it leaves the stamp as it was.
+# Twice the coarsest tick by which kernels stamp files, 10 ms: a change within it does not change the stamp.
 _TICK_NS = 20_000_000
 # FAT stamps files in steps of two seconds.
 _COARSE_TICK_NS = 2_000_000_000
 
 
+class ListedFile(NamedTuple):
+    """A file that is part of the source, as its listing shows it."""
+
+    url: str
+    etag: str
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Many listed files, column by column: most of them turn out to be unchanged, and cost no object."""
+
+    urls: list[str] = field(default_factory=list)
+    etags: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+
+    def add(self, url: str, etag: str, size_bytes: int) -> None:
+        """Add a file."""
+        self.urls.append(url)
+        self.etags.append(etag)
+        self.sizes.append(size_bytes)
+
+    @property
+    def full(self) -> bool:
+        """Return whether the batch is to be handed on."""
+        return len(self.urls) + len(self.failed) >= BATCH_ITEMS
+
+
 class FileBody(NamedTuple):
-    """A file's bytes, with the validator that belongs to them."""
+    """The bytes of a file, with the validator that belongs to them."""
 
     body: bytes
     etag: str
 
 
-def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> FileBody | None:
-    """The file's bytes, at most one more than the limit; None if it is no regular file any more.
+def etag_of(status: os.stat_result) -> str:
+    """Return the validator of a file: another one means that the file has to be read.
 
-    Raises `OSError` as the system does, and `ItemError` if the file changed each time that it was read.
+    The time of the last change of its status stands last: it differs for a file that is rewritten in place with its
+    size and its old time of modification, and nobody can set it. Links, permissions and copies change it as well. That
+    costs a reading, and one row of `item_check` if the bytes are the same.
+    """
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}-{status.st_ctime_ns:x}"
+
+
+def is_earlier_form(stored: str | None, etag: str) -> bool:
+    """Return whether a stored validator is the one that an earlier version, without the last part, would make now."""
+    return stored is not None and etag.count("-") == _PARTS - 1 and etag.rpartition("-")[0] == stored
+
+
+def renewed(stored: Held, etag: str) -> Validators:
+    """Return the validators of an unchanged item, with its etag in the present form."""
+    return Validators(etag, stored.last_modified, stored.body_hash)
+
+
+def displayed(path: str) -> str:
+    """Return a path for people: bytes that are not UTF-8 are replaced."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def fetched(url: str, path: str, body: bytes, *, etag: str, language: str | None) -> Fetched:
+    """Return the observation of a file that was read; `path` is relative to the source's root."""
+    path = displayed(path)
+    name = path.rpartition("/")[2]
+    return Fetched(
+        Raw(
+            url,
+            body,
+            name,
+            media_type_of(name),
+            record={"path": path},
+            language=language,
+            depth=path.count("/"),
+            etag=etag,
+        )
+    )
+
+
+def too_large(url: str, path: str, limit_bytes: int) -> Failed:
+    """Return the observation of a file that is not read because of its size."""
+    why = f"{displayed(path)} is larger than {limit_bytes:,} bytes."
+    return Failed(url, why, hint="Raise the option max_bytes, or exclude it.", keeps_copy=False)
+
+
+def unreadable(url: str, path: str, problem: OSError) -> Failed:
+    """Return the observation of a file or folder that the system does not let us read."""
+    why = f"{displayed(path)} could not be read: {problem.strerror or problem}."
+    return Failed(url, why, hint="Give Rowen permission to read it, or exclude it.")
+
+
+async def observe(
+    batches: Iterator[Batch], known: Known, meter: Meter, *, read: Callable[[ListedFile], Observation | None]
+) -> AsyncGenerator[Sequence[Observation], None]:
+    """Compare listed files with the stored ones, and read those that differ; blocking calls are made in threads."""
+
+    def read_all(group: list[ListedFile]) -> list[Observation]:
+        return [observation for file in group if (observation := read(file)) is not None]
+
+    renewable = RENEWED_ITEMS
+    while batch := await asyncio.to_thread(next, batches, None):
+        stored = await known.look_up(batch.urls)
+        etags = {url: item.etag for url, item in stored.items()}
+        same = list(map(eq, map(etags.get, batch.urls), batch.etags))
+        unchanged = list(map(Unchanged, compress(batch.urls, same)))
+        for at, (url, etag) in enumerate(zip(batch.urls, batch.etags, strict=True)):
+            if not same[at] and is_earlier_form(etags.get(url), etag):
+                same[at] = True
+                unchanged.append(Unchanged(url, renewed(stored[url], etag) if renewable > 0 else None))
+                renewable -= 1
+        meter.not_modified += len(unchanged)
+        yield [*batch.failed, *unchanged]
+        group: list[ListedFile] = []
+        size_bytes = 0
+        for stale in compress(zip(batch.urls, batch.etags, batch.sizes, strict=True), map(not_, same)):
+            file = ListedFile(*stale)
+            if group and (len(group) >= GROUP_ITEMS or size_bytes + file.size_bytes > GROUP_BYTES):
+                yield await asyncio.to_thread(read_all, group)
+                group, size_bytes = [], 0
+            group.append(file)
+            size_bytes += file.size_bytes
+        if group:
+            yield await asyncio.to_thread(read_all, group)
+
+
+def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> FileBody | None:
+    """Read a file that does not change meanwhile, at most one byte beyond the limit; None if it is no regular file.
+
+    Raise `OSError` as the system does, and `ItemError` if the file changed each time that it was read.
     """
     for _ in range(TRIES):
         started_at = tools.now()
@@ -49,17 +202,15 @@ def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> Fil
 
 
 def racy(status: os.stat_result, looked_at: datetime) -> bool:
-    """Whether the file might change once more without another time stamp: one of them is not older than a clock tick.
+    """Return whether the file may change once more with the same time stamps: one of them is younger than a clock tick.
 
     Kernels stamp files by a clock that advances every 1 to 10 ms; twice that is safe. A stamp of whole seconds comes
     from a file system that may know nothing finer than two (FAT). Such a validator must match nothing, so that the
     next run compares the content.
     """
     now_ns = int(looked_at.timestamp() * 1e9)
-    # Who sets the time of modification back moves the time of change, which then is the one that counts.
-    return _is_fresh(status.st_mtime_ns, now_ns) or _is_fresh(status.st_ctime_ns, now_ns)
-
-
-def _is_fresh(stamp_ns: int, now_ns: int) -> bool:
-    tick_ns = _TICK_NS if stamp_ns % 1_000_000_000 else _COARSE_TICK_NS
-    return abs(now_ns - stamp_ns) < tick_ns
+    # Setting the time of modification back moves the time of change, which then counts.
+    return any(
+        abs(now_ns - stamp_ns) < (_TICK_NS if stamp_ns % 1_000_000_000 else _COARSE_TICK_NS)
+        for stamp_ns in (status.st_mtime_ns, status.st_ctime_ns)
+    )

@@ -1,14 +1,19 @@
 """Tar archives: they have no directory and no checksums, so one that changed is read from its first byte.
 
-It is gone through twice: once to see that it is whole and which of several members with one path is the last, then
-to read. An archive that was read to its end without a failure is remembered in the cursor; while its validator
-stays the same, nothing of it is unpacked.
+It is read twice: once to check that it is complete and to find the last of several members with one path, then to read
+the members. An archive that was read to its end without a failure is recorded in the cursor; while its validator stays
+the same, nothing of it is unpacked.
+
+Headers are bounded, since `tarfile` trusts them: it goes one call deeper for each header that only describes the next
+one, searches them with patterns that take quadratic time (bpo gh-121285, fixed in later releases of Python), and reads
+maps of sparse files of any length.
 """
 
 import asyncio
 import bz2
 import gzip
 import lzma
+import re
 import struct
 import tarfile
 import zlib
@@ -18,37 +23,43 @@ from typing import Any, BinaryIO, cast
 
 from rowen.connectors.base import Known
 from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
-from rowen.connectors.files.found import is_earlier_form, renewed, shown
-from rowen.connectors.files.headers import MemberHeader
+from rowen.connectors.files.reading import GROUP_BYTES, GROUP_ITEMS, is_earlier_form, renewed
 from rowen.errors import ItemError
 from rowen.model.generated import is_mark
-from rowen.model.item import Checkpoint, Complete, Failed, Observation, Unchanged
+from rowen.model.item import Checkpoint, Complete, Observation, Unchanged
 
-__all__ = ["tar_observations"]
+__all__ = ["MemberHeader", "tar_observations"]
 
-# As for folders.
-GROUP_ITEMS = 64
-GROUP_BYTES = 4 * 1024 * 1024
 _DAMAGED = (
     tarfile.TarError, zlib.error, lzma.LZMAError, struct.error,
     EOFError, OSError, OverflowError, RecursionError, ValueError,
 )  # fmt: skip
 _PIECE_BYTES = 1 << 20
-# Below that the ratio of packed and unpacked says nothing: an archive of few kB may be all zeros, and do no harm.
+# Below that the ratio of packed and unpacked means nothing: an archive of few kB may be all zeros, and do no harm.
 _SUSPICIOUS_BYTES = 16_000_000
 _END = bytes(tarfile.BLOCKSIZE)
 
+_DESCRIBING = frozenset(
+    {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
+)
+# An honest member has a long name, a long link and two headers of its own before it, each of a few kB.
+_MOST_IN_A_ROW = 16
+_MOST_HEADER_BYTES = 1 << 16
+# Sizes, times and the parts of a path have fewer digits.
+_LONG_NUMBER = re.compile(rb"\d{300}")
+
 
 async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
-    """All members that are wanted; those of an archive that was read before and not touched are unchanged."""
+    """Yield the observations of all selected members: unchanged ones if the archive was read before and is the same."""
     with archive.opened() as (file, etag):
         cursor = {"archive": etag, "options": archive.options.model_dump(mode="json")}
         before = known.cursor.get("archive") if isinstance(known.cursor, dict) else None
         is_earlier = isinstance(before, str) and is_earlier_form(before, etag)
-        if known.cursor == ({**cursor, "archive": before} if is_earlier else cursor) and await _all_held(known, before):
+        is_read = known.cursor == ({**cursor, "archive": before} if is_earlier else cursor)
+        if is_read and await _has_all(known, before):
             async for batch in known.everything():
                 archive.tools.meter.not_modified += len(batch)
-                yield [Unchanged(held.url, renewed(held, etag) if is_earlier else None) for held in batch]
+                yield [Unchanged(item.url, renewed(item, etag) if is_earlier else None) for item in batch]
             yield [Checkpoint(cursor), Complete()] if is_earlier else [Complete()]
             return
         members = _TarMembers(archive, file, etag)
@@ -60,15 +71,12 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
     yield [done] if members.failed or etag.endswith("racy") else [Checkpoint(cursor), done]
 
 
-async def _all_held(known: Known, etag: str | None) -> bool:
-    """Whether all that we hold came from the archive as it is: one that is held back or half read did not.
-
-    What failed behind us is not held, and nothing but the archive can tell of it.
-    """
+async def _has_all(known: Known, etag: str | None) -> bool:
+    """Return whether all stored items came from the archive as it is, and none has failed or is missing."""
     if known.failed:
         return False
     async for batch in known.everything():
-        if any(held.etag != etag for held in batch):
+        if any(item.etag != etag for item in batch):
             return False
     return known.count > 0
 
@@ -83,15 +91,14 @@ class _TarMembers:
         self._last: dict[str, int] = {}
 
     def survey(self) -> None:
-        """Go through the whole archive, and note which members are wanted."""
-        takes = self._archive.selection.takes_member
+        """Go through the whole archive, and note which members are selected."""
         marks: list[str] = []
         with self._damage_named():
             for number, member, _ in self._walk():
                 with suppress(ItemError):
                     path = inner_path(member.name)
                     self._last.pop(path, None)
-                    if member.isreg() and takes(path):
+                    if member.isreg() and self._archive.selection.takes_member(path):
                         self._last[path] = number
                     if is_mark(path.rpartition("/")[2]):
                         marks.append(path)
@@ -101,15 +108,16 @@ class _TarMembers:
             self.generated += 1
 
     def groups(self) -> Iterator[list[Observation]]:
-        """Read what is wanted, many small members or a few large ones at a time."""
+        """Read the selected members, many small or a few large ones at a time."""
         group: list[Observation] = []
-        start_bytes = self._archive.tools.meter.bytes
+        meter = self._archive.tools.meter
+        start_bytes = meter.bytes
         with self._damage_named():
             for observation in self._observations():
                 group.append(observation)
-                if len(group) >= GROUP_ITEMS or self._archive.tools.meter.bytes - start_bytes > GROUP_BYTES:
+                if len(group) >= GROUP_ITEMS or meter.bytes - start_bytes > GROUP_BYTES:
                     yield group
-                    group, start_bytes = [], self._archive.tools.meter.bytes
+                    group, start_bytes = [], meter.bytes
         if group:
             yield group
 
@@ -128,11 +136,7 @@ class _TarMembers:
                 yield self._archive.fetched(path, stream.take(member), self._etag)
             except ItemError as problem:
                 self.failed = True
-                yield self._failed(member, problem)
-
-    def _failed(self, member: tarfile.TarInfo, problem: ItemError) -> Failed:
-        message = f"{shown(member.name)} in {shown(self._archive.path)} {problem}."
-        return Failed(self._archive.url_of(member.name), message, hint=problem.hint)
+                yield self._archive.failed(member.name, problem)
 
     def _walk(self) -> Iterator[tuple[int, tarfile.TarInfo, "_Stream"]]:
         stream = _Stream(self._archive, self._file)
@@ -144,7 +148,7 @@ class _TarMembers:
                 if number > self._archive.options.max_members:
                     raise self._archive.beyond("max_members")
                 yield number, member, stream
-                tar.members.clear()  # `tarfile` keeps all that it saw
+                tar.members.clear()  # `tarfile` keeps all members that it read
             stream.end()
 
     @contextmanager
@@ -156,7 +160,7 @@ class _TarMembers:
 
 
 class _Stream:
-    """What `tarfile` reads from: goes forward only, and counts what comes out of the packing."""
+    """The file that `tarfile` reads from: goes forward only, and counts the unpacked bytes."""
 
     def __init__(self, archive: Archive, file: BinaryIO) -> None:
         self._archive = archive
@@ -172,35 +176,35 @@ class _Stream:
     def seek(self, position: int) -> None:
         if self._unpacked is self._file:
             self._at = self._file.seek(position)
-        while self._at < position and self._some(position - self._at):
+        while self._at < position and self._read(position - self._at):
             pass
 
     def read(self, size_bytes: int) -> bytes:
         if size_bytes > _PIECE_BYTES:
             raise tarfile.ReadError(f"a header of {size_bytes:,} bytes")
-        self._latest = self._some(size_bytes)
+        self._latest = self._read(size_bytes)
         return self._latest
 
     def take(self, member: tarfile.TarInfo) -> bytes:
-        """A member's body."""
+        """Return a member's body."""
         self.seek(member.offset_data)
         pieces: list[bytes] = []
         left = member.size
         while left > 0:
-            pieces.append(self._some(left))
+            pieces.append(self._read(left))
             left -= len(pieces[-1])
             if not pieces[-1]:
                 raise tarfile.ReadError("unexpected end of data")
         return b"".join(pieces)
 
     def end(self) -> None:
-        """Make sure that the archive does not just stop, and that the packing's own checksum is right."""
+        """Check that the archive does not just stop, and that the packing's own checksum is right."""
         if self._latest != _END:
             raise tarfile.ReadError("it stops without an end mark, or has a damaged header")
-        while self._unpacked is not self._file and self._some(_PIECE_BYTES):
+        while self._unpacked is not self._file and self._read(_PIECE_BYTES):
             pass
 
-    def _some(self, size_bytes: int) -> bytes:
+    def _read(self, size_bytes: int) -> bytes:
         data = self._unpacked.read(min(size_bytes, _PIECE_BYTES))
         self._at += len(data)
         self._read_bytes += len(data)
@@ -212,7 +216,7 @@ class _Stream:
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:
-    """The file without its packing, which its first bytes tell."""
+    """Return the file without its packing, which its first bytes identify."""
     file.seek(0)
     magic = file.read(6)
     file.seek(0)
@@ -223,3 +227,39 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     if magic == b"\xfd7zXZ\x00":
         return cast("BinaryIO", lzma.LZMAFile(file))
     return file
+
+
+class MemberHeader(tarfile.TarInfo):
+    """A header, as `tarinfo` of `tarfile.open`, that raises `ReadError` beyond the limits of honest archives."""
+
+    def _proc_member(self, archive: Any) -> tarfile.TarInfo:
+        in_a_row = getattr(archive, "headers_in_a_row", 0) + 1 if self.type in _DESCRIBING else 0
+        archive.headers_in_a_row = in_a_row
+        if in_a_row > _MOST_IN_A_ROW:
+            raise tarfile.ReadError(f"more than {_MOST_IN_A_ROW} headers are chained before one member")
+        if in_a_row and self.size > _MOST_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]  # not in the type stubs
+        return member
+
+    def _proc_pax(self, archive: Any) -> tarfile.TarInfo:
+        header = archive.fileobj.read(self._block(self.size))  # type: ignore[attr-defined]
+        if _LONG_NUMBER.search(header):
+            raise tarfile.ReadError("a header with a number of hundreds of digits")
+        archive.fileobj = _Again(archive, header)
+        member: tarfile.TarInfo = super()._proc_pax(archive)  # type: ignore[misc]
+        return member
+
+    def _proc_gnusparse_10(self, following: tarfile.TarInfo, _pax: Any, _archive: Any) -> None:
+        following.sparse = [(0, 0)]  # type: ignore[assignment]  # sparse files are recognised, and not read
+
+
+class _Again:
+    """A file that returns bytes once more which were read already."""
+
+    def __init__(self, archive: Any, data: bytes) -> None:
+        self._archive, self._file, self._data = archive, archive.fileobj, data
+
+    def read(self, _size: int) -> bytes:
+        self._archive.fileobj = self._file
+        return self._data

@@ -1,4 +1,4 @@
-"""Zip archives: their directory has a checksum for each member, so that only what differs is unpacked."""
+"""Zip archives: their directory has a checksum for each member, so that only members that differ are unpacked."""
 
 import io
 import stat
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from rowen.connectors.base import Known
 from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
-from rowen.connectors.files.found import Batch, FoundFile, observe, shown
+from rowen.connectors.files.reading import Batch, ListedFile, displayed, observe
 from rowen.errors import ItemError
 from rowen.model.item import Complete, Failed, Observation
 
@@ -20,14 +20,14 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, Val
 # Of the methods that `zipfile` knows only these let the output be bounded.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
-# Below that the ratio of packed and unpacked says nothing: a member of few kB may be all zeros, and do no harm.
+# Below that the ratio means nothing: a member of few kB may be all zeros, and do no harm.
 _SUSPICIOUS_BYTES = 1_000_000
-# What an entry of the directory may take on average: 46 bytes and its name.
+# Average size of a directory entry: 46 bytes and its name.
 _ENTRY_BYTES = 256
 
 
 async def zip_observations(archive: Archive, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
-    """All members that are wanted, and `Complete` unless one of them is damaged."""
+    """Yield the observations of all selected members, and `Complete` unless one of them is damaged."""
     with archive.opened() as (file, _):
         members = _ZipMembers(archive, file)
         async for observations in observe(members.batches(), known, archive.tools.meter, read=members.read):
@@ -50,15 +50,28 @@ class _ZipMembers:
         self._by_url: dict[str, zipfile.ZipInfo] = {}
 
     def batches(self) -> Iterator[Batch]:
-        """What the directory lists, of members with one path the last one."""
-        self._zip = self._directory()
+        """Yield the members in the directory; of members with one path the last one counts."""
+        archive = self._archive
+        options = archive.options
+        bounded = _BoundedFile(self._file, options.max_members * _ENTRY_BYTES)
+        try:
+            self._zip = zipfile.ZipFile(bounded)
+        except _DAMAGED as problem:
+            raise archive.broken(problem) from None
+        bounded.limit_bytes = None
+        members = self._zip.infolist()
+        if len(members) > options.max_members:
+            raise archive.beyond("max_members")
         batch = Batch()
-        for url, info in self._wanted(batch).items():
-            if info.file_size > self._archive.options.max_bytes:
-                batch.failed.append(self._archive.too_large(info.filename))
+        selected = self._select(members, batch)
+        if sum(i.file_size for i in selected.values() if i.file_size <= options.max_bytes) > options.max_total_bytes:
+            raise archive.beyond("max_total_bytes")
+        for url, info in selected.items():
+            if info.file_size > options.max_bytes:
+                batch.failed.append(archive.too_large(info.filename))
                 continue
             try:
-                self._check(info)
+                _check(info)
                 batch.add(url, f"{info.CRC:08x}-{info.file_size:x}", info.file_size)
                 self._by_url[url] = info
             except ItemError as problem:
@@ -68,68 +81,55 @@ class _ZipMembers:
                 batch = Batch()
         yield batch
 
-    def read(self, found: FoundFile) -> Observation:
-        """Unpack one member."""
-        info = self._by_url[found.url]
-        try:
-            with self._zip.open(info) as member:
-                body = member.read(info.file_size + 1)
-            if len(body) != info.file_size:
-                raise zipfile.BadZipFile("its size is not what the directory says")
-        except _DAMAGED as problem:
-            self.sound = False
-            return self._failed(found.url, info, ItemError(f"is damaged: {problem}"))
-        return self._archive.fetched(inner_path(info.filename), body, found.etag)
-
-    def _directory(self) -> zipfile.ZipFile:
-        options = self._archive.options
-        bounded = _BoundedMember(self._file, options.max_members * _ENTRY_BYTES)
-        try:
-            opened = zipfile.ZipFile(bounded)
-        except _DAMAGED as problem:
-            raise self._archive.broken(problem) from None
-        bounded.limit_bytes = None
-        if len(opened.infolist()) > options.max_members:
-            raise self._archive.beyond("max_members")
-        return opened
-
-    def _wanted(self, batch: Batch) -> dict[str, zipfile.ZipInfo]:
-        wanted = {}
-        built = self._archive.built(info.filename for info in self._zip.infolist())
-        for info in self._zip.infolist():
+    def _select(self, members: Sequence[zipfile.ZipInfo], batch: Batch) -> dict[str, zipfile.ZipInfo]:
+        selected: dict[str, zipfile.ZipInfo] = {}
+        built = self._archive.built(info.filename for info in members)
+        for info in members:
             try:
                 path = inner_path(info.filename)
             except ItemError as problem:
                 batch.failed.append(self._failed(self._archive.url_of(info.filename), info, problem))
                 continue
             url = self._archive.url_of(path)
-            if _is_file(info) and self._archive.selection.takes_member(path):
-                if built.leaves_out(path):
-                    self.generated += 1
-                else:
-                    wanted[url] = info
+            # Neither a folder nor, if a Unix system packed it, a link or a device.
+            mode = stat.S_IFMT(info.external_attr >> 16)
+            is_file = not info.filename.endswith(("/", "\\")) and mode in (0, stat.S_IFREG)
+            if not (is_file and self._archive.selection.takes_member(path)):
+                selected.pop(url, None)
+            elif built.leaves_out(path):
+                self.generated += 1
             else:
-                wanted.pop(url, None)
-        limit = self._archive.options.max_bytes
-        sizes = (info.file_size for info in wanted.values() if info.file_size <= limit)
-        if sum(sizes) > self._archive.options.max_total_bytes:
-            raise self._archive.beyond("max_total_bytes")
-        return wanted
+                selected[url] = info
+        return selected
 
-    def _check(self, info: zipfile.ZipInfo) -> None:
-        if info.flag_bits & _ENCRYPTED:
-            raise ItemError("is encrypted", hint="Rowen has no password: unpack the archive, or exclude it.")
-        if info.compress_type not in _METHODS:
-            raise ItemError("is packed in a way that is not read", hint="Pack the archive with the method deflate.")
-        if info.file_size > max(_SUSPICIOUS_BYTES, info.compress_size * MAX_RATIO):
-            raise ItemError(f"unpacks to more than {MAX_RATIO} times its size", hint="It may be a bomb; exclude it.")
+    def read(self, file: ListedFile) -> Observation:
+        """Unpack one member."""
+        info = self._by_url[file.url]
+        try:
+            with self._zip.open(info) as member:
+                body = member.read(info.file_size + 1)
+            if len(body) != info.file_size:
+                raise zipfile.BadZipFile("its size is not the one in the directory")
+        except _DAMAGED as problem:
+            self.sound = False
+            return self._failed(file.url, info, ItemError(f"is damaged: {problem}"))
+        return self._archive.fetched(inner_path(info.filename), body, file.etag)
 
     def _failed(self, url: str, info: zipfile.ZipInfo, problem: ItemError) -> Failed:
-        return Failed(url, f"{info.filename} in {shown(self._archive.path)} {problem}.", hint=problem.hint)
+        return Failed(url, f"{info.filename} in {displayed(self._archive.path)} {problem}.", hint=problem.hint)
 
 
-class _BoundedMember(io.BufferedReader):
-    """A file that is not read in larger pieces than allowed: a directory of a zip is read in one."""
+def _check(info: zipfile.ZipInfo) -> None:
+    if info.flag_bits & _ENCRYPTED:
+        raise ItemError("is encrypted", hint="Rowen has no password: unpack the archive, or exclude it.")
+    if info.compress_type not in _METHODS:
+        raise ItemError("is packed by an unsupported method", hint="Pack the archive with the method deflate.")
+    if info.file_size > max(_SUSPICIOUS_BYTES, info.compress_size * MAX_RATIO):
+        raise ItemError(f"unpacks to more than {MAX_RATIO} times its size", hint="It may be a bomb; exclude it.")
+
+
+class _BoundedFile(io.BufferedReader):
+    """A file that is not read in larger pieces than allowed: the directory of a zip is read in one."""
 
     def __init__(self, file: BinaryIO, limit_bytes: int) -> None:
         super().__init__(io.FileIO(file.fileno(), closefd=False))
@@ -139,9 +139,3 @@ class _BoundedMember(io.BufferedReader):
         if self.limit_bytes is not None and size is not None and size > self.limit_bytes:
             raise zipfile.BadZipFile("its directory is larger than max_members allows")
         return super().read(size)
-
-
-def _is_file(info: zipfile.ZipInfo) -> bool:
-    """Neither a folder nor, where a Unix system packed it, a link or a device."""
-    mode = stat.S_IFMT(info.external_attr >> 16)
-    return not info.filename.endswith(("/", "\\")) and mode in (0, stat.S_IFREG)

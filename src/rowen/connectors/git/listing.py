@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rowen.connectors.base import Known, remembered
-from rowen.connectors.files.found import shown, too_large
-from rowen.connectors.files.selection import FilesOptions, Selection
+from rowen.connectors.files.options import FilesOptions, Selection
+from rowen.connectors.files.reading import displayed, too_large
 from rowen.connectors.git.options import RepositoryOptions
 from rowen.errors import SourceGoneError
 from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
@@ -92,7 +92,7 @@ class RepositoryScope:
                 url = self._url_of(entry.path)
                 found.setdefault(url, FoundBlob(url, *entry))
         if self._path and not there:
-            raise SourceGoneError(f"There is nothing at {shown(self._path)} in the repository.")
+            raise SourceGoneError(f"There is nothing at {displayed(self._path)} in the repository.")
         return list(found.values())
 
     def enters(self, folder: str) -> bool:
@@ -194,9 +194,9 @@ class TreeComparison:
         if len(body) > self._options.max_bytes:
             return self.too_large(found)
         if body.startswith(_LFS) and len(body) < _LFS_BYTES:
-            error = f"{shown(found.path)} is kept in Git LFS; the repository has only a pointer to it."
+            error = f"{displayed(found.path)} is kept in Git LFS; the repository has only a pointer to it."
             return self._refuse(RefusedBlob(found.url, found.sha, error, "Exclude it, or harvest it from where it is."))
-        path = shown(found.path)
+        path = displayed(found.path)
         name = path.rpartition("/")[2]
         return Fetched(
             Raw(

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
 from rowen.connectors.base import Meter, Tools
-from rowen.connectors.files.found import shown
+from rowen.connectors.files.reading import displayed
 from rowen.connectors.git.listing import FoundBlob, TreeEntry
 from rowen.connectors.git.program import MOST_MIRROR_BYTES, Program, folder_bytes
 from rowen.connectors.git.remote import Remote, configuration
@@ -54,7 +54,7 @@ async def open_mirror(
     """The mirror of a remote, in a cache folder, or one that is forgotten afterwards."""
     told = await configuration(remote, token, tools.settings)
     program = Program(
-        shown(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s, most_bytes=most_bytes
+        displayed(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s, most_bytes=most_bytes
     )
     async with AsyncExitStack() as stack:
         root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
@@ -92,7 +92,7 @@ class Mirror:
     def __init__(self, folder: Path, remote: Remote, program: Program, meter: Meter) -> None:
         self._folder = folder
         self._remote = remote
-        self._about = shown(remote.url)
+        self._about = displayed(remote.url)
         self._program = program
         self.meter = meter
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, ByteSize, Field
 
 from rowen.connectors.base import Options
-from rowen.connectors.files.selection import Globs
+from rowen.connectors.files.options import Globs
 
 __all__ = ["Reference", "RepositoryOptions"]
 

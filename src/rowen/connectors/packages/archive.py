@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 
 from rowen.connectors.base import Parse
-from rowen.connectors.files.headers import MemberHeader
+from rowen.connectors.files.tars import MemberHeader
 from rowen.errors import BodyTooLargeError, FetchError, ItemError, SourceError
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials

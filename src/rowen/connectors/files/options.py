@@ -1,14 +1,14 @@
-"""Which files of a folder or an archive are part of the source."""
+"""Options of folders, files and archives, and the selection of files that they make."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 
 from rowen.connectors.base import Options
-from rowen.connectors.files.globs import any_of
+from rowen.connectors.files.gitignore import any_of
 from rowen.model.media import media_type_of
 
-__all__ = ["FilesOptions", "Selection"]
+__all__ = ["FilesOptions", "Globs", "Selection"]
 
 # Ten times what anybody lists; compiling so much takes 50 ms.
 _MOST_CHARS = 4_000
@@ -31,29 +31,29 @@ Globs = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_chec
 class FilesOptions(Options):
     """Options of a folder, a file or an archive."""
 
-    include: Globs = Field(default=(), description="only these: patterns as in .gitignore, separated by commas")
-    exclude: Globs = Field(default=(), description="not these, nor what is below them; stronger than include")
-    hidden: bool = Field(default=False, description="also what starts with a dot; .git is never read")
+    include: Globs = Field(default=(), description="only these files: patterns as in .gitignore, separated by commas")
+    exclude: Globs = Field(default=(), description="not these, nor anything below them; stronger than include")
+    hidden: bool = Field(default=False, description="include names that start with a dot; .git is never read")
     follow_links: bool | Literal["anywhere"] = Field(
         default=False, description="follow symbolic links to places inside the folder; `anywhere`: outside as well"
     )
     generated: bool = Field(
-        default=False, description="also the search indexes and copies that documentation generators write"
+        default=False, description="include search indexes and copies that documentation generators write"
     )
-    gitignore: bool = Field(default=True, description="leave out what .gitignore files name (not in archives)")
-    max_bytes: ByteSize = Field(default=ByteSize(10_000_000), gt=0, description="largest file that is read")
+    gitignore: bool = Field(default=True, description="leave out files that .gitignore names (not in archives)")
+    max_bytes: ByteSize = Field(default=ByteSize(10_000_000), gt=0, description="maximum size of a file")
     max_total_bytes: ByteSize = Field(
-        default=ByteSize(2_000_000_000), gt=0, description="most that an archive may unpack to"
+        default=ByteSize(2_000_000_000), gt=0, description="maximum size of an unpacked archive"
     )
-    max_members: int = Field(default=1_000_000, gt=0, description="most files that an archive may have")
+    max_members: int = Field(default=1_000_000, gt=0, description="maximum number of files in an archive")
 
     def reading(self) -> dict[str, Any]:
-        """Only the language enters into what is stored; the rest chooses among files."""
+        """Return the language, which alone is part of what is stored; the rest selects files."""
         return {"language": self.language}
 
 
 class Selection:
-    """The options' choice among names and relative paths."""
+    """The selection among names and relative paths that the options make."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._include = any_of(options.include) if options.include else None
@@ -62,20 +62,20 @@ class Selection:
         self.by_path = bool(options.include or options.exclude)
 
     def skips_dotted(self, name: str) -> bool:
-        """Whether a name that starts with a dot is left out."""
+        """Return whether a name that starts with a dot is left out."""
         return not self._hidden or name == ".git"
 
     def enters(self, path: str) -> bool:
-        """Whether there may be anything to take below a folder."""
+        """Return whether there may be selected files below a folder."""
         return self._exclude is None or not self._exclude.fullmatch(path)
 
     def takes(self, path: str) -> bool:
-        """Whether the patterns let a file in."""
+        """Return whether the patterns select a file."""
         return self.enters(path) and (self._include is None or bool(self._include.fullmatch(path)))
 
     def takes_member(self, path: str) -> bool:
-        """Whether a file of an archive is part of the source, by all that its path tells."""
-        *folders, name = path.split("/")
-        if any(part.startswith(".") and self.skips_dotted(part) for part in (*folders, name)):
+        """Return whether a file of an archive is selected by its path alone."""
+        parts = path.split("/")
+        if any(part.startswith(".") and self.skips_dotted(part) for part in parts):
             return False
-        return media_type_of(name) is not None and self.takes(path)
+        return media_type_of(parts[-1]) is not None and self.takes(path)
