@@ -15,8 +15,7 @@ from rowen import Run, SourceError, UsageError
 from rowen.connectors import registry
 from rowen.connectors.git import Git, mirror
 from rowen.connectors.git.listing import Proof
-from rowen.connectors.git.program import Program
-from rowen.connectors.git.remote import Remote, configuration
+from rowen.connectors.git.program import Program, Remote, configuration
 from rowen.errors import AddressRefusedError
 from rowen.settings import load
 from tests.conftest import ScratchDatabase

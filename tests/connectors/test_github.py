@@ -12,8 +12,8 @@ from aiohttp import web
 from rowen import UsageError
 from rowen.connectors import registry
 from rowen.connectors.github import GitHub
-from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.files import in_order
+from rowen.connectors.github.options import RepositoryAddress
 from tests.conftest import ScratchDatabase
 from tests.portals.git import LINK, SUBMODULE
 from tests.portals.github import Portal, blob_sha, costs, paths, sync

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rowen.connectors.git.remote import Remote, configuration
+from rowen.connectors.git.program import Remote, configuration
 from rowen.errors import AddressRefusedError, ConfigurationError, UsageError
 from rowen.net.client import Client
 from rowen.net.guard import AddressGuard

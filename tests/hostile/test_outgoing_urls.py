@@ -14,11 +14,9 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors.arcgis import Hub
-from rowen.connectors.github.address import RepositoryAddress, recognise
 from rowen.connectors.github.api import GitHubApi
-from rowen.connectors.github.files import RepositoryFiles
-from rowen.connectors.github.options import GitHubOptions
-from rowen.connectors.github.trees import Trees
+from rowen.connectors.github.files import RepositoryFiles, Trees
+from rowen.connectors.github.options import GitHubOptions, RepositoryAddress, recognise
 from rowen.connectors.opendatasoft import OpenDataSoftAddress
 from rowen.connectors.packages import Npm, PyPI
 from rowen.connectors.packages.links import versioned

@@ -35,7 +35,7 @@ def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[
 def _github_reads(
     source: Source, event: str, payload: dict[str, Any], repository: dict[str, Any], places: set[str]
 ) -> bool:
-    from rowen.connectors.github.address import RepositoryAddress
+    from rowen.connectors.github.options import RepositoryAddress
 
     address = RepositoryAddress.parse(source.url)
     if address is None or _place(address.repository) not in places:

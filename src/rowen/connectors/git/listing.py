@@ -1,32 +1,87 @@
-"""What a commit holds, compared with what we hold: the listing rung of all repositories.
+"""The files of a commit that belong to a source, compared with the stored items, for all kinds of repositories.
 
-The blob SHA of a file is its validator. A `Proof` in the cursor says which files, under which SHAs, a commit was found
-to have. Only if we hold exactly those does "still the same commit" prove that there is nothing to do: a run that
-was killed, a file that failed, a deletion that was held back all leave something else, and the tree is read again.
+The blob SHA of a file is its validator. A `Proof` in the cursor records the files of a commit with their SHAs. Only if
+exactly those are stored does an unchanged commit prove that there is nothing to do: a run that was killed, a file that
+failed, a pending deletion all leave something else, and the tree is read again.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
-from rowen.connectors.base import Known, remembered
-from rowen.connectors.files.options import FilesOptions, Selection
+from pydantic import AfterValidator, ByteSize, Field
+
+from rowen.connectors.base import Known, Options, remembered
+from rowen.connectors.files.options import FilesOptions, Globs, Selection
 from rowen.connectors.files.reading import displayed, too_large
-from rowen.connectors.git.options import RepositoryOptions
 from rowen.errors import SourceGoneError
 from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
 from rowen.model.media import claims, media_type_of
 
-__all__ = ["FoundBlob", "Proof", "RepositoryScope", "TreeComparison", "TreeEntry", "held_etags", "quoted"]
+__all__ = [
+    "Blob",
+    "Proof",
+    "RepositoryOptions",
+    "RepositoryScope",
+    "TreeComparison",
+    "TreeEntry",
+    "quoted",
+    "stored_etags",
+]
 
+_REFERENCE = re.compile(r"(?:env|file):\S.*")
+# The names that `git check-ref-format` accepts, and none that could be taken for an option.
+_REF = re.compile(r"(?!-)(?!.*(?:\.\.|@\{|//))[^\x00-\x20~^:?*\[\\\x7f]+(?<![/.])")
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 # The specification of pointers: smaller than 1,024 bytes.
 _LFS_BYTES = 1024
-# They stand in the cursor, which every run reads: 300 kB. Further ones are tried again in each run.
+# They are part of the cursor, which every run reads: 300 kB. Further ones are tried again in each run.
 _MOST_REFUSED = 1_000
-_PROOF = ("commit", "digest", "refused")  # what others keep beside it is none of its business
+_PROOF = ("commit", "digest", "refused")  # other connectors keep further fields beside these
+
+
+def _check_reference(value: str) -> str:
+    if not _REFERENCE.fullmatch(value):
+        raise ValueError("give a reference to the token, such as env:GITHUB_TOKEN; the token itself is never stored")
+    return value
+
+
+def _check_ref(value: str) -> str:
+    if not _REF.fullmatch(value):
+        raise ValueError("is no name that a branch, a tag or a commit can have")
+    return value
+
+
+def _check_path(value: str) -> str:
+    path = value.strip("/")
+    if any(part in ("", ".", "..") for part in path.split("/")) and path:
+        raise ValueError("is no path inside a repository")
+    return path
+
+
+class RepositoryOptions(Options):
+    """Options that all repositories share."""
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"ref", "path", "include", "exclude", "hidden"}
+
+    ref: Annotated[str, AfterValidator(_check_ref)] | None = Field(
+        default=None, description="branch, tag or commit; default: the repository's default branch"
+    )
+    path: Annotated[str, AfterValidator(_check_path)] = Field(default="", description="only files below this path")
+    include: Globs = Field(default=(), description="only these files: patterns as in .gitignore, separated by commas")
+    exclude: Globs = Field(default=(), description="not these, nor anything below them; stronger than include")
+    hidden: bool = Field(default=False, description="include names that start with a dot")
+    max_bytes: ByteSize = Field(default=ByteSize(10_000_000), gt=0, description="maximum size of a file")
+    token: Annotated[str, AfterValidator(_check_reference)] | None = Field(
+        default=None, description="reference to a token: env:NAME or file:/path, never the token itself"
+    )
+
+    def reading(self) -> dict[str, Any]:
+        """Return the language, which alone is part of what is stored; the rest selects files."""
+        return {"language": self.language}
 
 
 class TreeEntry(NamedTuple):
@@ -37,8 +92,8 @@ class TreeEntry(NamedTuple):
     size_bytes: int | None = None
 
 
-class FoundBlob(NamedTuple):
-    """A file that is part of the source; its size is None where only reading it would tell."""
+class Blob(NamedTuple):
+    """A file that is part of the source; its size is None if only reading it would tell."""
 
     url: str
     path: str
@@ -47,7 +102,7 @@ class FoundBlob(NamedTuple):
 
 
 class RefusedBlob(NamedTuple):
-    """A blob that cannot be read, whenever it is tried; `keeps_copy` as in `Failed`."""
+    """A blob that can never be read; `keeps_copy` as in `Failed`."""
 
     url: str
     sha: str
@@ -57,22 +112,22 @@ class RefusedBlob(NamedTuple):
 
     @property
     def failed(self) -> Failed:
-        """The observation of it."""
+        """Return the observation of it."""
         return Failed(self.url, self.error, self.hint, keeps_copy=self.keeps_copy)
 
 
-async def held_etags(known: Known) -> dict[str, str | None]:
-    """The validators of all that we hold, by URL."""
-    return {held.url: held.etag async for batch in known.everything() for held in batch}
+async def stored_etags(known: Known) -> dict[str, str | None]:
+    """Return the validators of all stored items, by URL."""
+    return {item.url: item.etag async for batch in known.everything() for item in batch}
 
 
 def quoted(path: str) -> str:
-    """A path as a part of a URL, exact for names that are not UTF-8 as well."""
+    """Return a path as a part of a URL, exact for names that are not UTF-8 as well."""
     return quote(path.encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~")
 
 
 class RepositoryScope:
-    """Which files of a repository are part of the source, and under which URLs."""
+    """The files of a repository that are part of the source, and their URLs."""
 
     def __init__(self, options: RepositoryOptions, path: str, url_of: Callable[[str], str]) -> None:
         self._path = path
@@ -81,29 +136,31 @@ class RepositoryScope:
             FilesOptions(include=options.include, exclude=options.exclude, hidden=options.hidden)
         )
 
-    def find(self, entries: Iterable[TreeEntry]) -> list[FoundBlob]:
-        """The files to take; of two that lead to the same URL the first one."""
-        found: dict[str, FoundBlob] = {}
-        there = False
+    def select(self, entries: Iterable[TreeEntry]) -> list[Blob]:
+        """Return the files of the source; of two with the same URL the first one."""
+        blobs: dict[str, Blob] = {}
+        exists = False
         for entry in entries:
             within = self._within(entry.path)
-            there = there or within is not None
-            if within is not None and _is_sound(entry.path) and self._selection.takes_member(within):
+            exists = exists or within is not None
+            # Only forged trees have paths with such parts, which do not mean themselves in a URL.
+            is_sound = not any(part in ("", ".", "..") for part in entry.path.split("/"))
+            if within is not None and is_sound and self._selection.takes_member(within):
                 url = self._url_of(entry.path)
-                found.setdefault(url, FoundBlob(url, *entry))
-        if self._path and not there:
+                blobs.setdefault(url, Blob(url, *entry))
+        if self._path and not exists:
             raise SourceGoneError(f"There is nothing at {displayed(self._path)} in the repository.")
-        return list(found.values())
+        return list(blobs.values())
 
     def enters(self, folder: str) -> bool:
-        """Whether anything below a folder may be part of the source."""
+        """Return whether files below a folder may be part of the source."""
         if f"{self._path}/".startswith(f"{folder}/"):
             return True
         within = self._within(folder)
         return within is not None and self._selection.enters(within)
 
     def _within(self, path: str) -> str | None:
-        """The path as seen from the source's root; None if it is outside."""
+        """Return the path relative to the source's root; None if it is outside."""
         if not self._path:
             return path
         if path == self._path:
@@ -111,14 +168,9 @@ class RepositoryScope:
         return path[len(self._path) + 1 :] if path.startswith(f"{self._path}/") else None
 
 
-def _is_sound(path: str) -> bool:
-    """Whether a path means itself in a URL; only forged trees have others."""
-    return not any(part in ("", ".", "..") for part in path.split("/"))
-
-
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a commit was found to hold."""
+    """The files of a commit, as a digest, without those that cannot be read."""
 
     commit: str
     digest: str
@@ -126,102 +178,99 @@ class Proof:
 
     @classmethod
     def from_json(cls, value: Any) -> "Proof | None":
-        """The proof in a cursor; None if there is none that can be read."""
-        known = {name: value[name] for name in _PROOF if name in value} if isinstance(value, Mapping) else value
-        return remembered(known, cls)
+        """Return the proof in a cursor; None if there is none that can be read."""
+        own = {name: value[name] for name in _PROOF if name in value} if isinstance(value, Mapping) else value
+        return remembered(own, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """The proof for a cursor."""
-        return {"commit": self.commit, "digest": self.digest, "refused": [list(one) for one in self.refused]}
+        """Return the proof for a cursor."""
+        return {"commit": self.commit, "digest": self.digest, "refused": [list(blob) for blob in self.refused]}
 
-    def covers(self, held: Mapping[str, str | None]) -> bool:
-        """Whether we hold exactly what the commit has, so far as it can be read."""
-        refused = {one.url for one in self.refused}
-        return self.digest == _digest((url, etag) for url, etag in held.items() if url not in refused)
+    def covers(self, etags: Mapping[str, str | None]) -> bool:
+        """Return whether exactly the readable files of the commit are stored."""
+        refused = {blob.url for blob in self.refused}
+        return self.digest == _digest((url, etag) for url, etag in etags.items() if url not in refused)
 
-    def observations(self, held: Iterable[str]) -> Iterator[Observation]:
-        """What there is to say when nothing changed."""
-        refused = {one.url for one in self.refused}
-        yield from (one.failed for one in self.refused)
-        yield from (Unchanged(url) for url in held if url not in refused)
+    def observations(self, urls: Iterable[str]) -> Iterator[Observation]:
+        """Yield the observations of an unchanged commit."""
+        refused = {blob.url for blob in self.refused}
+        yield from (blob.failed for blob in self.refused)
+        yield from (Unchanged(url) for url in urls if url not in refused)
 
 
 def _digest(blobs: Iterable[tuple[str, str | None]]) -> str:
-    """One hash of what is held. Readers of other packages choose among the files of a commit, too."""
+    """Return one hash of stored files, and of the readers of other packages, which also select among files."""
     lines = sorted(f"{url} {etag}" for url, etag in blobs)
     return hashlib.sha256("\n".join([*lines, *filter(None, [claims()])]).encode()).hexdigest()
 
 
 class TreeComparison:
-    """One look at a commit: what is the same, what has to be read, what cannot be."""
+    """The files of a commit compared with the stored ones; those in `stale` have to be read."""
 
     def __init__(
         self,
-        found: list[FoundBlob],
-        held: Mapping[str, str | None],
+        blobs: list[Blob],
+        etags: Mapping[str, str | None],
         *,
         before: Proof | None,
         options: RepositoryOptions,
         ref: str,
     ) -> None:
-        self.stale: list[FoundBlob] = []
-        self._found = found
+        self.stale: list[Blob] = []
+        self._blobs = blobs
         self._same: list[str] = []
         self._refused: list[RefusedBlob] = []
         self._options = options
         self._ref = ref
-        known = {(one.url, one.sha): one for one in before.refused} if before else {}
-        for one in found:
-            self._sort(one, held.get(one.url), known.get((one.url, one.sha)))
-
-    def _sort(self, found: FoundBlob, etag: str | None, refused: RefusedBlob | None) -> None:
-        if refused is not None:
-            self._refused.append(refused)
-        elif (found.size_bytes or 0) > self._options.max_bytes:
-            self.too_large(found)
-        elif etag == found.sha:
-            self._same.append(found.url)
-        else:
-            self.stale.append(found)
+        refused_before = {(blob.url, blob.sha): blob for blob in before.refused} if before else {}
+        for blob in blobs:
+            if (refused := refused_before.get((blob.url, blob.sha))) is not None:
+                self._refused.append(refused)
+            elif (blob.size_bytes or 0) > options.max_bytes:
+                self.too_large(blob)
+            elif etags.get(blob.url) == blob.sha:
+                self._same.append(blob.url)
+            else:
+                self.stale.append(blob)
 
     def settled(self) -> Iterator[Observation]:
-        """The observations that need no reading."""
-        yield from (one.failed for one in self._refused)
+        """Yield the observations that need no reading."""
+        yield from (blob.failed for blob in self._refused)
         yield from map(Unchanged, self._same)
 
-    def take(self, found: FoundBlob, body: bytes) -> Observation:
-        """The observation of a blob that was read."""
+    def take(self, blob: Blob, body: bytes) -> Observation:
+        """Return the observation of a blob that was read."""
         if len(body) > self._options.max_bytes:
-            return self.too_large(found)
+            return self.too_large(blob)
+        path = displayed(blob.path)
         if body.startswith(_LFS) and len(body) < _LFS_BYTES:
-            error = f"{displayed(found.path)} is kept in Git LFS; the repository has only a pointer to it."
-            return self._refuse(RefusedBlob(found.url, found.sha, error, "Exclude it, or harvest it from where it is."))
-        path = displayed(found.path)
+            error = f"{path} is stored in Git LFS; the repository has only a pointer to it."
+            return self._refuse(RefusedBlob(blob.url, blob.sha, error, "Exclude it, or harvest it from its own place."))
         name = path.rpartition("/")[2]
         return Fetched(
             Raw(
-                found.url,
+                blob.url,
                 body,
                 name,
                 media_type_of(name),
-                record={"path": path, "sha": found.sha, "ref": self._ref},
+                record={"path": path, "sha": blob.sha, "ref": self._ref},
                 language=self._options.language,
                 depth=path.count("/"),
-                etag=found.sha,
+                etag=blob.sha,
             )
         )
 
-    def too_large(self, found: FoundBlob) -> Observation:
-        """The observation of a blob that is not read because of its size."""
-        failed = too_large(found.url, found.path, self._options.max_bytes)
-        return self._refuse(RefusedBlob(found.url, found.sha, failed.error, failed.hint, failed.keeps_copy))
+    def too_large(self, blob: Blob) -> Observation:
+        """Return the observation of a blob that is not read because of its size."""
+        failed = too_large(blob.url, blob.path, self._options.max_bytes)
+        return self._refuse(RefusedBlob(blob.url, blob.sha, failed.error, failed.hint, failed.keeps_copy))
 
     def _refuse(self, refused: RefusedBlob) -> Observation:
         self._refused.append(refused)
         return refused.failed
 
     def proof(self, commit: str) -> Proof:
-        """What the look found, for the next run; what is too much to remember is simply tried again."""
+        """Return the result for the next run; refused blobs beyond a limit are simply tried again."""
         refused = self._refused[:_MOST_REFUSED]
-        told = {one.url for one in refused}
-        return Proof(commit, _digest((one.url, one.sha) for one in self._found if one.url not in told), tuple(refused))
+        urls = {blob.url for blob in refused}
+        return Proof(commit, _digest((one.url, one.sha) for one in self._blobs if one.url not in urls), tuple(refused))

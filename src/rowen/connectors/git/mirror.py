@@ -1,7 +1,7 @@
-"""A repository of our own, filled from a remote with no more than what is asked for.
+"""A repository of our own, filled from a remote with no more than is needed.
 
-The commit comes without history and, where the server can, without files; of the files only those that changed are
-fetched, all at once.
+The commit comes without history and, if the server can do that, without files; only changed files are fetched, all at
+once.
 """
 
 import asyncio
@@ -10,32 +10,32 @@ import os
 import re
 import shutil
 from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from rowen.connectors.base import Meter, Tools
 from rowen.connectors.files.reading import displayed
-from rowen.connectors.git.listing import FoundBlob, TreeEntry
-from rowen.connectors.git.program import MOST_MIRROR_BYTES, Program, folder_bytes
-from rowen.connectors.git.remote import Remote, configuration
+from rowen.connectors.git.listing import Blob, Proof, RepositoryOptions, RepositoryScope, TreeComparison, TreeEntry
+from rowen.connectors.git.program import MOST_MIRROR_BYTES, Program, Remote, configuration, folder_bytes
 from rowen.errors import SourceError, SourceGoneError
+from rowen.model.item import Checkpoint, Observation
 
-__all__ = ["Mirror", "Tip", "open_mirror"]
+__all__ = ["Mirror", "Tip", "open_mirror", "pull_commit"]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # For one file of a mirror on this machine's disk.
 _READ_LIMIT_S = 60.0
-# Another run holds a mirror for seconds to minutes; to ask ten times a second costs nothing.
+# Another run holds a mirror for seconds to minutes; checking ten times a second costs nothing.
 _LOCK_POLL_S = 0.1
 _SIZES = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 
 
 class Tip(NamedTuple):
-    """What a name stands for now."""
+    """The commit that a name stands for now."""
 
     name: str
     commit: str
@@ -51,10 +51,13 @@ async def open_mirror(
     limit_s: float = 1800.0,
     most_bytes: int = MOST_MIRROR_BYTES,
 ) -> AsyncIterator["Mirror"]:
-    """The mirror of a remote, in a cache folder, or one that is forgotten afterwards."""
-    told = await configuration(remote, token, tools.settings)
+    """Open the mirror of a remote, in a cache folder or a temporary one."""
     program = Program(
-        displayed(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s, most_bytes=most_bytes
+        displayed(remote.url),
+        protocol=remote.scheme,
+        configuration=await configuration(remote, token, tools.settings),
+        limit_s=limit_s,
+        most_bytes=most_bytes,
     )
     async with AsyncExitStack() as stack:
         root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
@@ -63,15 +66,15 @@ async def open_mirror(
             stack.enter_context(await _locked(cache, name))
         folder = root / f"{name}.git"
         if cache is not None and await asyncio.to_thread(folder_bytes, folder) > most_bytes:
-            # What has grown over many runs may be much smaller if it is fetched anew.
+            # A mirror that has grown over many runs may be much smaller if it is fetched anew.
             await asyncio.to_thread(shutil.rmtree, folder)
         yield Mirror(folder, remote, program, tools.meter)
 
 
 async def _locked(cache: Path, name: str) -> IO[bytes]:
-    """The right to a mirror that other runs may share; closing the file gives it back.
+    """Lock a mirror that other runs may share; closing the file releases the lock.
 
-    A thread that waits for it could not be cancelled: it would get the lock when nobody wants it any more.
+    A thread that waits for the lock could not be cancelled: it would get it when no run wants it any more.
     """
     await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
     file = (cache / f"{name}.lock").open("wb")
@@ -87,7 +90,7 @@ async def _locked(cache: Path, name: str) -> IO[bytes]:
 
 
 class Mirror:
-    """A bare repository beside a remote."""
+    """A bare repository that mirrors a remote."""
 
     def __init__(self, folder: Path, remote: Remote, program: Program, meter: Meter) -> None:
         self._folder = folder
@@ -97,13 +100,14 @@ class Mirror:
         self.meter = meter
 
     async def tip(self, ref: str | None) -> Tip | None:
-        """The commit of a branch or tag, or of the remote's own choice; None if the repository is empty."""
+        """Return the commit of a branch or tag, or of the default branch; None if the repository is empty."""
         if ref and _COMMIT.fullmatch(ref):
             return Tip(ref, ref)
         names = [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", ref] if ref else ["HEAD"]
         self.meter.requests += 1
         output = await self._program.run("ls-remote", "--quiet", "--", self._remote.url, *names, network=True)
-        commits = dict(_advertised(output))
+        lines = (line.partition("\t") for line in output.decode("utf-8", "replace").splitlines())
+        commits = {name: commit for commit, _, name in lines if _COMMIT.fullmatch(commit)}
         for name in names:
             if commit := commits.get(name):
                 return Tip(name.removesuffix("^{}"), commit)
@@ -112,12 +116,16 @@ class Mirror:
         raise SourceGoneError(f"{self._about} has no branch or tag {ref!r}.")
 
     async def fetch(self, tip: Tip) -> None:
-        """Bring a commit here, without history and files where the server can leave them out."""
+        """Fetch a commit, without history and files if the server can leave them out."""
         if not (self._folder / "HEAD").exists():
-            await self._create(tip)
-        thin = ("--depth=1", "--filter=blob:none")
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            kind = "sha256" if len(tip.commit) == 64 else "sha1"
+            await self._program.run(
+                "init", "--quiet", "--bare", f"--object-format={kind}", "--template=", str(self._folder)
+            )
+            await self._program.run("config", "remote.origin.url", self._remote.url, folder=self._folder)
         try:
-            await self._fetch(*thin, "--", "origin", tip.commit)
+            await self._fetch("--depth=1", "--filter=blob:none", "--", "origin", tip.commit)
         except SourceGoneError:
             raise
         except SourceError as problem:
@@ -125,39 +133,34 @@ class Mirror:
                 raise
             await self._fetch("--", "origin", f"+{tip.name}:refs/rowen/tip")
 
-    async def _create(self, tip: Tip) -> None:
-        self._folder.parent.mkdir(parents=True, exist_ok=True)
-        kind = "sha256" if len(tip.commit) == 64 else "sha1"
-        await self._program.run(
-            "init", "--quiet", "--bare", f"--object-format={kind}", "--template=", str(self._folder)
-        )
-        await self._program.run("config", "remote.origin.url", self._remote.url, folder=self._folder)
-
-    async def _fetch(self, *arguments: str, told: bytes = b"") -> None:
+    async def _fetch(self, *arguments: str, stdin: bytes = b"") -> None:
         self.meter.requests += 1
         quiet = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
         try:
-            await self._program.run(*quiet, *arguments, folder=self._folder, told=told, network=True)
+            await self._program.run(*quiet, *arguments, folder=self._folder, stdin=stdin, network=True)
         except BaseException:
-            await asyncio.shield(asyncio.to_thread(_sweep_up, self._folder))
+            await asyncio.shield(asyncio.to_thread(_remove_partial, self._folder))
             raise
 
     async def entries(self, commit: str) -> list[TreeEntry]:
-        """The regular files of a commit; links and submodules are none."""
+        """Return the regular files of a commit, without links and submodules."""
         output = await self._program.run("ls-tree", "-r", "-z", "--full-tree", commit, folder=self._folder)
-        return list(_regular(output))
+        lines = (line.partition(b"\t") for line in output.split(b"\0"))
+        return [
+            TreeEntry(path.decode("utf-8", "surrogateescape"), meta.split(b" ")[2].decode())
+            for meta, _, path in lines
+            if meta.startswith(b"100")
+        ]
 
-    async def bodies(
-        self, wanted: Sequence[FoundBlob], *, max_bytes: int
-    ) -> AsyncGenerator[tuple[FoundBlob, bytes | None]]:
-        """The files' bytes, in order; None for one that is larger than allowed."""
-        if not wanted:
+    async def bodies(self, blobs: Sequence[Blob], *, max_bytes: int) -> AsyncGenerator[tuple[Blob, bytes | None]]:
+        """Yield the bytes of the blobs, in order; None for one that is larger than allowed."""
+        if not blobs:
             return
-        sizes = await self._present(wanted)
+        sizes = await self._fetch_missing(blobs)
         async with self._program.open("cat-file", "--batch", folder=self._folder) as process:
-            for found in wanted:
-                size_bytes = sizes[found.sha]
-                yield found, await self._body(process, found.sha, size_bytes) if size_bytes <= max_bytes else None
+            for blob in blobs:
+                size_bytes = sizes[blob.sha]
+                yield blob, await self._body(process, blob.sha, size_bytes) if size_bytes <= max_bytes else None
 
     async def _body(self, process: Process, sha: str, size_bytes: int) -> bytes:
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 (both are pipes)
@@ -171,44 +174,57 @@ class Mirror:
         self.meter.bytes += size_bytes
         return body[:-1]
 
-    async def _present(self, wanted: Iterable[FoundBlob]) -> dict[str, int]:
-        """Bring the blobs here that are missing; returns the sizes of all."""
-        shas = list(dict.fromkeys(found.sha for found in wanted))
+    async def _fetch_missing(self, blobs: Iterable[Blob]) -> dict[str, int]:
+        """Fetch the blobs that are missing; return the sizes of all."""
+        shas = list(dict.fromkeys(blob.sha for blob in blobs))
         sizes = await self._sizes()
         if missing := [sha for sha in shas if sha not in sizes]:
-            told = "".join(f"{sha}\n" for sha in missing).encode()
-            await self._fetch("--filter=blob:none", "--stdin", "origin", told=told)
+            stdin = "".join(f"{sha}\n" for sha in missing).encode()
+            await self._fetch("--filter=blob:none", "--stdin", "origin", stdin=stdin)
             sizes = await self._sizes()
         if absent := next((sha for sha in shas if sha not in sizes), None):
             raise SourceError(f"{self._about} did not send the blob {absent}.")
         return sizes
 
     async def _sizes(self) -> dict[str, int]:
-        """The sizes of all blobs that are here; asking for a single one could make git fetch it."""
+        """Return the sizes of all blobs in the mirror; a request for a single one could make git fetch it."""
         output = await self._program.run("cat-file", "--batch-all-objects", "--unordered", _SIZES, folder=self._folder)
         lines = (line.split(" ") for line in output.decode().splitlines())
         return {sha: int(size) for sha, kind, size in lines if kind == "blob"}
 
 
-def _sweep_up(folder: Path) -> None:
-    """Remove what a git that was ended has left half-written; it would never look at it again."""
-    for half in (*folder.glob("objects/pack/tmp_*"), *folder.glob("objects/tmp_*"), *folder.glob("objects/??/tmp_*")):
+def _remove_partial(folder: Path) -> None:
+    """Remove the partial files of a git that was ended; it would never clean them up."""
+    patterns = ("objects/pack/tmp_*", "objects/tmp_*", "objects/??/tmp_*", "*.lock", "refs/rowen/*.lock")
+    for partial in [path for pattern in patterns for path in folder.glob(pattern)]:
         with suppress(OSError):
-            half.unlink()
-    for locked in (*folder.glob("*.lock"), *folder.glob("refs/rowen/*.lock")):
-        with suppress(OSError):
-            locked.unlink()
+            partial.unlink()
 
 
-def _advertised(output: bytes) -> Iterator[tuple[str, str]]:
-    for line in output.decode("utf-8", "replace").splitlines():
-        commit, _, name = line.partition("\t")
-        if _COMMIT.fullmatch(commit):
-            yield name, commit
-
-
-def _regular(output: bytes) -> Iterator[TreeEntry]:
-    for line in output.split(b"\0"):
-        meta, _, path = line.partition(b"\t")
-        if meta.startswith(b"100"):
-            yield TreeEntry(path.decode("utf-8", "surrogateescape"), meta.split(b" ")[2].decode())
+async def pull_commit(
+    mirror: Mirror,
+    options: RepositoryOptions,
+    url_of: Callable[[str], str],
+    etags: Mapping[str, str | None],
+    cursor: Any,
+) -> AsyncGenerator[Observation]:
+    """Resolve the ref, and read the blobs that changed; end with a checkpoint, unless the repository is empty."""
+    tip = await mirror.tip(options.ref)
+    if tip is None:
+        return
+    before = Proof.from_json(cursor)
+    if before is not None and before.commit == tip.commit and before.covers(etags):
+        mirror.meter.not_modified += 1
+        for observation in before.observations(etags):
+            yield observation
+        yield Checkpoint(before.to_json())
+        return
+    await mirror.fetch(tip)
+    blobs = RepositoryScope(options, options.path, url_of).select(await mirror.entries(tip.commit))
+    comparison = TreeComparison(blobs, etags, before=before, options=options, ref=options.ref or "HEAD")
+    for observation in comparison.settled():
+        yield observation
+    async with aclosing(mirror.bodies(comparison.stale, max_bytes=options.max_bytes)) as bodies:
+        async for blob, body in bodies:
+            yield comparison.too_large(blob) if body is None else comparison.take(blob, body)
+    yield Checkpoint(comparison.proof(tip.commit).to_json())

@@ -1,32 +1,49 @@
-"""Runs the git program: no shell, no prompts, no hooks, no configuration but ours, and never for ever."""
+"""The git program and the remotes that it may reach.
+
+It runs without a shell, prompts, hooks and any configuration but ours, and is always bounded in time. git makes its own
+connections, outside the client's guard. The host is therefore resolved and checked beforehand; over HTTP git is then
+told to use exactly the addresses that were checked, and to follow no redirect. Over ssh that is not possible: there a
+name that resolves to something else a moment later goes unnoticed.
+"""
 
 import asyncio
+import base64
 import os
 import signal
+import socket
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
-from rowen.errors import SourceError, SourceGoneError
+from rowen.errors import BadUrlError, ConnectError, SourceError, SourceGoneError, UsageError
+from rowen.model.address import Address
+from rowen.model.url import file_url
+from rowen.net.credentials import resolve
+from rowen.net.guard import AddressGuard, address_refused, plain_name, refusal
 from rowen.net.sessions import USER_AGENT
 from rowen.programs import NEUTRAL_FOLDER, end, environment, find, start
+from rowen.settings import Settings
 
-__all__ = ["MOST_MIRROR_BYTES", "Program", "folder_bytes"]
+__all__ = ["MOST_MIRROR_BYTES", "Program", "Remote", "configuration", "folder_bytes", "recognise"]
 
 MOST_MIRROR_BYTES = 4_000_000_000
-"""What one repository may take on disk, without history and unread files: chosen to fit on a small disk."""
+"""Maximum size of a repository on disk, without history and unread files: chosen to fit on a small disk."""
 
 MOST_PRINTED_BYTES = 512 << 20
-"""What git may print at once: at 128 bytes a line, the list of four million files."""
+"""Maximum output of git: at 128 bytes a line, the list of four million files."""
 
 WATCH_S = 0.25
-"""How often the size of what is fetched is looked at: a line of 1 GB/s overshoots by as many MB."""
+"""How often the size of fetched objects is checked: a line of 1 GB/s overshoots by as many MB."""
 
 _PIECE_BYTES = 1 << 16
-# What git prints of errors is quoted in ours; a remote may send any amount of it.
+# The errors of git are quoted in ours; a remote may send any amount of them.
 _KEPT_ERRORS_BYTES = 1 << 16
 
+_PORTS = {"https": 443, "http": 80, "ssh": 22}
 _KEPT = ("HOME", "LOGNAME", "SSH_AUTH_SOCK", "SSL_CERT_DIR", "SSL_CERT_FILE", "USER")
 _ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -46,7 +63,7 @@ _CONFIGURATION = {
     "fetch.recurseSubmodules": "false",
     "fetch.unpackLimit": "1",
     "gc.autoDetach": "false",
-    # A redirect would lead to an address that nobody has checked.
+    # A redirect would lead to an address that was not checked.
     "http.followRedirects": "false",
     "http.lowSpeedLimit": "500",
     "http.lowSpeedTime": "60",
@@ -57,6 +74,100 @@ _GONE = (
     *("not found", "does not exist", "does not appear to be a git repository", "no such remote ref", "not our ref"),
     *("could not read username", "authentication failed", "permission denied", "access denied"),
 )
+
+
+class Remote(NamedTuple):
+    """A remote repository; `url` is the form that git understands."""
+
+    url: str
+    scheme: str
+    host: str | None
+    port: int | None
+
+    @classmethod
+    def parse(cls, url: str) -> "Remote":
+        """Return the remote of a source's URL, `git+https://…` or plain."""
+        plain = Address.of(url).text.removeprefix("git+")
+        try:
+            parts = urlsplit(plain)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise BadUrlError(f"{url!r} is no address of a repository.") from None
+        if parts.scheme == "file":
+            return cls("file://" + unquote(parts.path, errors="surrogateescape"), "file", None, None)
+        if parts.scheme not in _PORTS or not host or host.startswith("-"):
+            raise BadUrlError(f"{url!r} is no address of a repository.")
+        if parts.scheme == "ssh":
+            return cls(plain, parts.scheme, host, port or _PORTS[parts.scheme])
+        # git is told the addresses of a name, so the name must be spelled as git will look it up.
+        name = plain_name(host)
+        if not name:
+            raise BadUrlError(f"{url!r} is no address of a repository.")
+        login = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+        place = login + _bracketed(name) + (f":{port}" if port else "")
+        return cls(parts._replace(netloc=place).geturl(), parts.scheme, name, port or _PORTS[parts.scheme])
+
+
+def recognise(address: str) -> str | None:
+    """Return the source URL of a `git+…` address, an `https` URL that ends in `.git`, or a bare repository's path."""
+    place = Address.of(address)
+    if place.scheme.startswith("git+"):
+        return _checked(place.text)
+    if place.is_web:
+        if not place.text.endswith(".git"):
+            return None
+        url = _checked(f"git+{place.text}")
+        return None if Remote.parse(url).host in ("github.com", "www.github.com") else url
+    if not address or not place.is_file:
+        return None
+    try:
+        path = os.path.abspath(place.path)  # noqa: PTH100 (never raises)
+    except ValueError:
+        return None
+    is_repository = os.path.isfile(f"{path}/HEAD") and os.path.isdir(f"{path}/objects")  # noqa: PTH112, PTH113
+    return "git+" + file_url(os.fsencode(path)) if is_repository else None
+
+
+def _checked(address: str) -> str:
+    remote = Remote.parse(address)
+    parts = urlsplit(address)
+    if parts.password is not None or (parts.username and remote.scheme != "ssh"):
+        raise UsageError(
+            "A repository's address must not carry a password or a token.",
+            hint="Set a reference to it instead: --option token=env:NAME.",
+        )
+    if remote.scheme == "file":
+        return "git+" + file_url(os.fsencode(remote.url.removeprefix("file://")))
+    return address.partition("#")[0].rstrip("/")
+
+
+async def configuration(remote: Remote, token: str | None, settings: Settings) -> dict[str, str]:
+    """Return the configuration of git for a remote; raise `AddressRefusedError` if it must not be reached."""
+    values: dict[str, str] = {}
+    if (host := remote.host) and settings.proxy is not None and remote.scheme != "ssh":
+        AddressGuard(settings.allow_addresses).check_name(host)
+        values["http.proxy"] = settings.proxy.get_secret_value()
+    elif host:
+        try:
+            resolved = await asyncio.get_running_loop().getaddrinfo(host, remote.port or 0, type=socket.SOCK_STREAM)
+        except OSError:
+            raise ConnectError(f"The name {host} could not be resolved.") from None
+        addresses = list(dict.fromkeys(str(sockaddr[0]).partition("%")[0] for *_, sockaddr in resolved))
+        refusals = [(one, refusal(ip_address(one), settings.allow_addresses)) for one in addresses]
+        if refused := [f"{one} ({why})" for one, why in refusals if why]:
+            raise address_refused(host, " and ".join(refused))
+        values["http.curloptResolve"] = f"{host}:{remote.port}:{','.join(map(_bracketed, addresses))}"
+    if token and remote.scheme in ("http", "https"):
+        # For the remote's own origin only. A secret is `user:password`, or a token alone, which goes with any user.
+        origin = f"{remote.scheme}://{urlsplit(remote.url).netloc}/"
+        secret = resolve(token)
+        login = secret if ":" in secret else f"x-access-token:{secret}"
+        values[f"http.{origin}.extraHeader"] = f"Authorization: Basic {base64.b64encode(login.encode()).decode()}"
+    return values
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 class Program:
@@ -77,13 +188,15 @@ class Program:
         self._limit_s = limit_s
         self._most_bytes = most_bytes
 
-    async def run(self, *arguments: str, folder: Path | None = None, told: bytes = b"", network: bool = False) -> bytes:
-        """What git prints; raises `SourceError` when it fails, takes too long, prints too much or fills the disk."""
+    async def run(
+        self, *arguments: str, folder: Path | None = None, stdin: bytes = b"", network: bool = False
+    ) -> bytes:
+        """Return the output; raise `SourceError` if git fails, takes too long, prints too much or fills the disk."""
         async with self.open(*arguments, folder=folder, network=network) as process:
             watch = asyncio.create_task(self._watch(folder, process)) if network and folder else None
             try:
                 async with asyncio.timeout(self._limit_s):
-                    output, errors = await self._communicate(process, told)
+                    output, errors = await self._communicate(process, stdin)
             except TimeoutError:
                 raise SourceError(
                     f"git took longer than {self._limit_s:g} s with {self._about}.",
@@ -98,13 +211,19 @@ class Program:
         if network and folder is not None:
             await self._check_size(folder)
         if process.returncode:
-            raise self._error(errors.decode("utf-8", "replace"))
+            message = errors.decode("utf-8", "replace")
+            lines = [line for line in message.splitlines() if line.startswith(("fatal:", "error:"))]
+            why = (lines[0] if lines else message.strip() or "no reason given").partition(": ")[2] or message.strip()
+            error = f"git could not read {self._about}: {why[:300].rstrip('.')}."
+            if any(mark in message.lower() for mark in _GONE):
+                raise SourceGoneError(error, hint="Check the address; a private one needs a token.")
+            raise SourceError(error)
         return output
 
-    async def _communicate(self, process: Process, told: bytes) -> tuple[bytes, bytes]:
-        """What a process prints; of its errors the end, since a server may send words without end."""
+    async def _communicate(self, process: Process, stdin: bytes) -> tuple[bytes, bytes]:
+        """Return the output and the end of the error output, since a server may send any amount of it."""
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (all are pipes)
-        jobs = (self._printed(process.stdout), _end_of(process.stderr), _tell(process.stdin, told))
+        jobs = (self._printed(process.stdout), _end_of(process.stderr), _write(process.stdin, stdin))
         tasks = [asyncio.ensure_future(job) for job in jobs]
         try:
             await asyncio.gather(*tasks)
@@ -122,12 +241,12 @@ class Program:
             if len(printed) > MOST_PRINTED_BYTES:
                 raise SourceError(
                     f"git prints more than {MOST_PRINTED_BYTES >> 20} MiB about {self._about}: too many files.",
-                    hint="A tree may name the same folder time and again.",
+                    hint="A tree may contain the same folder many times.",
                 )
         return bytes(printed)
 
     async def _watch(self, folder: Path, process: Process) -> None:
-        """End git when what it fetches has become too large; it knows no limit of its own for that."""
+        """End git when the fetched objects become too large; it has no limit of its own for that."""
         while process.returncode is None:
             try:
                 await self._check_size(folder)
@@ -140,23 +259,28 @@ class Program:
     async def _check_size(self, folder: Path) -> None:
         if await asyncio.to_thread(folder_bytes, folder) > self._most_bytes:
             raise SourceError(
-                f"{self._about} takes more than {self._most_bytes:,} bytes on disk, and was left.",
+                f"{self._about} takes more than {self._most_bytes:,} bytes on disk, and was not read further.",
                 hint="The option max_mirror_bytes sets the limit.",
             )
 
     @asynccontextmanager
     async def open(self, *arguments: str, folder: Path | None = None, network: bool = False) -> AsyncIterator[Process]:
-        """A running git; it is ended, with all that it started, when nobody listens any more."""
-        place = [] if folder is None else [f"--git-dir={folder}"]
+        """Start git; it is ended on exit, with all processes that it started."""
         git = find("git")
         if git is None:
             raise SourceError(
                 "The program git, which reads repositories, is not installed.",
                 hint="Install git; Rowen finds it in PATH.",
             )
+        # Settings go by the environment: a command line can be read by all users, and would show secrets.
+        variables = {**_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": self._protocol if network else ""}
+        variables["GIT_CONFIG_COUNT"] = str(len(self._configuration))
+        for number, (key, value) in enumerate(self._configuration.items()):
+            variables[f"GIT_CONFIG_KEY_{number}"] = key
+            variables[f"GIT_CONFIG_VALUE_{number}"] = value
         process = await start(
-            (git, *place, *arguments),
-            environment=self._environment(network),
+            (git, *([] if folder is None else [f"--git-dir={folder}"]), *arguments),
+            environment=environment(*_KEPT) | variables,
             folder=folder or NEUTRAL_FOLDER,
             stdin=PIPE,
             stdout=PIPE,
@@ -167,26 +291,9 @@ class Program:
         finally:
             await end(process)
 
-    def _environment(self, network: bool) -> dict[str, str]:
-        """Settings go by the environment: a command line is there for all to read, and would show secrets."""
-        told = {**_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": self._protocol if network else ""}
-        told["GIT_CONFIG_COUNT"] = str(len(self._configuration))
-        for number, (key, value) in enumerate(self._configuration.items()):
-            told[f"GIT_CONFIG_KEY_{number}"] = key
-            told[f"GIT_CONFIG_VALUE_{number}"] = value
-        return environment(*_KEPT) | told
-
-    def _error(self, said: str) -> SourceError:
-        lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
-        why = (lines[0] if lines else said.strip() or "it did not say why").partition(": ")[2] or said.strip()
-        message = f"git could not read {self._about}: {why[:300].rstrip('.')}."
-        if any(mark in said.lower() for mark in _GONE):
-            return SourceGoneError(message, hint="Check the address; a private one needs a token.")
-        return SourceError(message)
-
 
 def folder_bytes(folder: Path) -> int:
-    """How much the files below a folder take; those that vanish meanwhile count for nothing."""
+    """Return the size of all files below a folder; those that vanish meanwhile are ignored."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -196,14 +303,14 @@ def folder_bytes(folder: Path) -> int:
 
 
 async def _end_of(pipe: asyncio.StreamReader) -> bytes:
-    kept = b""
+    last = b""
     while piece := await pipe.read(_PIECE_BYTES):
-        kept = (kept + piece)[-_KEPT_ERRORS_BYTES:]
-    return kept
+        last = (last + piece)[-_KEPT_ERRORS_BYTES:]
+    return last
 
 
-async def _tell(pipe: asyncio.StreamWriter, told: bytes) -> None:
+async def _write(pipe: asyncio.StreamWriter, data: bytes) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):
-        pipe.write(told)
+        pipe.write(data)
         await pipe.drain()
     pipe.close()

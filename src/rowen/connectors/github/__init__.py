@@ -1,19 +1,18 @@
-"""Repositories on GitHub: their files and, where wanted, wiki, issues, discussions and releases."""
+"""Repositories on GitHub: their files and, if selected, wiki, issues, discussions and releases."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import Any, ClassVar, Protocol
 
 from rowen.connectors.base import Known, Options, Tools
-from rowen.connectors.git.listing import held_etags
-from rowen.connectors.github.address import RepositoryAddress, recognise
+from rowen.connectors.git.listing import RepositoryOptions, quoted, stored_etags
+from rowen.connectors.git.mirror import open_mirror, pull_commit
+from rowen.connectors.git.program import Remote
 from rowen.connectors.github.api import GitHubApi
-from rowen.connectors.github.discussions import Discussions
 from rowen.connectors.github.files import RepositoryFiles
-from rowen.connectors.github.options import GitHubOptions
-from rowen.connectors.github.pages import issues, releases
-from rowen.connectors.github.wiki import Wiki
-from rowen.errors import BadUrlError
+from rowen.connectors.github.options import GitHubOptions, RepositoryAddress, recognise
+from rowen.connectors.github.pages import Discussions, issues, releases
+from rowen.errors import BadUrlError, SourceGoneError
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation
 
 __all__ = ["GitHub"]
@@ -22,19 +21,21 @@ _OTHERS = ("wiki", "issues", "releases", "discussions")
 
 
 class RepositoryPart(Protocol):
-    """One thing that a repository has, with a cursor of its own, which it tells by a checkpoint at its end."""
+    """One part of a repository, with a cursor of its own in a checkpoint at its end."""
 
     @property
     def name(self) -> str: ...
 
-    def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]: ...
+    def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]: ...
 
 
 class GitHub:
-    """Reads a repository on GitHub, a part of it, or one of its branches or tags."""
+    """A connector for a repository on GitHub, a part of it, or one of its branches or tags."""
 
     kind: ClassVar[str] = "github"
     Options: ClassVar[type[Options]] = GitHubOptions
+    # `github:OWNER/REPO[@REF]`, and URLs of a repository, folder or file at github.com.
+    recognise: ClassVar[Callable[[str], str | None]] = staticmethod(recognise)
 
     def __init__(self, url: str, options: GitHubOptions, tools: Tools) -> None:
         address = RepositoryAddress.parse(url)
@@ -44,19 +45,18 @@ class GitHub:
         self._options = options
         self._tools = tools
 
-    @classmethod
-    def recognise(cls, address: str) -> str | None:
-        """The URL of `github:OWNER/REPO[@REF]` or of a repository, folder or file at github.com."""
-        return recognise(address)
-
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Look at each part; a request each where nothing changed."""
-        held = self._by_part(await held_etags(known))
+        """Read each part; an unchanged one costs a request."""
+        start = len(self._address.repository) + 1
+        etags: dict[str, dict[str, str | None]] = {name: {} for name in (RepositoryFiles.name, *_OTHERS)}
+        for url, etag in (await stored_etags(known)).items():
+            name = url[start:].partition("/")[0]
+            etags[name if name in _OTHERS else RepositoryFiles.name][url] = etag
         cursor = known.cursor if isinstance(known.cursor, dict) else {}
         async with self._tools.client() as client:
             api = GitHubApi(client, self._address, self._options, self._tools.now)
             for part in self._parts(api):
-                async with aclosing(part.pull(held[part.name], cursor.get(part.name))) as observations:
+                async with aclosing(part.pull(etags[part.name], cursor.get(part.name))) as observations:
                     async for observation in observations:
                         if isinstance(observation, Checkpoint):
                             if observation.cursor == cursor.get(part.name):
@@ -80,11 +80,33 @@ class GitHub:
         if options.discussions:
             yield Discussions(api, address, options.language)
 
-    def _by_part(self, held: dict[str, str | None]) -> dict[str, dict[str, str | None]]:
-        """What we hold, apart by the part that it came from."""
-        start = len(self._address.repository) + 1
-        apart: dict[str, dict[str, str | None]] = {name: {} for name in (RepositoryFiles.name, *_OTHERS)}
-        for url, etag in held.items():
-            name = url[start:].partition("/")[0]
-            apart[name if name in _OTHERS else RepositoryFiles.name][url] = etag
-        return apart
+
+class Wiki:
+    """The wiki of a repository, without side bars and footers. It is a git repository itself, and has no API."""
+
+    name = "wiki"
+
+    def __init__(self, address: RepositoryAddress, options: GitHubOptions, tools: Tools) -> None:
+        self._pages = f"{address.repository}/wiki/"
+        self._remote = Remote.parse(f"{address.repository}.wiki.git")
+        self._token = options.token
+        self._tools = tools
+        self._options = RepositoryOptions(exclude=("_*",), max_bytes=options.max_bytes, language=options.language)
+
+    async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
+        """Read the pages that changed; a wiki without any page does not exist."""
+        try:
+            async with (
+                open_mirror(self._remote, self._tools, token=self._token) as mirror,
+                aclosing(pull_commit(mirror, self._options, self._url_of, etags, cursor)) as observations,
+            ):
+                async for observation in observations:
+                    yield observation
+        except SourceGoneError:
+            if etags:
+                raise
+
+    def _url_of(self, path: str) -> str:
+        # GitHub identifies a page by its file's name alone, without folder and ending.
+        name = path.rpartition("/")[2]
+        return self._pages + quoted(name.rpartition(".")[0] or name)

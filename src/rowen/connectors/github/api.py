@@ -1,12 +1,11 @@
-"""GitHub's REST and GraphQL APIs: what is asked, and what a refusal means."""
+"""GitHub's REST and GraphQL APIs: requests, and the errors of their refusals."""
 
 import json
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rowen.connectors.github.address import RepositoryAddress
-from rowen.connectors.github.options import GitHubOptions
+from rowen.connectors.github.options import GitHubOptions, RepositoryAddress
 from rowen.errors import SourceError, SourceGoneError
 from rowen.formats.json import read_json
 from rowen.model.url import segment
@@ -27,7 +26,7 @@ _GONE = frozenset({404, 410, 422, 451})
 
 
 class RateLimitedError(SourceError):
-    """GitHub answers no more requests for a while."""
+    """GitHub refuses requests for a while."""
 
 
 class GitHubApi:
@@ -41,16 +40,13 @@ class GitHubApi:
         self._token = options.token
         self._now = now
         self._repository = f"{self._root}/repos/{segment(address.owner)}/{segment(address.name)}"
-        self._pace(self._root, options.delay_s)
         raw = options.raw_url
         if raw is None and address.is_public and not options.api_url and not options.token:
             raw = "https://raw.githubusercontent.com"
         self._raw = f"{raw}/{segment(address.owner)}/{segment(address.name)}" if raw else None
-        if raw:
-            self._pace(raw, options.delay_s)
-
-    def _pace(self, url: str, delay_s: float) -> None:
-        self._client.pace(url, delay_s=delay_s, concurrency=AT_ONCE)
+        for root in (self._root, raw):
+            if root:
+                client.pace(root, delay_s=options.delay_s, concurrency=AT_ONCE)
 
     async def get(
         self,
@@ -61,7 +57,7 @@ class GitHubApi:
         max_bytes: int | None = None,
         also: Collection[int] = (),
     ) -> Response:
-        """What the API answers for a path of the repository: success, 304, or a status of `also`; else it raises."""
+        """Request a path of the repository; raise `SourceError` unless the status is success, 304, or one of `also`."""
         url = f"{self._repository}/{path}"
         response = await self._client.get(
             url, etag=etag, accept=accept, headers=_VERSION, credentials=self._credentials(url), max_bytes=max_bytes
@@ -69,7 +65,7 @@ class GitHubApi:
         return self._checked(response, also)
 
     async def raw(self, commit: str, path: str, *, max_bytes: int) -> bytes | None:
-        """A file as it is in a commit, without spending what the API allows; None if it cannot be had that way."""
+        """Return a file of a commit without using up the API's rate limit; None if that is not possible."""
         if self._raw is None:
             return None
         url = f"{self._raw}/{commit}/{path}"
@@ -78,7 +74,7 @@ class GitHubApi:
         return response.body if response.ok else None
 
     async def graphql(self, query: str, variables: dict[str, Any]) -> Any:
-        """The `data` of an answer of the GraphQL API."""
+        """Return the `data` of an answer of the GraphQL API."""
         url = self._root.removesuffix("/v3") + "/graphql"
         body = json.dumps({"query": query, "variables": variables}).encode()
         response = await self._client.request(
@@ -102,44 +98,41 @@ class GitHubApi:
         url = redact(response.url)
         if response.status in _GONE:
             raise SourceGoneError(
-                f"{url} answered {response.status}: there is nothing, or nothing for us.",
+                f"{url} answered {response.status}: it does not exist, or access is not allowed.",
                 hint="Check the name; a private repository needs the option token.",
             )
         hint = f"Check the token in {self._token}." if response.status in (401, 403) and self._token else None
         raise SourceError(f"{url} answered {response.status}.", hint=hint)
 
     def _limited(self, response: Response) -> RateLimitedError:
-        until = self._reset(response)
+        until = None
+        reset = response.headers.get("X-RateLimit-Reset", "")
+        if response.retry_after_s is not None:
+            until = self._now() + timedelta(seconds=min(response.retry_after_s, 10**7))
+        elif reset.isascii() and reset.isdecimal() and len(reset) < 12:
+            until = datetime.fromtimestamp(int(reset), UTC)
         when = f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "for a while"
         hint = "What was read is kept; the next sync goes on from there."
         if not self._token:
             hint += " With a token (--option token=env:GITHUB_TOKEN) far more is allowed."
         return RateLimitedError(f"{redact(response.url)} answers no more requests {when} (rate limit).", hint=hint)
 
-    def _reset(self, response: Response) -> datetime | None:
-        if response.retry_after_s is not None:
-            return self._now() + timedelta(seconds=min(response.retry_after_s, 10**7))
-        told = response.headers.get("X-RateLimit-Reset", "")
-        return (
-            datetime.fromtimestamp(int(told), UTC) if told.isascii() and told.isdecimal() and len(told) < 12 else None
-        )
-
 
 def _is_limited(response: Response) -> bool:
     if response.status not in (403, 429):
         return False
-    spent = response.headers.get("X-RateLimit-Remaining") == "0" or response.retry_after_s is not None
-    return spent or response.status == 429 or b"rate limit" in response.body[:2000].lower()
+    is_spent = response.headers.get("X-RateLimit-Remaining") == "0" or response.retry_after_s is not None
+    return is_spent or response.status == 429 or b"rate limit" in response.body[:2000].lower()
 
 
 def decoded(response: Response) -> Any:
-    """The JSON of an answer."""
+    """Return the JSON of an answer."""
     try:
         return read_json(response.body, redact(response.url))
     except SourceError:
         raise SourceError(
             f"{redact(response.url)} answered with something that is not JSON ({response.media_type}).",
-            hint="Is the option api_url right?",
+            hint="Check the option api_url.",
         ) from None
 
 
@@ -147,4 +140,4 @@ def _complaint(answer: Any) -> str:
     try:
         return str(answer["errors"][0]["message"])[:300].rstrip(".")
     except (KeyError, TypeError, IndexError):
-        return "it did not say why"
+        return "no reason given"

@@ -8,27 +8,30 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
 
-from rowen.connectors.git.listing import FoundBlob, Proof, RepositoryScope, TreeComparison, quoted
-from rowen.connectors.github.address import RepositoryAddress
-from rowen.connectors.github.api import AT_ONCE, RAW, SHA, GitHubApi, RateLimitedError
-from rowen.connectors.github.options import GitHubOptions
-from rowen.connectors.github.trees import Trees
+from rowen.connectors.git.listing import Blob, Proof, RepositoryScope, TreeComparison, TreeEntry, quoted
+from rowen.connectors.github.api import AT_ONCE, RAW, SHA, GitHubApi, RateLimitedError, decoded
+from rowen.connectors.github.options import GitHubOptions, RepositoryAddress
 from rowen.errors import BodyTooLargeError, CircuitOpenError, SourceError, SourceGoneError
 from rowen.model.item import Checkpoint, Failed, Incomplete, Observation, Skipped
 from rowen.model.url import segment
 from rowen.net.response import Response
 
-__all__ = ["RepositoryFiles"]
+__all__ = ["RepositoryFiles", "Trees", "in_order"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+# Each folder within a folder is a call within a call. Deeper folders make the listing incomplete.
+_DEEPEST = 100
+MOST_TREES = 10_000
+"""Requests for one commit: trees may contain each other under ever new names, and the API allows 5,000 an hour."""
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _EMPTY, _UNKNOWN = 409, (404, 422)
 
 
 class Head(NamedTuple):
-    """What the source's ref stands for now."""
+    """The commit that the source's ref stands for now."""
 
     ref: str
     path: str
@@ -37,7 +40,7 @@ class Head(NamedTuple):
 
 
 class RepositoryFiles:
-    """The part of a source that is in the repository itself."""
+    """The files of the repository itself."""
 
     name = "files"
 
@@ -47,25 +50,43 @@ class RepositoryFiles:
         self._options = options
         self._limit: RateLimitedError | None = None
 
-    async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
-        """Look at the commit, and only if it is another one at its tree."""
+    async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
+        """Request the commit, and its tree only if the commit changed."""
         before = Proof.from_json(cursor)
         head = await self._head(cursor if before else {})
         if head is None:
             return
-        if before is not None and before.commit == head.commit and before.covers(held):
-            for observation in before.observations(held):
+        if before is not None and before.commit == head.commit and before.covers(etags):
+            for observation in before.observations(etags):
                 yield observation
             yield Checkpoint({**before.to_json(), "ref": head.ref, "etag": head.etag})
             return
-        async with aclosing(self._changes(head, held, before)) as changes:
-            async for observation in changes:
-                yield observation
+        base = f"{self._address.repository}/blob/{quoted(head.ref)}/"
+        scope = RepositoryScope(self._options, head.path, lambda path: base + quoted(path))
+        trees = Trees(self._api, scope)
+        blobs = scope.select(await trees.entries(head.commit))
+        comparison = TreeComparison(blobs, etags, before=before, options=self._options, ref=head.ref)
+        for observation in comparison.settled():
+            yield observation
+        read = in_order(comparison.stale, lambda blob: self._observe(comparison, head, blob))
+        async with aclosing(read) as observations:
+            async for seen in observations:
+                if seen is not None:
+                    yield seen
+        if self._limit is not None:
+            yield Incomplete(f"{self._limit} {self._limit.hint}")
+        elif not trees.whole:
+            yield Incomplete("GitHub did not list all files.")
+        else:
+            yield Checkpoint({**comparison.proof(head.commit).to_json(), "ref": head.ref, "etag": head.etag})
 
     async def _head(self, cursor: dict[str, Any]) -> Head | None:
-        """The commit to read; None if the repository is empty."""
-        for ref, path in self._places(cursor.get("ref")):
-            etag = cursor.get("etag") if ref == cursor.get("ref") else None
+        """Return the commit to read; None if the repository is empty."""
+        last = cursor.get("ref")
+        places = [(self._options.ref, "")] if self._options.ref else self._address.places()
+        for ref, tail in sorted(places, key=lambda place: place[0] != last):
+            path = self._options.path or tail
+            etag = cursor.get("etag") if ref == last else None
             also = (_EMPTY, *_UNKNOWN)
             response = await self._api.get(f"commits/{segment(ref)}", etag=etag, accept=SHA, also=also)
             if response.status == _EMPTY:
@@ -75,63 +96,36 @@ class RepositoryFiles:
             if response.ok:
                 return Head(ref, path, _commit(response), response.etag)
         raise SourceGoneError(
-            f"{self._address.url} is not there, or not for us to see.",
+            f"{self._address.url} does not exist, or access is not allowed.",
             hint="Check the name and the ref; a private repository needs the option token.",
         )
 
-    def _places(self, last: str | None) -> list[tuple[str, str]]:
-        """Where the source may be, beginning with where it was last."""
-        ref, path = self._options.ref, self._options.path
-        places = [(ref, "")] if ref else self._address.places()
-        return [(ref, path or tail) for ref, tail in sorted(places, key=lambda place: place[0] != last)]
-
-    async def _changes(
-        self, head: Head, held: dict[str, str | None], before: Proof | None
-    ) -> AsyncGenerator[Observation]:
-        base = f"{self._address.repository}/blob/{quoted(head.ref)}/"
-        scope = RepositoryScope(self._options, head.path, lambda path: base + quoted(path))
-        trees = Trees(self._api, scope)
-        found = scope.find(await trees.entries(head.commit))
-        look = TreeComparison(found, held, before=before, options=self._options, ref=head.ref)
-        for observation in look.settled():
-            yield observation
-        async with aclosing(in_order(look.stale, lambda one: self._observe(look, head, one))) as observations:
-            async for seen in observations:
-                if seen is not None:
-                    yield seen
-        if self._limit is not None:
-            yield Incomplete(f"{self._limit} {self._limit.hint}")
-        elif not trees.whole:
-            yield Incomplete("GitHub did not list all files.")
-        else:
-            yield Checkpoint({**look.proof(head.commit).to_json(), "ref": head.ref, "etag": head.etag})
-
-    async def _observe(self, look: TreeComparison, head: Head, found: FoundBlob) -> Observation | None:
-        """The observation of a blob; None once GitHub answers no more."""
+    async def _observe(self, comparison: TreeComparison, head: Head, blob: Blob) -> Observation | None:
+        """Return the observation of a blob; None once GitHub refuses requests."""
         if self._limit is not None:
             return None
         try:
-            return look.take(found, await self._body(head, found))
+            return comparison.take(blob, await self._body(head, blob))
         except RateLimitedError as problem:
             self._limit = problem
             return None
         except BodyTooLargeError:
-            return look.too_large(found)
+            return comparison.too_large(blob)
         except CircuitOpenError as problem:
-            return Skipped(found.url, str(problem))
+            return Skipped(blob.url, str(problem))
         except SourceError as problem:
-            return Failed(found.url, str(problem), problem.hint)
+            return Failed(blob.url, str(problem), problem.hint)
 
-    async def _body(self, head: Head, found: FoundBlob) -> bytes:
-        if found.size_bytes == 0:
+    async def _body(self, head: Head, blob: Blob) -> bytes:
+        if blob.size_bytes == 0:
             return b""
         limit = int(self._options.max_bytes)
-        body = await self._api.raw(head.commit, quoted(found.path), max_bytes=limit)
-        if body is not None and _is_blob(body, found.sha):
+        body = await self._api.raw(head.commit, quoted(blob.path), max_bytes=limit)
+        if body is not None and _is_blob(body, blob.sha):
             return body
-        response = await self._api.get(f"git/blobs/{segment(found.sha)}", accept=RAW, max_bytes=limit)
-        if not _is_blob(response.body, found.sha):
-            raise SourceError(f"GitHub sent something else than the blob {found.sha} of {found.url}.")
+        response = await self._api.get(f"git/blobs/{segment(blob.sha)}", accept=RAW, max_bytes=limit)
+        if not _is_blob(response.body, blob.sha):
+            raise SourceError(f"GitHub sent something else than the blob {blob.sha} of {blob.url}.")
         return response.body
 
 
@@ -140,13 +134,13 @@ def _commit(response: Response) -> str:
     if not _COMMIT.fullmatch(body):
         raise SourceError(
             f"{response.url} answered with something that is no commit ({response.media_type}).",
-            hint="Is the option api_url right?",
+            hint="Check the option api_url.",
         )
     return body.decode()
 
 
 def _is_blob(body: bytes, sha: str) -> bool:
-    """Whether a body is the blob that was asked for: its name is the hash of its content."""
+    """Return whether a body is this blob, whose name is the hash of its content."""
     hashed = hashlib.sha256() if len(sha) == 64 else hashlib.sha1(usedforsecurity=False)
     hashed.update(b"blob %d\0" % len(body))
     hashed.update(body)
@@ -154,7 +148,7 @@ def _is_blob(body: bytes, sha: str) -> bool:
 
 
 async def in_order(jobs: Iterable[T], work: Callable[[T], Awaitable[R]]) -> AsyncGenerator[R]:
-    """The results of some work, a few jobs at the same time, in the order of the jobs."""
+    """Yield the results of some work in the order of the jobs, a few of which run at the same time."""
 
     async def do(job: T) -> R:
         return await work(job)
@@ -171,3 +165,65 @@ async def in_order(jobs: Iterable[T], work: Callable[[T], Awaitable[R]]) -> Asyn
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+class Trees:
+    """Lists the regular files of a commit: in one request, or folder by folder if the answer is truncated.
+
+    `whole` turns false when some files could not be listed.
+    """
+
+    def __init__(self, api: GitHubApi, scope: RepositoryScope) -> None:
+        self.whole = True
+        self._requests = 0
+        self._api = api
+        self._scope = scope
+
+    async def entries(self, tree: str, folder: str = "", depth: int = 0) -> list[TreeEntry]:
+        """Return the files below a tree, in the order of the answers."""
+        rows, truncated = await self._rows(tree, "?recursive=1")
+        if not truncated:
+            return self._files(rows, folder)
+        rows, truncated = await self._rows(tree)
+        self.whole = self.whole and not truncated and depth < _DEEPEST
+        files = self._files(rows, folder)
+        for row in rows:
+            path = _path(row, folder)
+            if path and row.get("type") == "tree" and depth < _DEEPEST and self._scope.enters(path):
+                files += await self.entries(str(row.get("sha")), f"{path}/", depth + 1)
+        return files
+
+    async def _rows(self, tree: str, query: str = "") -> tuple[list[Any], bool]:
+        self._requests += 1
+        if self._requests > MOST_TREES:
+            raise SourceError(
+                f"The repository has more than {MOST_TREES:,} folders that GitHub does not list at once.",
+                hint="Select a part of it by the options path, include and exclude.",
+            )
+        response = await self._api.get(f"git/trees/{segment(tree)}{query}")
+        answer = decoded(response)
+        if not isinstance(answer, dict) or not isinstance(answer.get("tree"), list):
+            raise SourceError(f"{response.url} answered with something that is no tree.")
+        return answer["tree"], bool(answer.get("truncated"))
+
+    def _files(self, rows: list[Any], folder: str) -> list[TreeEntry]:
+        """Return the files among these rows, without links and submodules; an unreadable row may have been one."""
+        files = []
+        for row in rows:
+            path, size = _path(row, folder), row.get("size") if isinstance(row, dict) else None
+            if path is None or not isinstance(row.get("sha"), str):
+                self.whole = False
+            elif row.get("type") == "blob" and str(row.get("mode")).startswith("100"):
+                files.append(TreeEntry(path, row["sha"], size if isinstance(size, int) else None))
+        return files
+
+
+def _path(row: Any, folder: str) -> str | None:
+    path = row.get("path") if isinstance(row, dict) else None
+    if not isinstance(path, str) or not path:
+        return None
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return None
+    return folder + path

@@ -1,44 +1,123 @@
-"""The options of a repository on GitHub."""
+"""Addresses of repositories on GitHub, and on installations of it elsewhere, with their options."""
 
 import re
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rowen.connectors.git.options import RepositoryOptions
+from rowen.connectors.git.listing import RepositoryOptions, quoted
 
-__all__ = ["GitHubOptions"]
+__all__ = ["GitHubOptions", "RepositoryAddress", "recognise"]
 
+_SHORT = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?(?:@(?P<ref>\S+))?", re.ASCII)
+_NAME = re.compile(r"(?!\.\.?$)[\w.-]+", re.ASCII)
+_GITHUB = "https://github.com"
+# Pages at github.com that look like an owner's.
+_NO_OWNERS = re.compile(
+    r"about|apps|collections|contact|customer-stories|enterprise|events|explore|features|login|marketplace|new|orgs|"
+    r"notifications|organizations|pricing|search|security|settings|site|sponsors|topics|trending|users"
+)
 _URL = re.compile(r"https?://[^\s/@?#]+(?:/[^\s?#]*)?")
 
 
-def _root(value: str) -> str:
+class RepositoryAddress(NamedTuple):
+    """A repository. `tail` follows `/tree/`: a ref and perhaps a path, which only the server can separate."""
+
+    web: str
+    owner: str
+    name: str
+    tail: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> "RepositoryAddress | None":
+        """Return the address in the URL of a repository, or of a folder or file in it."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return None
+        segments = [unquote(part, errors="surrogateescape") for part in parts.path.strip("/").split("/")]
+        if parts.scheme not in ("http", "https") or "@" in parts.netloc or not parts.netloc or len(segments) < 2:
+            return None
+        owner, name, *rest = segments
+        name = name.removesuffix(".git")
+        if not (_NAME.fullmatch(owner) and _NAME.fullmatch(name)) or _NO_OWNERS.fullmatch(owner):
+            return None
+        if rest and (rest[0] not in ("tree", "blob") or len(rest) < 2):
+            return None
+        return cls(f"{parts.scheme}://{parts.netloc}", owner, name, "/".join(rest[1:]))
+
+    @property
+    def repository(self) -> str:
+        """Return the URL of the repository as a whole."""
+        return f"{self.web}/{self.owner}/{self.name}"
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the source."""
+        return f"{self.repository}/tree/{quoted(self.tail)}" if self.tail else self.repository
+
+    @property
+    def is_public(self) -> bool:
+        """Return whether it is on github.com itself."""
+        return self.web == _GITHUB
+
+    @property
+    def api(self) -> str:
+        """Return the default URL of the REST API."""
+        if self.is_public:
+            return "https://api.github.com"
+        scheme, _, host = self.web.partition("://")
+        return f"{scheme}://api.{host}" if host.endswith(".ghe.com") else f"{self.web}/api/v3"
+
+    def places(self) -> list[tuple[str, str]]:
+        """Return the refs and paths that the tail may stand for, likeliest first."""
+        parts = self.tail.split("/") if self.tail else []
+        return [("/".join(parts[:n]), "/".join(parts[n:])) for n in range(1, min(len(parts), 6) + 1)] or [("HEAD", "")]
+
+
+def recognise(address: str) -> str | None:
+    """Return the source URL of `github:OWNER/REPO[@REF]`, a URL at github.com, or `github:` and a URL elsewhere."""
+    rest = address.removeprefix("github:")
+    short = _SHORT.fullmatch(rest) if rest != address else None
+    repository: RepositoryAddress | None
+    if short and _NAME.fullmatch(short["owner"]) and _NAME.fullmatch(short["name"]):
+        repository = RepositoryAddress(_GITHUB, short["owner"], short["name"], short["ref"] or "")
+    else:
+        url = re.sub(r"^https?://(?:www\.)?github\.com(?=/)", _GITHUB, rest, flags=re.IGNORECASE)
+        repository = RepositoryAddress.parse(url)
+    if repository is None or (rest == address and not repository.is_public):
+        return None
+    return repository.url
+
+
+def _check_root(value: str) -> str:
     if not _URL.fullmatch(value):
         raise ValueError("is no http or https URL without login and query")
     return value.rstrip("/")
 
 
-Root = Annotated[str, AfterValidator(_root)]
+Root = Annotated[str, AfterValidator(_check_root)]
 
 
 class GitHubOptions(RepositoryOptions):
-    """What to read of a repository on GitHub, and where its API is."""
+    """Options of a repository on GitHub."""
 
     secret_neutral: ClassVar[frozenset[str]] = RepositoryOptions.secret_neutral | {"issues", "discussions", "releases"}
 
-    wiki: bool = Field(default=False, description="also the pages of its wiki (needs the git program)")
-    issues: bool = Field(default=False, description="also its issues, without their comments")
-    discussions: bool = Field(default=False, description="also its discussions (needs a token)")
-    releases: bool = Field(default=False, description="also the notes of its releases")
-    api_url: Root | None = Field(default=None, description="REST API of an installation elsewhere")
+    wiki: bool = Field(default=False, description="also read the pages of its wiki (needs the git program)")
+    issues: bool = Field(default=False, description="also read its issues, without their comments")
+    discussions: bool = Field(default=False, description="also read its discussions (needs a token)")
+    releases: bool = Field(default=False, description="also read its release notes")
+    api_url: Root | None = Field(default=None, description="URL of the REST API of another installation")
     raw_url: Root | None = Field(
         default=None,
-        description="host that serves files as they are; default: that of github.com, if there is no token",
+        description="URL of the host of raw files; default: that of github.com, if there is no token",
     )
-    delay_s: float = Field(default=0.07, ge=0, description="least time between two requests")
+    delay_s: float = Field(default=0.07, ge=0, description="pause between requests")
 
     @model_validator(mode="after")
-    def _token_for_discussions(self) -> Self:
+    def _check_token(self) -> Self:
         if self.discussions and not self.token:
-            raise ValueError("discussions can only be read with a token: give the option token as well")
+            raise ValueError("discussions can only be read with a token: set the option token as well")
         return self

@@ -1,27 +1,76 @@
-"""Issues and releases: listings of a hundred at a time, each page with a validator of its own.
+"""Issues, releases and discussions: listings of a hundred rows a page; a row that cannot be read costs itself.
 
-A page is asked for conditionally only while we hold all that it listed, so a 304 speaks for every item on it.
+Pages of issues and releases have validators. A page is requested conditionally only while all its items are stored, so
+that a 304 answers for each of them. Discussions are available by GraphQL alone, without validators: every page is
+requested each time.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rowen.connectors.base import remembered
-from rowen.connectors.github.address import RepositoryAddress
+from rowen.connectors.base import remembered, unread_url
 from rowen.connectors.github.api import GitHubApi, decoded
-from rowen.connectors.github.rows import ApiRows, number_of, read_rows
+from rowen.connectors.github.options import RepositoryAddress
 from rowen.errors import SourceError
-from rowen.model.item import Checkpoint, Document, Fetched, Incomplete, Observation, Unchanged
+from rowen.formats.json import payload_of
+from rowen.model.item import Checkpoint, Document, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
+from rowen.model.outside import UNREADABLE, attempt
 from rowen.model.url import SEGMENT, quoted
-from rowen.net.response import Response
 
-__all__ = ["MOST_PAGES", "Pages", "issues", "releases"]
+__all__ = ["MOST_PAGES", "Discussions", "Pages", "issues", "releases"]
 
 MOST_PAGES = 10_000
 """A million issues or releases, at a hundred a page."""
 
 _TAG = "/" + SEGMENT
+_QUERY = """
+query($owner: String!, $name: String!, $after: String) {
+  repository(owner: $owner, name: $name) {
+    discussions(first: 100, after: $after, orderBy: {field: CREATED_AT, direction: ASC}) {
+      pageInfo { hasNextPage endCursor }
+      nodes { number title body createdAt author { login } category { name } answer { body } }
+    }
+  }
+}
+"""
+
+
+@dataclass(slots=True)
+class ApiRows:
+    """The rows of one page as documents or failures; `nameless` if the items of some failures are unknown."""
+
+    documents: dict[str, Document] = field(default_factory=dict)
+    failed: list[Failed] = field(default_factory=list)
+    nameless: bool = False
+
+
+def _read_rows(
+    rows: Iterable[Any], document: Callable[[Any], Document | None], url_of: Callable[[Any], str], *, page: str
+) -> ApiRows:
+    """Read each row by itself; `page` is the URL under which nameless rows are quarantined."""
+    result = ApiRows()
+    for row in rows:
+        read = attempt(lambda row=row: document(row), str)  # type: ignore[misc]
+        if isinstance(read, Document):
+            # The validator is a hash of everything that is stored.
+            validators = Validators(etag=read.record_hash.hex()[:32])
+            result.documents[read.url] = replace(read, validators=validators)
+        elif isinstance(read, str):
+            url = attempt(lambda row=row: url_of(row), lambda _: None)  # type: ignore[misc]
+            payload = payload_of(row)
+            failed = Failed(url or unread_url(page, payload or b""), f"It cannot be read: {read}.", payload=payload)
+            result.failed.append(failed)
+            result.nameless = result.nameless or url is None
+    return result
+
+
+def _number_of(row: Any) -> int:
+    """Return the number of an issue or a discussion; raise `ValueError` for an invalid one."""
+    number = row["number"]
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError("its number is none")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +81,9 @@ class ApiPage:
     more: bool
     items: Mapping[str, str]
 
-    def to_json(self) -> dict[str, Any]:
-        """The page for a cursor."""
-        return {"etag": self.etag, "more": self.more, "items": dict(self.items)}
-
-    def is_held(self, held: Mapping[str, str | None]) -> bool:
-        """Whether we hold every item of the page as it was."""
-        return all(held.get(url) == stamp for url, stamp in self.items.items())
-
 
 class Pages:
-    """A listing that brings whole items; `page` is where people find it."""
+    """A listing of whole items; `page` is its page for people."""
 
     def __init__(
         self,
@@ -61,52 +102,46 @@ class Pages:
         self._document = document
         self._url_of = url_of
 
-    async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
-        """Walk the pages; those that are the same cost a request without a body."""
+    async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
+        """Walk the pages; unchanged ones cost a request without a body."""
         before = remembered(cursor, list[ApiPage]) or []
         pages: list[ApiPage] = []
         nameless = False
         while len(pages) < MOST_PAGES and (not pages or pages[-1].more):
             last = before[len(pages)] if len(pages) < len(before) else None
-            etag = last.etag if last and last.is_held(held) else None
-            response = await self._api.get(f"{self._path}&per_page=100&page={len(pages) + 1}", etag=etag)
+            is_stored = last is not None and all(etags.get(url) == stamp for url, stamp in last.items.items())
+            path = f"{self._path}&per_page=100&page={len(pages) + 1}"
+            response = await self._api.get(path, etag=last.etag if last and is_stored else None)
+            rows = ApiRows()
             if response.not_modified and last:
                 pages.append(last)
-                rows = ApiRows()
             else:
-                rows = self._rows(response)
-                pages.append(_page(response, rows))
+                content = decoded(response)
+                if not isinstance(content, list):
+                    raise SourceError(f"{response.url} answered with something that is no list.")
+                rows = _read_rows(content, self._document, self._url_of, page=self._page)
+                more = 'rel="next"' in response.headers.get("Link", "")
+                stamps = {url: document.validators.etag or "" for url, document in rows.documents.items()}
+                # A page with failures is read as a whole again.
+                pages.append(ApiPage(None if rows.failed else response.etag, more, stamps))
             for failed in rows.failed:
                 yield failed
             for url, stamp in pages[-1].items.items():
-                yield Unchanged(url) if held.get(url) == stamp else Fetched(rows.documents[url])
+                yield Unchanged(url) if etags.get(url) == stamp else Fetched(rows.documents[url])
             nameless = nameless or rows.nameless
         if pages[-1].more:
             yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
         elif nameless:
-            yield Incomplete(f"Some {self.name} cannot be read, nor told from others.")
+            yield Incomplete(f"Some {self.name} cannot be read, and are not identified.")
         else:
-            yield Checkpoint([page.to_json() for page in pages])
-
-    def _rows(self, response: Response) -> ApiRows:
-        rows = decoded(response)
-        if not isinstance(rows, list):
-            raise SourceError(f"{response.url} answered with something that is no list.")
-        return read_rows(rows, self._document, self._url_of, page=self._page)
-
-
-def _page(response: Response, rows: ApiRows) -> ApiPage:
-    """The page as it is remembered; one with failures is asked for as a whole again."""
-    more = 'rel="next"' in response.headers.get("Link", "")
-    stamps = {url: document.validators.etag or "" for url, document in rows.documents.items()}
-    return ApiPage(None if rows.failed else response.etag, more, stamps)
+            yield Checkpoint([{"etag": page.etag, "more": page.more, "items": dict(page.items)} for page in pages])
 
 
 def issues(api: GitHubApi, address: RepositoryAddress, language: str | None) -> Pages:
-    """The issues of a repository, oldest first: so pages seldom change."""
+    """List the issues of a repository, oldest first, so that pages seldom change."""
 
     def url_of(row: Any) -> str:
-        return f"{address.repository}/issues/{number_of(row)}"
+        return f"{address.repository}/issues/{_number_of(row)}"
 
     def document(row: Any) -> Document | None:
         if "pull_request" in row:
@@ -117,7 +152,7 @@ def issues(api: GitHubApi, address: RepositoryAddress, language: str | None) -> 
             str(row["title"]),
             str(row.get("body") or ""),
             tuple(labels),
-            {"number": row["number"], "state": row.get("state"), "labels": sorted(labels), **_told(row)},
+            {"number": row["number"], "state": row.get("state"), "labels": sorted(labels), **_origin(row)},
             language,
             "text/markdown",
         )
@@ -127,7 +162,7 @@ def issues(api: GitHubApi, address: RepositoryAddress, language: str | None) -> 
 
 
 def releases(api: GitHubApi, address: RepositoryAddress, language: str | None) -> Pages:
-    """The notes of a repository's releases; drafts are not for everybody."""
+    """List the notes of a repository's releases, without drafts."""
 
     def url_of(row: Any) -> str:
         if not isinstance(row["tag_name"], str):
@@ -143,7 +178,7 @@ def releases(api: GitHubApi, address: RepositoryAddress, language: str | None) -
             str(row.get("name") or tag),
             str(row.get("body") or ""),
             (),
-            {"tag": tag, "prerelease": bool(row.get("prerelease")), **_told(row)},
+            {"tag": tag, "prerelease": bool(row.get("prerelease")), **_origin(row)},
             language,
             "text/markdown",
         )
@@ -152,6 +187,62 @@ def releases(api: GitHubApi, address: RepositoryAddress, language: str | None) -
     return Pages(api, "releases", "releases?", page=page, document=document, url_of=url_of)
 
 
-def _told(row: Any) -> dict[str, Any]:
+def _origin(row: Any) -> dict[str, Any]:
     author = row.get("user") or row.get("author") or {}
     return {"author": author.get("login"), "at": row.get("published_at") or row.get("created_at")}
+
+
+class Discussions:
+    """The discussions of a repository."""
+
+    name = "discussions"
+
+    def __init__(self, api: GitHubApi, address: RepositoryAddress, language: str | None) -> None:
+        self._api = api
+        self._address = address
+        self._language = language
+
+    async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
+        """Walk all pages."""
+        after: str | None = None
+        nameless = False
+        for _ in range(MOST_PAGES):
+            variables = {"owner": self._address.owner, "name": self._address.name, "after": after}
+            answer = await self._api.graphql(_QUERY, variables)
+            try:
+                page = answer["repository"]["discussions"]
+                following = page["pageInfo"]["endCursor"] if page["pageInfo"]["hasNextPage"] else None
+                nodes = [*page["nodes"]]
+            except UNREADABLE as problem:
+                raise SourceError(f"GitHub listed discussions that cannot be read: {problem!r}.") from None
+            rows = _read_rows(nodes, self._document, self._url_of, page=f"{self._address.repository}/discussions")
+            for failed in rows.failed:
+                yield failed
+            for url, document in rows.documents.items():
+                yield Unchanged(url) if etags.get(url) == document.validators.etag else Fetched(document)
+            nameless = nameless or rows.nameless
+            if following is None or following == after:
+                if nameless:
+                    yield Incomplete("Some discussions cannot be read, and are not identified.")
+                return
+            after = following
+        yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
+
+    def _url_of(self, node: Any) -> str:
+        return f"{self._address.repository}/discussions/{_number_of(node)}"
+
+    def _document(self, node: Any) -> Document:
+        answer = (node.get("answer") or {}).get("body")
+        return Document(
+            self._url_of(node),
+            str(node["title"]),
+            str(node.get("body") or "") + (f"\n\n## Answer\n\n{answer}" if answer else ""),
+            (str(node["category"]["name"]),) if node.get("category") else (),
+            {
+                "number": node["number"],
+                "author": (node.get("author") or {}).get("login"),
+                "at": node.get("createdAt"),
+            },
+            self._language,
+            "text/markdown",
+        )
