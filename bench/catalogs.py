@@ -19,7 +19,7 @@ from bench.catalog_portal import Portal, portal
 from bench.meter import Meter
 from rowen.model.run import Run
 from rowen.settings import Settings
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 
 COLUMNS = (
     *(("records", 9), ("asked", 6), ("rows", 11), ("WAL kB", 12), ("wall s", 8), ("rec/s", 8)),

@@ -25,8 +25,8 @@ from rowen.enrich.base import Embedder, Spec
 from rowen.enrich.vectors import packed, units
 from rowen.harvest.models import Embedders
 from rowen.settings import Settings, load
-from rowen.store import embeddings, vector_index
 from rowen.store.database import Database
+from rowen.store.search import embeddings
 from tests.portals.embedder import Provider
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -166,7 +166,7 @@ async def store(claim: embeddings.Claim, rows: list[tuple[bytes, bytes]]) -> Non
 
 
 async def build(claim: embeddings.Claim, model: embeddings.Model, rows: int) -> None:
-    await vector_index.build(claim.connection, model, dimensions=384, rows=rows, embedded=True)
+    await embeddings.build_index(claim.connection, model, dimensions=384, rows=rows, embedded=True)
 
 
 async def timed(work: Any) -> float:

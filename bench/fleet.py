@@ -13,7 +13,7 @@ from pathlib import Path
 import rowen
 from bench.slow_portals import SlowPortals, slow_portals
 from rowen.settings import Settings
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 
 ROWS = 4  # a page has three records of its own, and begins with the last of the one before
 LOOPBACK = "127.0.0.0/8"

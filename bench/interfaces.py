@@ -19,8 +19,8 @@ import psutil
 
 from bench.search import World, asks, load
 from rowen.settings import Settings
-from rowen.store import terms
 from rowen.store.database import Database
+from rowen.store.search import words as store_words
 
 PORT = 8499
 ADDRESS = f"http://127.0.0.1:{PORT}"
@@ -111,7 +111,7 @@ async def fill(home: Path, world: World) -> None:
             row = await (await c.execute("select count(*) from chunk")).fetchone()
             if row is None or row[0] != world.passages:
                 await load(c, world)
-                await terms.note(database)
+                await store_words.count_words(database)
                 await c.execute("update item set key = sha256(convert_to(url, 'UTF8'))")
     finally:
         await database.close()

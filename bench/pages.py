@@ -26,8 +26,8 @@ from rowen.interfaces.web.routing import PAGES
 from rowen.model.twins import DATASET
 from rowen.server.app import assemble
 from rowen.settings import Settings
-from rowen.store import terms
 from rowen.store.database import Connection, Database
+from rowen.store.search import words
 
 HERE = "http://127.0.0.1:8400"
 LIMIT_MS = 100
@@ -171,7 +171,7 @@ async def fill(home: Path, items: int) -> None:
             if row is None or not row[0]:
                 await _load(c, items)
                 await c.execute("vacuum analyze")
-        await terms.note(database)
+        await words.count_words(database)
     finally:
         await database.close()
 

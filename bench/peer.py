@@ -24,7 +24,7 @@ import psycopg
 from bench.catalog_portal import Portal, portal
 from bench.large_records import large_records
 from bench.meter import database_s
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 
 MEASURED = "2026-11"
 """When the peer was measured: a harvester in Rust, on two cores, with the same records and a PostgreSQL of its own."""

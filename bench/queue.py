@@ -21,7 +21,7 @@ import psycopg
 import rowen
 from rowen.jobs.tasks import AtWork, Task
 from rowen.jobs.worker import Worker
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 
 WORKERS = (1, 2, 4)
 # As many jobs at a time in each worker as it has by default: beyond, claims wait for the connections of the pool.

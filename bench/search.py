@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from rowen.model.query import Filters, Query
 from rowen.model.twins import DATASET
 from rowen.settings import Settings
-from rowen.store import search, terms
 from rowen.store.database import Connection, Database
-from rowen.store.ranking import Meaning
+from rowen.store.search import search
+from rowen.store.search import words as store_words
+from rowen.store.search.ranking import Meaning
 
 DIMENSIONS = 384
 VOCABULARY = 200_000
@@ -243,7 +244,7 @@ async def main(home: Path, passages: int) -> None:
             row = await (await c.execute("select count(*) from chunk")).fetchone()
             if row is None or row[0] != passages:
                 await load(c, world)
-                await terms.note(database)
+                await store_words.count_words(database)
             questions = list(asks(world))
             await timed(c, questions, "words and meaning")
             await timed(c, questions, "words", by="words")

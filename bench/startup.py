@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 
 ROUNDS = 9
 MOST_TIMES_BARE = 2.2

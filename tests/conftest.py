@@ -23,8 +23,8 @@ import rowen
 from rowen.connectors import registry
 from rowen.settings import Settings
 from rowen.store.database import Database
-from rowen.store.embedded import EmbeddedServer
-from rowen.store.packed import whole
+from rowen.store.items.items import whole
+from rowen.store.server.embedded import EmbeddedServer
 from tests.portals.embedder import Provider
 from tests.seeds import pytest_runtest_call, pytest_sessionstart, pytest_terminal_summary
 

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from rowen.store import embeddings
 from rowen.store.database import Connection, Database
-from rowen.store.embeddings import Depth
 from rowen.store.rows import scalar
+from rowen.store.search import embeddings, pending_texts
+from rowen.store.search.pending_texts import Depth
 
 __all__ = ["SHARES", "by_coverage", "put_back", "table"]
 
@@ -62,8 +62,8 @@ async def _embedding_order(c: Connection) -> list[bytes]:
     model = await embeddings.active(c)
     assert model is not None, "search by meaning needs a model"
     await c.execute("truncate embedding")
-    last = await embeddings.last_passage(c)
-    layers = [await embeddings.pending(c, model.id, depth, above=0, upto=last, limit=last) for depth in Depth]
+    last = await embeddings.last_text(c)
+    layers = [await pending_texts.pending(c, model.id, depth, above=0, upto=last, limit=last) for depth in Depth]
     return list(dict.fromkeys(bytes(text.text_hash) for texts in layers for text in texts))
 
 

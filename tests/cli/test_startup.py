@@ -74,7 +74,7 @@ def test_a_sync_of_a_catalog_that_did_not_change_imports_what_asks_and_compares_
         *("rowen.enrich.base", "rowen.enrich.ledger", "rowen.enrich.registry"),
     }
     assert modules & {f"rowen.model.{name}" for name in ("chunk", "extraction", "library", "query", "words")} == set()
-    assert modules & {"rowen.harvest.embed", "rowen.operations.apply", "rowen.store.standing"} == set()
+    assert modules & {"rowen.harvest.embed", "rowen.operations.apply", "rowen.store.status"} == set()
 
 
 def test_only_who_asks_for_json_imports_the_facts_of_everything(docs: Cli) -> None:

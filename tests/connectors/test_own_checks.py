@@ -2,8 +2,8 @@
 
 import pytest
 
-from rowen.store import items
 from rowen.store.database import Database
+from rowen.store.items import items
 from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep

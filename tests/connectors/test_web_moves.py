@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from rowen.model.url import canonical
-from rowen.store import items
+from rowen.store.items import items
 from tests.conftest import ScratchDatabase
 from tests.connectors.test_web import names, paths
 from tests.logical import contents, index_of
@@ -425,7 +425,7 @@ async def test_pages_that_vanish_cost_no_request_where_nothing_is_new(database: 
 async def test_no_more_pages_that_vanished_are_asked_for_than_are_new(
     database: ScratchDatabase, site: Site, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(items, "every_held", partial(items.every_held, batch=batch))
+    monkeypatch.setattr(items, "every_known", partial(items.every_known, batch=batch))
     async with database.open() as r:
         await keep(r, site)
         site.put("/", "Home", "Welcome.", links=("/new", "/newer"))

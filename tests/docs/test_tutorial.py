@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 from tests.docs.markdown import ROOT, Step, blocks, steps
 from tests.docs.shell import Shell
 

@@ -14,7 +14,7 @@ from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
 from rowen.model.database import Tidied
 from rowen.operations.question_vectors import QuestionVectors
-from rowen.store.embeddings import Claim
+from rowen.store.search.embeddings import Claim
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider

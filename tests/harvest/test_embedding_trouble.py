@@ -12,7 +12,7 @@ from rowen import Complete, Fetched
 from rowen.errors import StoreError, StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
 from rowen.operations.question_vectors import QuestionVectors
-from rowen.store.embeddings import Claim
+from rowen.store.search.embeddings import Claim
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider, says, status, vectors

@@ -28,7 +28,7 @@ from rowen.connectors import registry
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Answer, Refused, Task, Text
 from rowen.harvest.plan import Plan
-from rowen.store.items import Check
+from rowen.store.items.items import ItemCheck
 from tests.conftest import ScratchDatabase
 from tests.logical import contents, replayed
 from tests.portals.scripted import Scripted, page, shows
@@ -810,7 +810,7 @@ async def test_a_failed_item_that_is_gone_later_leaves_the_quarantine(database: 
 @pytest.mark.parametrize(
     ("what", "is_apart"),
     [
-        ({"checks": [Check(1, None, None, None, 0, None, None)]}, True),
+        ({"checks": [ItemCheck(1, None, None, None, 0, None, None)]}, True),
         ({"marked": [1]}, False),
         ({"unmarked": [1]}, False),
         ({"failed": [(b"key", Failed("https://example.org/1", "Not JSON."))]}, False),

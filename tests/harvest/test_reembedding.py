@@ -10,7 +10,7 @@ from rowen import Complete, EmbeddingEstimate, Fetched, Gone
 from rowen.errors import StoreError
 from rowen.harvest import embed as flow
 from rowen.operations.facts import fact
-from rowen.store import embeddings
+from rowen.store.search import embeddings
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider, vector_of, vectors

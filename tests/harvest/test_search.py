@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, NotFoundError, Rowen
-from rowen.store import terms
+from rowen.store.search import words as store_words
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
@@ -202,7 +202,7 @@ async def test_what_is_new_is_found_at_once_and_weighs_as_rare(
 ) -> None:
     async with database.open() as r:
         await harvest(r, *(page(n, f"An old harvest, number {n}.") for n in range(30)))
-        monkeypatch.setattr(terms, "note", never_counts)
+        monkeypatch.setattr(store_words, "count_words", never_counts)
         await harvest(r, page("new", "A harvest of pomegranates."), name="two")
 
         assert database.query("select from term where lexeme = 'pomegran'") == []
@@ -228,7 +228,7 @@ async def test_words_of_a_run_that_was_killed_before_they_were_counted_are_count
 ) -> None:
     async with database.open() as r:
         with monkeypatch.context() as killed:
-            killed.setattr(terms, "note", never_counts)
+            killed.setattr(store_words, "count_words", never_counts)
             await harvest(r, page(1, "apple pear"), page(2, "apple"))
         assert database.query("select from term") == []
         run = await r.sync("scripted:one")

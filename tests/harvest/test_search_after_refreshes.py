@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, Rowen
-from rowen.store import terms
+from rowen.store.search import words as store_words
 from tests.conftest import ScratchDatabase
 from tests.portals.embedder import Provider
 from tests.portals.scripted import Scripted, page, shows
@@ -93,13 +93,13 @@ async def test_thirty_questions_have_the_same_ordered_ten(
 async def test_counts_that_are_added_up_are_those_of_a_count_of_all(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, sample: int, share: float
 ) -> None:
-    monkeypatch.setattr(terms, "SAMPLE", sample)
-    monkeypatch.setattr(terms, "ANEW_SHARE", share)
+    monkeypatch.setattr(store_words, "SAMPLE", sample)
+    monkeypatch.setattr(store_words, "ANEW_SHARE", share)
     async with database.open() as r:
         await refreshed(r, random.Random(sample), runs=4)
         added = database.query(COUNTS), database.query(TOTALS)
         database.execute("update term_count set halvings = null")
-        assert await terms.note(r._engine.database)
+        assert await store_words.count_words(r._engine.database)
 
         assert added == (database.query(COUNTS), database.query(TOTALS))
         assert database.query("select count(*) from term_change") == [(0,)]

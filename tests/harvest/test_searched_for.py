@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from rowen import Complete, Fetched, Gone, Rowen
-from rowen.store import embeddings, wanted
+from rowen.store.search import embeddings, pending_texts
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, sync
 from tests.portals.embedder import Provider
@@ -85,7 +85,7 @@ async def test_a_search_on_a_finished_index_notes_nothing(
 
     async with database.open(**provider.settings) as r:
         await sync(r, *map(deep, (1, 2)))
-        monkeypatch.setattr(wanted, "note", never)
+        monkeypatch.setattr(pending_texts, "note_wanted", never)
         answers = [await r.search("barley"), await r.search("barley", meaning=False), await r.search("nothing")]
 
     assert [len(answer) > 0 for answer in answers[:2]] == [True, True]
@@ -168,6 +168,6 @@ async def test_of_a_source_that_has_used_up_its_budget_nothing_holds_up_the_othe
         async with r._engine.database.connection() as c:
             model = await embeddings.active(c)
             assert model is not None
-            found = await wanted.pending(c, model, limit=20, without=[first])
+            found = await pending_texts.pending_wanted(c, model, limit=20, without=[first])
 
     assert [text.text.split()[0] for text in found] == ["clover"] * 4

@@ -11,8 +11,8 @@ from rowen.harvest.plan import Plan, Planner
 from rowen.model.hashes import Hash
 from rowen.model.run import Run
 from rowen.store import database as database_module
-from rowen.store import items
-from rowen.store.items import Stored
+from rowen.store.items import items
+from rowen.store.items.items import StoredItem
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
@@ -142,7 +142,7 @@ async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_cr
 ) -> None:
     committed, ask, settle, answers = asyncio.Event(), items.stored, Planner.settle, 0
 
-    async def answer_late(*asked: Any) -> dict[Hash, Stored]:
+    async def answer_late(*asked: Any) -> dict[Hash, StoredItem]:
         """What was there when the second group asked; by the time it hears of it, the first one is committed."""
         nonlocal answers
         found, answers = await ask(*asked), answers + 1

@@ -10,7 +10,7 @@ from rowen.harvest.sieve import Recipes
 from rowen.harvest.sweep import Guard
 from rowen.model.item import Document, Raw, Unchanged, Validators
 from rowen.model.run import Outcome
-from rowen.store.items import Check, Said, Stored
+from rowen.store.items.items import ItemCheck, ItemContent, StoredItem
 
 BODY, OTHER_BODY = b"b" * 16, b"o" * 16
 NOW, BEFORE, OLD = b"n" * 16, b"e" * 16, b"w" * 16
@@ -25,7 +25,7 @@ DOCUMENT = Document(
     depth=2,
     validators=Validators("etag", "Monday", BODY),
 )
-STORED = Stored(
+STORED = StoredItem(
     id=1,
     title="Title",
     language=None,
@@ -144,7 +144,7 @@ def test_other_words_of_a_record_that_its_source_left_alone_are_amended_only_if_
         (None, False),
     ],
 )
-def test_a_body_is_not_parsed_only_if_it_was_read_and_cut_as_now(stored: Stored | None, is_same: bool) -> None:
+def test_a_body_is_not_parsed_only_if_it_was_read_and_cut_as_now(stored: StoredItem | None, is_same: bool) -> None:
     assert sieve.same_body(RAW, stored, RECIPES) is is_same
 
 
@@ -154,7 +154,9 @@ def test_a_body_that_was_not_parsed_keeps_its_links_and_recipe_and_takes_new_val
 ) -> None:
     raw = replace(RAW, **difference)
 
-    assert sieve.unread_check(raw, STORED) == Check(1, raw.etag, raw.last_modified, raw.body_hash, raw.depth, None, NOW)
+    assert sieve.unread_check(raw, STORED) == ItemCheck(
+        1, raw.etag, raw.last_modified, raw.body_hash, raw.depth, None, NOW
+    )
     assert sieve.unread_check(RAW, STORED) is None
 
 
@@ -175,7 +177,7 @@ def test_an_unchanged_item_has_a_new_check_only_if_its_validators_or_depth_diffe
 ) -> None:
     check = sieve.recheck(unchanged, STORED)
 
-    assert check == (None if expected is None else Check(1, *expected, None, NOW))
+    assert check == (None if expected is None else ItemCheck(1, *expected, None, NOW))
 
 
 @pytest.mark.parametrize(
@@ -194,11 +196,13 @@ def test_an_unchanged_item_has_a_new_check_only_if_its_validators_or_depth_diffe
 def test_only_markup_differs_outside_code(before: str, now: str, only_markup: bool) -> None:
     document = replace(DOCUMENT, text=now)
 
-    assert sieve.only_markup_differs(document, Said("Title", before, ["tag"])) is only_markup
+    assert sieve.only_markup_differs(document, ItemContent("Title", before, ["tag"])) is only_markup
 
 
-@pytest.mark.parametrize("said", [Said("Other", "Some text.", ["tag"]), Said("Title", "Some text.", ["other"])])
-def test_another_title_or_tag_is_more_than_markup(said: Said) -> None:
+@pytest.mark.parametrize(
+    "said", [ItemContent("Other", "Some text.", ["tag"]), ItemContent("Title", "Some text.", ["other"])]
+)
+def test_another_title_or_tag_is_more_than_markup(said: ItemContent) -> None:
     assert not sieve.only_markup_differs(DOCUMENT, said)
 
 

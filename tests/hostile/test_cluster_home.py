@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rowen.errors import StoreUnavailableError
-from rowen.store import server_site
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server import site
+from rowen.store.server.embedded import EmbeddedServer
 from tests.store.other_processes import ask, end_servers_in, furnished, memory
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change owners")
@@ -33,7 +33,7 @@ def template() -> Iterator[Path]:
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="rowen-test-", dir=memory()))
     folder.chmod(0o755)
-    monkeypatch.setattr(server_site, "SYSTEM_FOLDER", folder / "system")
+    monkeypatch.setattr(site, "SYSTEM_FOLDER", folder / "system")
     yield folder
     end_servers_in(folder)
     shutil.rmtree(folder, ignore_errors=True)

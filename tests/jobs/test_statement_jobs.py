@@ -11,7 +11,8 @@ from rowen import Complete, Fetched, Rowen, RowenError
 from rowen.jobs import rdf
 from rowen.jobs.rdf import StatementPush
 from rowen.jobs.tasks import TASKS
-from rowen.store import changes, statement_targets
+from rowen.store import changes
+from rowen.store import rdf as store_rdf
 from tests.conftest import ScratchDatabase
 from tests.jobs.conftest import Opened, Yard
 from tests.portals.scripted import Scripted, page, shows
@@ -154,7 +155,7 @@ async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoi
         await publish(y.r, a="Cameras")
         await y.r.keep_endpoint("papers", endpoint.endpoint)
         source = await y.r.source("papers")
-        async with statement_targets.alone(y.engine.database, source.id, endpoint.endpoint, None):
+        async with store_rdf.hold_target(y.engine.database, source.id, endpoint.endpoint, None):
             await work(y)
         [job] = await y.r.jobs()
 

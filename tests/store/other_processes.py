@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 CLIENT = """
 import os, sys
 from pathlib import Path
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 
 # After the imports: Python itself may lie where that user cannot read.
 if len(sys.argv) > 2:

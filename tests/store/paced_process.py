@@ -7,7 +7,7 @@ import time
 from rowen.net.shared_pace import SharedThrottle
 from rowen.settings import Settings
 from rowen.store.database import Database
-from rowen.store.host_slots import HostSlotTable
+from rowen.store.hosts import HostSlotTable
 
 
 async def main(conninfo: str, requests: int, gap_s: float, places: int, answer_s: float, lease_s: float) -> None:

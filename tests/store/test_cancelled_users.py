@@ -9,11 +9,12 @@ import pytest
 
 from rowen.errors import BusyError
 from rowen.model.run import RunStats
-from rowen.store import embeddings, runs, sources
+from rowen.store import runs, sources
 from rowen.store.database import Database
-from rowen.store.embeddings import Claim
 from rowen.store.locks import Lock
 from rowen.store.rows import scalar
+from rowen.store.search import embeddings
+from rowen.store.search.embeddings import Claim
 from tests.cancelling import cancelled_at_each_wait
 from tests.conftest import ScratchDatabase
 

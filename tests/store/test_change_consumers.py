@@ -18,7 +18,7 @@ from rowen.interfaces.mcp.addresses import item_uri
 from rowen.interfaces.mcp.watching import ChangeWatch
 from rowen.jobs import webhooks
 from rowen.publish import event_stream
-from rowen.store import announcements, changes
+from rowen.store import changes, push
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP
 from tests.portals.language_model import Model
@@ -141,7 +141,7 @@ async def announced(w: World) -> AsyncIterator[Reader]:
 
     async def read() -> None:
         async with w.engine.database.connection() as c:
-            async for batch in announcements.changed(c, 1, after=place[0]):
+            async for batch in push.announced_after(c, 1, after=place[0]):
                 reader.received.update(one.name for one in batch)
                 place[0] = batch[-1].number
 

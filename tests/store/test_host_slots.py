@@ -13,7 +13,7 @@ import pytest
 
 from rowen.net.shared_pace import HostAnswer, HostNews, HostReport, SharedThrottle
 from rowen.store.database import Database
-from rowen.store.host_slots import HostSlotTable, forget_idle
+from rowen.store.hosts import HostSlotTable, forget_idle
 from tests.cancelling import cancelled_at_each_wait
 from tests.conftest import ScratchDatabase
 

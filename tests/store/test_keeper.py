@@ -13,7 +13,7 @@ import psutil  # type: ignore[import-untyped] # its stubs are another package
 import pytest
 
 import rowen
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 
 from .other_processes import PATIENCE_S, ask, end_servers_in, eventually, furnished, memory
 
@@ -47,7 +47,7 @@ def keepers(home: Path) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["cmdline", "status"])
-        if f"keep({str(home)!r}" in " ".join(process.info["cmdline"] or ())
+        if f"run_keeper({str(home)!r}" in " ".join(process.info["cmdline"] or ())
         and process.info["status"] != psutil.STATUS_ZOMBIE
     ]
 
@@ -151,7 +151,7 @@ def test_a_removed_home_ends_its_keeper(home: Path) -> None:
 
 def test_a_keeper_holds_no_pipe_of_the_command_that_left_it(home: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from rowen.store.embedded import EmbeddedServer\n"
+        "import os, sys; from pathlib import Path; from rowen.store.server.embedded import EmbeddedServer\n"
         "os.getppid = lambda: 2\n"
         f"with EmbeddedServer(Path(sys.argv[1]), linger_s={LATER_S}): pass"
     )
@@ -185,7 +185,7 @@ own = sys.argv[2]
 sys.path[:] = [own, *(entry for entry in sys.path if "site-packages" not in entry and "/src" not in entry)]
 import rowen
 assert rowen.__file__.startswith(own)
-from rowen.store.embedded import EmbeddedServer
+from rowen.store.server.embedded import EmbeddedServer
 os.getppid = lambda: 2
 with EmbeddedServer(Path(sys.argv[1]), linger_s=float(sys.argv[3])): pass
 """

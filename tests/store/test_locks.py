@@ -8,8 +8,8 @@ from importlib.resources.abc import Traversable
 
 import pytest
 
-from rowen.store import embeddings
 from rowen.store.locks import ALL_PASSAGES, Lock, hold_shared
+from rowen.store.search import embeddings
 from tests.conftest import ScratchDatabase
 
 REGISTRY = "store/locks.py"

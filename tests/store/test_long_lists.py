@@ -11,18 +11,9 @@ import pytest
 from rowen.model.catalog import CatalogPlace
 from rowen.model.schema import Schema
 from rowen.model.twins import DATASET
-from rowen.store import (
-    catalogs,
-    changes,
-    extractions,
-    library,
-    log_search,
-    publications,
-    retention,
-    source_schemas,
-    sources,
-)
+from rowen.store import changes, extractions, library, runs, schemas, source_schemas, sources
 from rowen.store.database import Connection, Database
+from rowen.store.items import duplicates
 from rowen.store.rows import scalar
 from rowen.store.source_schemas import Carried
 from tests.conftest import ScratchDatabase, Server
@@ -118,9 +109,9 @@ async def test_items_of_a_source_are_read_only_to_be_counted(filled: ScratchData
 
 
 async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(filled: ScratchDatabase) -> None:
-    of_all, read = await read_rows(filled, lambda c: publications.spans(c, size=100, source=None))
-    of_one, read_of_one = await read_rows(filled, lambda c: publications.spans(c, size=100, source="s9"))
-    part, _ = await read_rows(filled, lambda c: publications.spans(c, size=10, source="s1", after=100, until=200))
+    of_all, read = await read_rows(filled, lambda c: changes.spans(c, size=100, source=None))
+    of_one, read_of_one = await read_rows(filled, lambda c: changes.spans(c, size=100, source="s9"))
+    part, _ = await read_rows(filled, lambda c: changes.spans(c, size=10, source="s1", after=100, until=200))
 
     grouped = "select (number - 1) / {}, min(at), max(at) from change where {} group by 1 order by 1"
     assert [(one.number, one.first_at, one.last_at) for one in of_all] == filled.query(grouped.format(100, "true"))
@@ -133,13 +124,13 @@ async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(fille
 
 
 async def test_a_catalog_is_paged_through_without_passing_over_what_is_no_dataset(filled: ScratchDatabase) -> None:
-    held, _ = await read_rows(filled, catalogs.counts)
-    first, read = await read_rows(filled, lambda c: catalogs.page_of_datasets(c, held, after=None, limit=10))
+    held, _ = await read_rows(filled, duplicates.count_datasets)
+    first, read = await read_rows(filled, lambda c: duplicates.page_of_datasets(c, held, after=None, limit=10))
 
     found, place = list(first.datasets), first.next
     while place is not None:
         parsed = CatalogPlace.parse(str(place))
-        page, _ = await read_rows(filled, lambda c: catalogs.page_of_datasets(c, held, after=parsed, limit=90))  # noqa: B023
+        page, _ = await read_rows(filled, lambda c: duplicates.page_of_datasets(c, held, after=parsed, limit=90))  # noqa: B023
         found += page.datasets
         place = page.next
     listed = filled.query(f"select url from item where media_type = '{DATASET}' order by source_id, key")
@@ -185,7 +176,7 @@ async def test_lines_about_words_are_found_whichever_way_is_taken(
             found = {}
             for way, bounds in BOUNDS.items():
                 for name, value in zip(("_FIRST_WALK", "_NEXT_WALK", "_MOST_ITEMS"), bounds, strict=True):
-                    monkeypatch.setattr(log_search, name, value)
+                    monkeypatch.setattr(changes, name, value)
                 found[way] = {query: await _about(c, query) for query in QUERIES}
             narrowed = await changes.newest(c, query="swallows", kinds=["deleted"], source="s1", limit=100)
     finally:
@@ -206,16 +197,16 @@ async def _about(c: Connection, query: str) -> list[int]:
 async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: ScratchDatabase) -> None:
     _, read = await read_rows(filled, lambda c: changes.newest(c, query="zzz", limit=20))
 
-    assert log_search._FIRST_WALK == 1_000
-    assert read < 4 * log_search._FIRST_WALK + 2 * ITEMS
+    assert changes._FIRST_WALK == 1_000
+    assert read < 4 * changes._FIRST_WALK + 2 * ITEMS
 
 
 async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
     filled: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_RUNS_KEPT", 5)
-    monkeypatch.setattr(retention, "_NEWS_KEPT", 5)
-    monkeypatch.setattr(retention, "_NEWS_MOST", 50)
+    monkeypatch.setattr(runs, "_RUNS_KEPT", 5)
+    monkeypatch.setattr(runs, "_NEWS_KEPT", 5)
+    monkeypatch.setattr(runs, "_NEWS_MOST", 50)
     filled.execute(
         "insert into saved_search (name, query, after) select 'n' || n, 'hay', 0 from generate_series(1, 200) n;"
         "insert into saved_news (search_id, kind, number, source, url, title, at)"
@@ -225,8 +216,8 @@ async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
         " select decode(md5(n::text), 'hex'), '{}', 'm', 1, 1, 1 from generate_series(1, 2000) n; analyze"
     )
     settings = filled.settings()
-    forgotten, read = await read_rows(filled, lambda c: retention.forget(c, settings))
-    _, runs_read = await read_rows(filled, lambda c: retention.forget(c, settings), of="run")
+    forgotten, read = await read_rows(filled, lambda c: runs.forget_old(c, settings))
+    _, runs_read = await read_rows(filled, lambda c: runs.forget_old(c, settings), of="run")
 
     assert not any(forgotten)
     # Of runs the last one that is a year old, which there is not; of each search its 25 news twice.
@@ -282,7 +273,7 @@ async def test_sources_that_are_up_to_date_are_not_asked_what_is_left_to_extract
     try:
         async with pool.connection() as c:
             statements.clear()
-            told = await source_schemas.overview(c)
+            told = await schemas.overview(c)
             asked = len(statements)
     finally:
         await pool.close()

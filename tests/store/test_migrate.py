@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 from rowen.errors import ConfigurationError, NewerDatabaseError, StoreUnavailableError, StoreUnfitError
 from rowen.model.hashes import text_hash
 from rowen.settings import Settings
-from rowen.store import migrate, queue_schema
+from rowen.store import migrate
 from rowen.store.database import Database
 from tests.conftest import ScratchDatabase, Server
 
@@ -226,10 +226,10 @@ async def test_steps_that_a_later_release_of_the_queue_brings_are_applied_and_it
 ) -> None:
     database.execute("insert into procrastinate_jobs (queue_name, task_name) values ('sync', 'sync')")
     folder = tmp_path / "sql"
-    shutil.copytree(queue_schema._sql(), folder)
+    shutil.copytree(migrate._sql(), folder)
     step = folder / "migrations" / "99.00.00_01_pre_more.sql"
     step.write_text("alter table procrastinate_jobs add column more int;")
-    monkeypatch.setattr(queue_schema, "_sql", lambda: folder)
+    monkeypatch.setattr(migrate, "_sql", lambda: folder)
 
     await opened(database.conninfo)
     await opened(database.conninfo)

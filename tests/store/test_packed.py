@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rowen.model.hashes import canonical_json
 from rowen.model.record import storable
-from rowen.store.packed import pack, whole, whole_json
+from rowen.store.items.items import pack, whole, whole_json
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('aé"\\')
 values = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner), max_leaves=8)

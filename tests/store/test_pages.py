@@ -7,7 +7,8 @@ import pytest
 
 from rowen import Complete, Failed, Fetched
 from rowen.model.query import Query
-from rowen.store import library, quarantine, runs, search, sources
+from rowen.store import library, runs, sources
+from rowen.store.search import search
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import sync
 from tests.portals.scripted import Scripted, page
@@ -49,9 +50,9 @@ async def test_the_quarantine_is_read_newest_first_page_by_page(database: Scratc
         await sync(r, *(Failed(f"https://example.org/{n}", "no") for n in range(5)), Complete())
         await sync(r, *(Failed(f"https://example.org/{n}", "no") for n in (1, 3)), Complete())
         async with r._engine.database.connection() as c:
-            whole = await quarantine.read(c)
-            pages: list[quarantine.Case] = []
-            while found := await quarantine.read(c, limit=2, after=pages[-1].place if pages else None):
+            whole = await library.quarantine_cases(c)
+            pages: list[library.Case] = []
+            while found := await library.quarantine_cases(c, limit=2, after=pages[-1].place if pages else None):
                 pages += found
 
     assert len(whole) >= 2

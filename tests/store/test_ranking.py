@@ -9,9 +9,10 @@ import pytest
 
 from rowen import Complete, Fetched, Rowen
 from rowen.model.query import Filters, Query, pairs
-from rowen.store import ranking, search, terms
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
+from rowen.store.search import ranking, search
+from rowen.store.search import words as store_words
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
@@ -167,7 +168,7 @@ async def test_a_large_filter_gives_the_same_answer_as_a_small_one(
 
 
 async def test_counts_of_a_sample_are_scaled_up(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "SAMPLE", 500)
+    monkeypatch.setattr(store_words, "SAMPLE", 500)
     async with database.open() as r:
         await harvest(r, [f"apples {'and pears ' * (n % 2)} stand in row {n} of the garden" for n in range(2_000)])
         counted = dict(database.query("select lexeme, passages from term"))
@@ -182,7 +183,7 @@ async def test_a_count_waits_for_nobody_and_nobody_for_it(database: ScratchDatab
         async with r._engine.database.connection() as other, other.transaction():
             await other.execute("insert into term values ('x', 1)")
             await hold(other, Lock.TERMS)
-            counted = await terms.note(r._engine.database)
+            counted = await store_words.count_words(r._engine.database)
             await harvest(r, ["apple", "pear"], name="two")
 
     assert counted is False
@@ -193,11 +194,11 @@ def test_the_statement_is_made_once_for_a_shape() -> None:
 
 
 def test_a_slip_is_undone_by_one_letter() -> None:
-    guesses = {word for _, word in terms.variants("orhcard")}
+    guesses = {word for _, word in store_words.variants("orhcard")}
 
     assert "orchard" in guesses
     assert {"orhcrd", "orhcards", "orkcard"} <= guesses
-    assert list(terms.variants("abc")) == list(terms.variants("x1y2")) == []
+    assert list(store_words.variants("abc")) == list(store_words.variants("x1y2")) == []
 
 
 async def test_queries_cut_scripts_without_spaces_as_the_index_does(database: ScratchDatabase) -> None:

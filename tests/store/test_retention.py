@@ -8,7 +8,7 @@ import pytest
 from rowen import Complete, Fetched
 from rowen.errors import NotFoundError
 from rowen.jobs.ticks import tidy
-from rowen.store import retention
+from rowen.store import runs as store_runs
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
 from tests.portals.language_model import says
@@ -42,7 +42,7 @@ def runs(database: ScratchDatabase, source: int = 1) -> list[int]:
 async def test_old_runs_go_but_for_the_first_and_the_last_ones_of_each_source(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
+    monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
     async with database.open() as r:
         database.execute(RUNS)
         await tidied(r)
@@ -54,7 +54,7 @@ async def test_old_runs_go_but_for_the_first_and_the_last_ones_of_each_source(
 async def test_runs_of_the_last_year_stay_and_all_that_the_rules_of_deletion_and_moves_need(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
+    monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
     async with database.open() as r:
         database.execute(RUNS)
         database.execute(
@@ -76,7 +76,7 @@ async def test_runs_of_the_last_year_stay_and_all_that_the_rules_of_deletion_and
 async def test_runs_that_count_for_deletions_that_are_held_back_stay(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
+    monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
     async with database.open() as r:
         database.execute(RUNS)
         shows(Fetched(page(1)), Complete())
@@ -97,8 +97,8 @@ async def test_runs_that_count_for_deletions_that_are_held_back_stay(
 async def test_nothing_is_forgotten_in_one_transaction_but_a_batch(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_RUNS_KEPT", 3)
-    monkeypatch.setattr(retention, "_AT_ONCE", 7)
+    monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
+    monkeypatch.setattr(store_runs, "_AT_ONCE", 7)
     async with database.open() as r:
         database.execute(RUNS)
         await tidied(r)
@@ -113,7 +113,7 @@ async def test_nothing_is_forgotten_in_one_transaction_but_a_batch(
 async def test_the_lines_of_a_run_are_listed_after_the_run_was_forgotten(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_RUNS_KEPT", 1)
+    monkeypatch.setattr(store_runs, "_RUNS_KEPT", 1)
     async with database.open() as r:
         await r.add("scripted:hay", name="hay")
         made = []
@@ -244,7 +244,7 @@ select 1 + n % 2, 'matches', n, 's', 'https://example.org/' || n, 'Field', now()
 async def test_old_news_of_a_search_go_but_for_the_last_ones(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_NEWS_KEPT", 5)
+    monkeypatch.setattr(store_runs, "_NEWS_KEPT", 5)
     async with database.open() as r:
         database.execute(NEWS)
         database.execute("delete from saved_news where search_id = 1 and number > 100")
@@ -260,8 +260,8 @@ async def test_old_news_of_a_search_go_but_for_the_last_ones(
 async def test_no_search_keeps_more_news_than_anybody_reads(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_NEWS_KEPT", 5)
-    monkeypatch.setattr(retention, "_NEWS_MOST", 10)
+    monkeypatch.setattr(store_runs, "_NEWS_KEPT", 5)
+    monkeypatch.setattr(store_runs, "_NEWS_MOST", 10)
     async with database.open() as r:
         database.execute(NEWS)
         await tidied(r)

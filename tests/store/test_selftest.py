@@ -13,8 +13,8 @@ from psycopg import AsyncConnection
 
 from rowen.errors import StoreUnavailableError, StoreUnfitError
 from rowen.store.database import Connection
-from rowen.store.embedded import EmbeddedServer
-from rowen.store.selftest import check_vectors
+from rowen.store.migrate import check_vectors
+from rowen.store.server.embedded import EmbeddedServer
 
 from .other_processes import memory
 

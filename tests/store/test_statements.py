@@ -1,6 +1,6 @@
 """How long it is known how statements changed."""
 
-from rowen.store import statement_targets, statements
+from rowen.store import rdf
 from tests.conftest import ScratchDatabase
 
 
@@ -15,9 +15,9 @@ async def test_what_changed_is_forgotten_after_a_season_unless_an_endpoint_waits
         "insert into statement_target (source_id, endpoint, graph, number) values (1, 'https://b.example', '', 4)"
     )
     async with database.open() as r, r._engine.database.transaction() as c:
-        forgotten = await statements.forget(c, days=75)
-        assert await statement_targets.advance(c, 1, "https://b.example", None, 6, before=4)
-        later = await statements.forget(c, days=75)
+        forgotten = await rdf.forget_changes(c, days=75)
+        assert await rdf.advance_target(c, 1, "https://b.example", None, 6, before=4)
+        later = await rdf.forget_changes(c, days=75)
 
     assert (forgotten, later) == (2, 2)
     assert database.query("select number from statement_change order by 1") == [(1,), (2,)]

@@ -33,8 +33,9 @@ from rowen.model.url import canonical, key
 from rowen.net.response import Response
 from rowen.operations.access import _digest as token_digest
 from rowen.publish.vocabulary import unnamed
-from rowen.store import hash_versions, notes
-from rowen.store.hash_versions import PASSAGES
+from rowen.store import sources
+from rowen.store.items import chunks as store_chunks
+from rowen.store.items.chunks import PASSAGE_HASHES
 from tests.conftest import ScratchDatabase
 
 URLS = (
@@ -142,7 +143,7 @@ STORED = {
     "statements": Stored(
         _of("statements"), lambda: [str(unnamed("a", "b")), str(unnamed("ab"))], {1: "ac52b2776906511d"}
     ),
-    "note": Stored(_of("note"), lambda: [notes._key("a"), notes._key("\ud800")], {1: "a922e1a602da83e5"}),
+    "note": Stored(_of("note"), lambda: [sources._note_key("a"), sources._note_key("\ud800")], {1: "a922e1a602da83e5"}),
     "git": Stored(_of("git"), lambda: git_digest([("b", "2"), ("a", None)]), {1: "6dfb29e5231cde71"}),
     "token": Stored(_of("token"), lambda: [token_digest("secret"), callback_hash("token")], {1: "cd4773fa0ee84ee5"}),
     "recipe": Stored(lambda: readers.VERSION, _recipes, {2: "5a31638689ab5266"}),
@@ -198,4 +199,4 @@ async def test_the_version_of_passages_is_noted_with_the_first_run(database: Scr
     async with database.open() as r:
         await r.sync(str(tmp_path))
         async with r._engine.database.connection() as c:
-            assert await hash_versions.get(c, PASSAGES) == readers.CHUNKER_VERSION
+            assert await store_chunks.hash_version(c, PASSAGE_HASHES) == readers.CHUNKER_VERSION

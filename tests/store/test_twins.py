@@ -8,8 +8,8 @@ import pytest
 
 from rowen import Rowen
 from rowen.model.twins import TwinGroup, as_array
-from rowen.store import twins
-from rowen.store.exports import snapshot
+from rowen.store.items import duplicates
+from rowen.store.items.exports import snapshot
 from tests.conftest import ScratchDatabase
 from tests.portals.ckan import CkanPortal
 from tests.portals.datajson import DataJsonSite
@@ -188,7 +188,7 @@ async def test_the_database_groups_as_the_program_does(
                 f"update item set twins = v.t::bigint[] from (values {values}) v(id, t) where item.id = v.id"
             )
             async with rowen._engine.database.connection() as c:
-                one_by_one = {item: group.original.key for item, group in (await twins.groups(c, ids)).items()}
+                one_by_one = {item: group.original.key for item, group in (await duplicates.groups(c, ids)).items()}
             async with snapshot(rowen._engine.database) as index:
                 count = await index.find_twins()
                 rows = await (await index._c.execute("select item_id, original_key from twin_of")).fetchall()

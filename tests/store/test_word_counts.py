@@ -3,9 +3,9 @@
 import psutil
 import pytest
 
-from rowen.store import terms
 from rowen.store.database import Database
 from rowen.store.rows import scalar
+from rowen.store.search import words
 from tests.conftest import ScratchDatabase
 
 SMALL, LARGE = 6_000, 24_000
@@ -42,7 +42,7 @@ async def test_words_in_any_order_are_counted_in_linear_time(database: ScratchDa
                 backend = psutil.Process(await scalar(c, "select pg_backend_pid()"))
                 await c.execute("update term_count set halvings = null")
                 before = backend.cpu_times()
-                await terms._count(c)
+                await words._count(c)
                 after = backend.cpu_times()
                 spent.append(after.user + after.system - before.user - before.system)
                 assert await scalar(c, "select count(*) from term") == passages

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rowen.store import word_index
 from rowen.store.database import Database
-from rowen.store.word_index import WordIndex
+from rowen.store.search import words as store_words
+from rowen.store.search.words import WordIndex
 
 FIND = "select to_regclass('chunk_tsv')::text"
 
@@ -31,7 +31,7 @@ def write(folder: Path, names: str) -> None:
 async def test_a_first_harvest_fills_the_passages_without_an_index_and_ends_with_one(
     database, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(word_index, "ENOUGH_PASSAGES", 2)
+    monkeypatch.setattr(store_words, "ENOUGH_PASSAGES", 2)
     set_aside = []
 
     async def grown(self: WordIndex, passages: int) -> None:
@@ -56,7 +56,7 @@ async def test_a_first_harvest_fills_the_passages_without_an_index_and_ends_with
 
 
 async def test_what_others_have_stored_keeps_its_index(database, tmp_path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(word_index, "ENOUGH_PASSAGES", 2)
+    monkeypatch.setattr(store_words, "ENOUGH_PASSAGES", 2)
     write(tmp_path / "fields", "abcdefgh")
 
     async with database.open() as r, opened(database) as pool:
@@ -72,7 +72,7 @@ async def test_what_others_have_stored_keeps_its_index(database, tmp_path, monke
 async def test_a_harvest_that_takes_long_does_without_its_index_for_some_minutes_only(
     database, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(word_index, "ENOUGH_PASSAGES", 2)
+    monkeypatch.setattr(store_words, "ENOUGH_PASSAGES", 2)
     now = [0.0]
     write(tmp_path / "fields", "abc")
 
@@ -81,7 +81,7 @@ async def test_a_harvest_that_takes_long_does_without_its_index_for_some_minutes
         words = WordIndex(pool, clock=lambda: now[0])
         await words.grown(3)
         aside = database.query(FIND)
-        now[0] = word_index.LONGEST_S + 1
+        now[0] = store_words.LONGEST_S + 1
         await words.grown(4)
 
     assert (aside, database.query(FIND)) == ([(None,)], [("chunk_tsv",)])
@@ -107,5 +107,5 @@ async def test_runs_that_end_together_make_the_index_once(database, tmp_path):
         await r.sync(str(tmp_path / "fields"))
         for _ in range(30):
             database.execute("drop index if exists chunk_tsv")
-            made = await asyncio.gather(word_index.restore(one), word_index.restore(other))
+            made = await asyncio.gather(store_words.restore_word_index(one), store_words.restore_word_index(other))
             assert sorted(made) == [False, True]

@@ -16,9 +16,10 @@ from rowen.harvest.models import Embedders, wanted_spec
 from rowen.model.run import Run
 from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
-from rowen.store import embeddings, runs
+from rowen.store import runs
 from rowen.store.database import Database
-from rowen.store.embeddings import Claim, Model
+from rowen.store.search import embeddings, pending_texts
+from rowen.store.search.embeddings import Claim, Model
 
 if TYPE_CHECKING:
     from rowen.harvest.embed import Embedding, Spent
@@ -133,7 +134,7 @@ class BackgroundEmbedding:
         spent = self._spent.pop(source_id, None)
         async with self._database.connection() as c:
             model = None if self.off else await embeddings.active(c)
-            pending = await embeddings.pending_of(c, model, source_id) if model is not None else 0
+            pending = await pending_texts.count_pending(c, model, source_id) if model is not None else 0
             if spent is None and pending == run.stats.embeddings_pending:
                 return run
             stats = replace(run.stats, embeddings_pending=pending)
@@ -214,7 +215,7 @@ class BackgroundEmbedding:
         """Embed what is pending under the model that goes on; costs two look-ups where nothing is."""
         async with self._database.connection() as c:
             active = await embeddings.active(c)
-            last = await embeddings.last_passage(c)
+            last = await embeddings.last_text(c)
         if not last or (active is not None and active.covered_to >= last):
             return
         embedder, self.remark = self._embedders.choose(active, wanted_spec(self._settings))
@@ -295,7 +296,7 @@ class BackgroundEmbedding:
         try:
             while await work.run():
                 async with self._database.transaction() as c:
-                    if await embeddings.cover(c, model) is not False or sources:
+                    if await pending_texts.cover(c, model) is not False or sources:
                         break
             await self._note(model, work.failing)
         except (EmbeddingError, ConfigurationError) as problem:

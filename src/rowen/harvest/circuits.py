@@ -18,9 +18,9 @@ from rowen.errors import StoreError
 from rowen.model.circuit import CircuitKind
 from rowen.net.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.settings import Settings
-from rowen.store import circuits
-from rowen.store.circuits import CircuitKey
+from rowen.store import hosts
 from rowen.store.database import Database
+from rowen.store.hosts import CircuitKey
 
 __all__ = ["BEAT_S", "CircuitReports"]
 
@@ -70,7 +70,7 @@ class CircuitReports:
         if self._shown:
             with suppress(StoreError):
                 async with self._database.connection() as c:
-                    await circuits.leave(c, self._process)
+                    await hosts.remove_circuits_of(c, self._process)
             self._shown.clear()
 
     def _note(self, kind: CircuitKind, breaker: Breaker) -> None:
@@ -104,7 +104,7 @@ class CircuitReports:
                 for key, breaker in changed.items():
                     if key not in closed:
                         stats = breaker.stats()
-                        await circuits.put(
+                        await hosts.store_circuit(
                             *(c, self._process, key),
                             place=self._place,
                             failures=stats.failures_in_a_row,
@@ -114,8 +114,8 @@ class CircuitReports:
                             lease_s=self._lease_s,
                         )
                     elif key in self._shown:
-                        await circuits.remove(c, self._process, key)
-                wanted = await circuits.beat(c, self._process, lease_s=self._lease_s)
+                        await hosts.remove_circuit(c, self._process, key)
+                wanted = await hosts.renew_circuits(c, self._process, lease_s=self._lease_s)
         except BaseException:
             self._changed = changed | self._changed
             raise

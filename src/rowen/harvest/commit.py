@@ -21,20 +21,10 @@ from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
 from rowen.model.source import Source
 from rowen.model.statements import compared, stated
-from rowen.store import (
-    changes,
-    chunks,
-    embeddings,
-    gone,
-    items,
-    notes,
-    quarantine,
-    runs,
-    sources,
-    statements,
-    withdrawn,
-)
+from rowen.store import changes, rdf, runs, sources
 from rowen.store.database import Connection, Database
+from rowen.store.items import chunks, deletions, items
+from rowen.store.search import embeddings
 
 __all__ = ["Committer"]
 
@@ -142,11 +132,11 @@ class Committer:
             for write in plan.writes
             if write.stored is None and write.check is None
         ]
-        await items.check(c, self.run_id, [*plan.checks, *fresh])
-        await gone.unmark(c, plan.unmarked)
-        await gone.mark(c, self.source.id, plan.marked)
-        await quarantine.put(c, self.source.id, plan.failed)
-        await quarantine.release(c, self.source.id, plan.released)
+        await items.store_checks(c, self.run_id, [*plan.checks, *fresh])
+        await deletions.unmark_gone(c, plan.unmarked)
+        await deletions.mark_gone(c, self.source.id, plan.marked)
+        await items.quarantine(c, self.source.id, plan.failed)
+        await items.release_quarantined(c, self.source.id, plan.released)
         lines = list(_lines(plan, stated))
         deltas = [line.statements for line in lines if line.statements is not None]
         counts["statements_added"] += sum(len(delta.added) for delta in deltas)
@@ -158,8 +148,8 @@ class Committer:
             checkpoint = plan.checkpoint
             await sources.move_cursor(c, self.source.id, checkpoint.cursor, version=checkpoint.version)
             if self.forgets:
-                await notes.forget(c, self.source.id)
-            await notes.write(c, self.source.id, checkpoint.notes, run_id=self.run_id)
+                await sources.forget_notes(c, self.source.id)
+            await sources.write_notes(c, self.source.id, checkpoint.notes, run_id=self.run_id)
             counts["rows_written"] += len(checkpoint.notes)
         await changes.append(c, self.source, self.run_id, lines)
         marks = len(plan.marked) + len(plan.unmarked)
@@ -174,7 +164,7 @@ class Committer:
         known = [write.stored.id for write in plan.writes if write.stored is not None]
         if not known or not (self.states or any(stated(write.document.record) for write in plan.writes)):
             return {}
-        return await statements.of_items(c, known)
+        return await rdf.of_items(c, known)
 
     async def _write_items(self, c: Connection, plan: Plan) -> dict[bytes, int]:
         """Write the items and return their ids by key."""
@@ -183,7 +173,7 @@ class Committer:
         fresh = [(write.key, write.document, write.check) for write in plan.writes if write.stored is None]
         ids = await items.insert(c, self.source.id, fresh, chunker=self.recipe.chunker)
         if self.restores and ids:
-            await withdrawn.restore(c, self.source.id, list(ids.values()), kept=self.revisions_kept)
+            await deletions.restore_withdrawn(c, self.source.id, list(ids.values()), kept=self.revisions_kept)
         known = [(write, write.stored) for write in plan.writes if write.stored is not None]
         revised = [stored.id for write, stored in known if write.verdict.revised]
         await items.keep_revisions(c, revised, kept=self.revisions_kept)

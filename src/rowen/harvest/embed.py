@@ -25,9 +25,10 @@ from rowen.errors import (
 from rowen.harvest.models import EmbeddedTexts, Embedders
 from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
-from rowen.store import embeddings, reembedding, vector_index, wanted
 from rowen.store.database import Connection, Database, translate_database_errors
-from rowen.store.embeddings import Claim, Depth, Model, PendingText
+from rowen.store.search import embeddings, pending_texts
+from rowen.store.search.embeddings import Claim, Model
+from rowen.store.search.pending_texts import Depth, PendingText
 
 __all__ = ["Embedding", "Spent", "batches"]
 
@@ -171,7 +172,7 @@ class Embedding:
             await self._mind_index(loading=True)
         await self._mind_index(loading=False)
         if self._again and not self._stopped.is_set() and self._left != 0:
-            await reembedding.forget_gone(self._database, self.model.id)
+            await pending_texts.forget_removed(self._database, self.model.id)
         for exceeded in self._over_budget.values():
             raise exceeded
         self.done = not self._stopped.is_set() and self._left != 0
@@ -188,13 +189,13 @@ class Embedding:
         most = most if self._left is None else min(most, self._left)
         while most:
             async with self._database.connection() as c:
-                layer = self._backlog.next(await embeddings.last_passage(c))
+                layer = self._backlog.next(await embeddings.last_text(c))
                 found = await self._searched_for(c, layer, most)
                 if layer is None and not found:
                     break
                 if layer is not None and not found:
                     low, high = layer.spans[-1]
-                    found = await embeddings.pending(
+                    found = await pending_texts.pending(
                         c, self.model.id, layer.depth, above=low, upto=high, limit=most, sources=self._sources
                     )
                     layer.narrow(found, most)
@@ -206,7 +207,7 @@ class Embedding:
     async def _listed(self, most: int) -> list[PendingText]:
         """Texts that were ordered to be embedded again."""
         async with self._database.connection() as c:
-            found = await reembedding.pending(
+            found = await pending_texts.pending_listed(
                 *(c, self.model.id),
                 after=self._again_after,
                 limit=most,
@@ -224,7 +225,7 @@ class Embedding:
         """
         if self._sources or (layer is not None and layer.depth is not Depth.PASSAGES):
             return []
-        return await wanted.pending(c, self.model, limit=most, without=self._over_budget)
+        return await pending_texts.pending_wanted(c, self.model, limit=most, without=self._over_budget)
 
     async def _embed(self, passages: list[PendingText]) -> None:
         """One batch: requests side by side, all that were sent awaited, the first failure raised.
@@ -367,7 +368,7 @@ class Embedding:
         if self._stopped.is_set():
             return
         with translate_database_errors(self._database.place):
-            found = await vector_index.state(self._claim.connection, self.model.id)
+            found = await embeddings.index_state(self._claim.connection, self.model.id)
             fast = (
                 loading
                 and not self._replacing
@@ -375,7 +376,7 @@ class Embedding:
             )
             if found.valid and fast and await self._drowning():
                 log.info("dropped the index of %s for a large load; it is made anew afterwards", self.model.name)
-                await vector_index.remove(self._claim.connection, self.model.id)
+                await embeddings.drop_index(self._claim.connection, self.model.id)
             elif not found.valid and not fast and await self._rows() >= self._settings.vector_index_from:
                 await self._build_index()
 
@@ -390,11 +391,11 @@ class Embedding:
         if self._store_s < (time.monotonic() - self._started) / 2 or self.spent.texts < LEAST_MEASURED:
             return False
         async with self._database.connection() as c:
-            left = await embeddings.last_passage(c) - self.model.covered_to - self.spent.texts
+            left = await embeddings.last_text(c) - self.model.covered_to - self.spent.texts
         return left > max(self._settings.vector_index_from, await self._rows() // 2)
 
     async def _build_index(self) -> None:
-        await vector_index.build(
+        await embeddings.build_index(
             self._claim.connection,
             self.model,
             dimensions=self._dimensions or 0,

@@ -197,10 +197,10 @@ class Engine:
             note({"rowen.run": run.id, "rowen.mode": run.mode, "rowen.status": run.status})
         if order.dry_run:
             return run
-        from rowen.store import terms, word_index
+        from rowen.store.search import words
 
-        await word_index.restore(self.database)
-        await terms.note(self.database)
+        await words.restore_word_index(self.database)
+        await words.count_words(self.database)
         if run.status != "cancelled":
             await self.embedding.settle(work, self._embedded_observer(source, run.stats, observe))
         return await self.embedding.record_spend(run, source.id)
@@ -256,7 +256,7 @@ class Engine:
     def _shared_pace(self) -> Throttle:
         if self._pace is None:
             from rowen.net.shared_pace import SharedThrottle
-            from rowen.store.host_slots import HostSlotTable
+            from rowen.store.hosts import HostSlotTable
 
             self._pace = SharedThrottle(
                 HostSlotTable(self.database),

@@ -41,9 +41,10 @@ from rowen.model.extraction import Extracted, ExtractionReport
 from rowen.model.hashes import Hash
 from rowen.model.outside import one_item
 from rowen.model.source import Source
-from rowen.store import changes, extractions, items, source_schemas
+from rowen.store import changes, extractions, source_schemas
 from rowen.store.database import Database
 from rowen.store.extractions import AvoidedCalls, FoundFacts
+from rowen.store.items import items
 from rowen.store.source_schemas import Carried, PendingItem
 
 __all__ = ["ExtractionOrder", "ExtractionPass", "RuleLearning"]

@@ -28,7 +28,7 @@ from rowen.errors import (
 )
 from rowen.model.facts import FactsWanted
 from rowen.settings import Settings
-from rowen.store.embeddings import Model
+from rowen.store.search.embeddings import Model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -27,9 +27,9 @@ from rowen.model.run import Run
 from rowen.model.schedule import Schedule
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import due, freshness
+from rowen.store import schedules as store_schedules
 from rowen.store.database import Connection
-from rowen.store.freshness import ChangedPage, PastLook, SourceFreshness, VolatilePage
+from rowen.store.schedules import ChangedPage, PastCheck, SourceFreshness, VolatilePage
 
 __all__ = [
     "LEAST_GAIN_S",
@@ -160,20 +160,20 @@ async def learn(c: Connection, source: Source, run: Run, *, looked: Sequence[int
     """Take in what a run has found; `looked` are the pages that it looked at, if it was no walk."""
     if run.status != "completed":
         return
-    before = await freshness.get(c, source.id)
+    before = await store_schedules.freshness(c, source.id)
     if before is not None and _has_volatile_pages(source, before):
         await _learn_pages(c, source, run, before, looked)
-    past = await freshness.past_looks(c, source.id, limit=_LOOKS + 1)
+    past = await store_schedules.past_checks(c, source.id, limit=_LOOKS + 1)
     if past and (before is None or before.looked_at < past[0].at):
-        await freshness.keep(c, source.id, await _known(c, source, past))
+        await store_schedules.store_freshness(c, source.id, await _known(c, source, past))
 
 
 async def _learn_pages(c: Connection, source: Source, run: Run, before: SourceFreshness, looked: Sequence[int]) -> None:
-    changed = await freshness.changed_pages(c, source.id, run.id, since=run.started_at)
-    prior = population(await freshness.histories(c, source.id, limit=_ENOUGH_ITEMS)) if changed else before.rate
+    changed = await store_schedules.changed_pages(c, source.id, run.id, since=run.started_at)
+    prior = population(await store_schedules.histories(c, source.id, limit=_ENOUGH_ITEMS)) if changed else before.rate
     rates = {page.item_id: _taught(page, prior, before.looked_at, run.started_at) for page in changed}
-    await freshness.keep_pages(c, source.id, run.started_at, list(rates.items()))
-    await freshness.note_unchanged(c, run.started_at, [item_id for item_id in looked if item_id not in rates])
+    await store_schedules.store_page_rates(c, source.id, run.started_at, list(rates.items()))
+    await store_schedules.note_unchanged(c, run.started_at, [item_id for item_id in looked if item_id not in rates])
 
 
 def _has_volatile_pages(source: Source, known: SourceFreshness) -> bool:
@@ -195,7 +195,7 @@ def _taught(page: ChangedPage, prior: ChangeRate, walked_at: datetime, now: date
     return rate.changed(max(1.0, _between_s(seen_at, now)))
 
 
-async def _known(c: Connection, source: Source, past: Sequence[PastLook]) -> SourceFreshness:
+async def _known(c: Connection, source: Source, past: Sequence[PastCheck]) -> SourceFreshness:
     """What the last looks at a source tell; the first one found everything new, and tells what there is."""
     newest = past[0].at
     looks = [
@@ -203,7 +203,7 @@ async def _known(c: Connection, source: Source, past: Sequence[PastLook]) -> Sou
         for look, older in pairwise(past)
     ]
     if len(looks) < _FEW_LOOKS:
-        dates = map(iso_moment, await freshness.modified_dates(c, source.id, limit=_ENOUGH_ITEMS))
+        dates = map(iso_moment, await store_schedules.modified_dates(c, source.id, limit=_ENOUGH_ITEMS))
         looks += looks_from_ages([_between_s(date, newest) for date in dates if date is not None])
     costs = [_cost(look) for look in past if not look.is_full] or [_cost(look) for look in past]
     return SourceFreshness(newest, learned(looks), past[0].items, _median(costs[:_COSTS]))
@@ -215,7 +215,7 @@ def _median(costs: Sequence[float]) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def _cost(look: PastLook) -> float:
+def _cost(look: PastCheck) -> float:
     """What a look costs. A second of work counts as a request, which takes as long: a large folder is not free."""
     return max(1.0, look.requests, look.seconds)
 
@@ -263,10 +263,10 @@ class Outlook:
 
 async def outlook(c: Connection, settings: Settings, source_id: int, schedule: Schedule) -> Outlook | None:
     """What is known of a source; None if it was never seen whole."""
-    known = await freshness.get(c, source_id)
+    known = await store_schedules.freshness(c, source_id)
     if known is None:
         return None
-    pages = await freshness.volatile_pages(c, source_id, limit=_MOST_PAGES)
+    pages = await store_schedules.volatile_pages(c, source_id, limit=_MOST_PAGES)
     return Outlook(known, pages, schedule, await _price(c, settings))
 
 
@@ -283,12 +283,12 @@ async def next_look_s(c: Connection, settings: Settings, source_id: int, schedul
     if asked_s is not None or parsed is None:
         return asked_s
     found = await outlook(c, settings, source_id, parsed)
-    return None if found is None else found.next_look_s(await due.clock(c))
+    return None if found is None else found.next_look_s(await store_schedules.database_time(c))
 
 
 async def polling_s(c: Connection, source_id: int, schedule: Schedule | None = None) -> float | None:
     """How often a source itself wants to be asked, within the limits that somebody set."""
-    kind, cursor = await due.kind_and_cursor(c, source_id)
+    kind, cursor = await store_schedules.kind_and_cursor(c, source_id)
     told = getattr(connector(kind), "polling_s", None) if kind in kinds() else None
     wanted_s: float | None = told(cursor) if told is not None else None
     if wanted_s is None:
@@ -301,7 +301,7 @@ async def worth_looking(c: Connection, settings: Settings, source: Source) -> li
     """The pages of a source that are worth a look now; none if it is to be looked at as a whole."""
     parsed = Schedule.parse(source.schedule) if source.schedule else None
     found = await outlook(c, settings, source.id, parsed) if parsed and parsed.is_auto else None
-    return found.worth_looking(await due.clock(c)) if found else []
+    return found.worth_looking(await store_schedules.database_time(c)) if found else []
 
 
 async def task_for(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> dict[str, Any] | float:
@@ -313,9 +313,9 @@ async def task_for(c: Connection, settings: Settings, source_id: int, schedule: 
     found = await outlook(c, settings, source_id, parsed) if parsed and parsed.is_auto else None
     if found is None or await polling_s(c, source_id, parsed) is not None:
         return {}
-    if await freshness.requests_of_day(c) >= settings.refresh_requests_per_day:
+    if await store_schedules.requests_of_day(c) >= settings.refresh_requests_per_day:
         return float(found.schedule.between[0])
-    now = await due.clock(c)
+    now = await store_schedules.database_time(c)
     if found.is_walk_due(now):
         return {}
     return {"revisit": True} if found.worth_looking(now) else found.next_look_s(now)
@@ -332,20 +332,20 @@ async def _price(c: Connection, settings: Settings) -> Allocation:
     """What a request must save, so that those of a day are enough for all sources; reckoned now and then."""
     from rowen.jobs.freshness import Allocation, allocate
 
-    held = await freshness.price(c, younger_than_s=_PRICE_KEPT_S)
+    held = await store_schedules.price(c, younger_than_s=_PRICE_KEPT_S)
     if held is not None:
         return Allocation(*held)
     found = allocate(await _demands(c), requests_per_day=settings.refresh_requests_per_day)
-    await freshness.keep_price(c, found.price_s, found.stretch)
+    await store_schedules.store_price(c, found.price_s, found.stretch)
     return found
 
 
 async def _demands(c: Connection) -> list[Demand]:
     """What all looks would cost: at whole sources, and at single pages of large sites."""
-    sources = await freshness.auto_sources(c)
+    sources = await store_schedules.auto_sources(c)
     schedules = {source.id: Schedule.parse(source.schedule) for source in sources}
     whole = [_demand(one.rate, one.items - one.volatile, one.requests, schedules[one.id]) for one in sources]
-    number, sample = await freshness.volatile_sample(c, limit=_SAMPLE)
+    number, sample = await store_schedules.volatile_sample(c, limit=_SAMPLE)
     each = number / max(1, len(sample))
     return whole + [_demand(rate, 1, 1, schedules[of], each) for of, rate in sample if of in schedules]
 

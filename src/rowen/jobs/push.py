@@ -36,7 +36,8 @@ from rowen.model.url import joined, key
 from rowen.net.credentials import resolve
 from rowen.net.target import redact
 from rowen.settings import Settings
-from rowen.store import push, queue, sources
+from rowen.store import push, queue
+from rowen.store import sources as store_sources
 from rowen.store.database import Connection
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def poke(c: Connection, engine: Engine, concern: Concern) -> Poked:
         job_id = await put(c, engine.database, source.id, priority=POKED, **told)
         if job_id is not None:
             return Poked(source.name, job_id, len(only))
-        merged = await push.merge(c, source.id, POKED, only, most=MOST_POKED)
+        merged = await push.merge_into_waiting_sync(c, source.id, POKED, only, most=MOST_POKED)
         if merged is not None:
             return Poked(source.name, merged.job, merged.urls, merged=True)
     raise AssertionError("a job for the source begins whenever one is put into the queue")
@@ -219,7 +220,7 @@ async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: dateti
     callback = _callback_url(engine.settings, token)
     async with engine.database.transaction() as c:
         # Written first: a hub may ask back before it has answered.
-        await push.ask(
+        await push.store_request(
             c,
             source.id,
             topic=topic.url,
@@ -231,7 +232,7 @@ async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: dateti
     form = {"hub.secret": secret_of(key, source, topic.url), "hub.lease_seconds": str(int(LEASE.total_seconds()))}
     await _ask_hub(engine, source, topic, mode="subscribe", callback=callback, form=form)
     async with engine.database.connection() as c:
-        found = await push.get(c, source.id)
+        found = await push.subscription(c, source.id)
     assert found is not None  # noqa: S101 (it was written above, and only `unsubscribe` takes it away)
     return found
 
@@ -248,8 +249,8 @@ async def unsubscribe(engine: Engine, source: Source, held: Subscription) -> Non
 async def renew(engine: Engine, source_id: int, *, now: datetime | None = None) -> None:
     """Ask the hub of a source once more, before its subscription ends."""
     async with engine.database.connection() as c:
-        source = await sources.by_id(c, source_id)
-        held = await push.get(c, source_id)
+        source = await store_sources.by_id(c, source_id)
+        held = await push.subscription(c, source_id)
     if source is not None and held is not None and held.state in ("pending", "active"):
         await subscribe(engine, source, Topic(held.topic, held.hub), now=now)
 
@@ -292,7 +293,7 @@ async def _ask_hub(
         return
     why = f"The hub {redact(topic.hub)} answered with status {answer.status} to {mode}."
     async with engine.database.transaction() as c:
-        await push.note(c, source.id, why)
+        await push.note_error(c, source.id, why)
     raise SourceError(why, hint="It keeps what it had before, if anything; the source is looked at by its schedule.")
 
 

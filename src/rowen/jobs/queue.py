@@ -6,7 +6,7 @@ from rowen.errors import RefusedError
 from rowen.harvest.engine import Engine
 from rowen.model.job import Job
 from rowen.model.source import Source
-from rowen.store import due, jobs, source_schemas
+from rowen.store import jobs, schedules, source_schemas
 from rowen.store.database import Connection, Database
 
 __all__ = [
@@ -126,9 +126,9 @@ class Queue:
     async def pause(self) -> None:
         """Begin no job until the queue is resumed; what runs is finished."""
         async with self._database.connection() as c:
-            await due.set_paused(c, True)
+            await schedules.set_paused(c, True)
 
     async def resume(self) -> None:
         """Go on after a pause."""
         async with self._database.connection() as c:
-            await due.set_paused(c, False)
+            await schedules.set_paused(c, False)

@@ -25,7 +25,7 @@ from rowen.net.politeness import Throttle
 from rowen.net.target import redact
 from rowen.publish.statements import SparqlUpdate, updates
 from rowen.publish.webhook import GIVE_UP, wait_s
-from rowen.store import changes, statement_targets, statements
+from rowen.store import changes, rdf
 from rowen.store.database import Database
 
 __all__ = ["StatementPush", "endpoint_as_source", "push_job"]
@@ -44,7 +44,7 @@ async def push_job(at_work: AtWork, *, target_id: int) -> None:
     """Tell one endpoint all that it has to hear, as a job of the queue."""
     engine = at_work.engine
     async with engine.database.connection() as c:
-        target = await statement_targets.by_id(c, target_id)
+        target = await rdf.target_by_id(c, target_id)
     if target is None or target.state != "active":
         return
     push = StatementPush(engine, target, tries=1, is_stopped=lambda: at_work.is_ending, progress=at_work.tick)
@@ -63,7 +63,7 @@ async def _failed(engine: Engine, target: StatementTarget, problem: RowenError) 
     since = target.failing_since or datetime.now(UTC)
     chance = Random()  # noqa: S311 - jitter, not a secret
     async with engine.database.transaction() as c:
-        await statement_targets.settle_failure(
+        await rdf.note_target_failure(
             c,
             target.id,
             error=str(problem),
@@ -104,7 +104,7 @@ class StatementPush:
         target = self._target
         self._refuse_strange()
         async with (
-            statement_targets.alone(self._database, target.source_id, target.endpoint, target.graph) as is_alone,
+            rdf.hold_target(self._database, target.source_id, target.endpoint, target.graph) as is_alone,
             self._client() as client,
         ):
             if not is_alone:
@@ -128,7 +128,7 @@ class StatementPush:
     async def _told(self) -> int:
         target = self._target
         async with self._database.connection() as c:
-            held = await statement_targets.get(c, target.source_id, target.endpoint, target.graph)
+            held = await rdf.target(c, target.source_id, target.endpoint, target.graph)
         return held.number if held else 0
 
     async def _send_all(self, client: Client, *, with_removals: bool) -> int:
@@ -142,7 +142,7 @@ class StatementPush:
                     await self._post_all(client, [await self._gone_now(change) for change in part])
         async with (
             self._database.connection() as c,
-            aclosing(statements.current(c, self._target.source_id)) as found,
+            aclosing(rdf.current(c, self._target.source_id)) as found,
         ):
             async for batch in found:
                 await self._post_all(client, [StatementChange(last, page.page, page.lines) for page in batch])
@@ -154,7 +154,7 @@ class StatementPush:
         """What a change removed and nothing states any more."""
         graph, page = self._target.graph, change.page
         async with self._database.connection() as c:
-            stated = await statements.still_stated(
+            stated = await rdf.still_stated(
                 c, self._target.source_id, list(change.removed), page=None if graph else page
             )
         gone = [line for line in change.removed if line not in stated]
@@ -203,7 +203,7 @@ class StatementPush:
     async def _advance(self, number: int) -> None:
         target = self._target
         async with self._database.transaction() as c:
-            is_mine = await statement_targets.advance(
+            is_mine = await rdf.advance_target(
                 c, target.source_id, target.endpoint, target.graph, number, before=self._position
             )
         if not is_mine:
@@ -218,7 +218,7 @@ class StatementPush:
         target = self._target
         with suppress(StoreError):
             async with self._database.transaction() as c:
-                await statement_targets.rewind(c, target.source_id, target.endpoint, target.graph, self._sent)
+                await rdf.rewind_target(c, target.source_id, target.endpoint, target.graph, self._sent)
 
     def _client(self) -> Client:
         """A client that keeps no pause between updates: whoever named the endpoint wants them."""
@@ -241,7 +241,7 @@ async def _changes_since(database: Database, source: str, after: int) -> AsyncGe
     """How statements changed after a number, in order, some at a time."""
     while True:
         async with database.connection() as c:
-            found = await statements.changed(c, source, after=after, limit=_CHANGES_AT_ONCE)
+            found = await rdf.changed(c, source, after=after, limit=_CHANGES_AT_ONCE)
         if not found:
             return
         yield found

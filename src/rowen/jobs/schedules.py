@@ -14,9 +14,9 @@ from rowen.model.schedule import Schedule
 from rowen.model.source import Source
 from rowen.model.url import key
 from rowen.settings import Settings
-from rowen.store import changes, due
+from rowen.store import changes, schedules
 from rowen.store.database import Connection, Database
-from rowen.store.due import Standing
+from rowen.store.schedules import DueStatus
 
 __all__ = ["Turn", "count_failure", "mend", "next_time", "settle", "tell"]
 
@@ -74,12 +74,12 @@ async def tell(c: Connection, *turns: Turn | None) -> None:
 async def _settle(
     c: Connection, settings: Settings, source: Source, run_id: int | None, *, error: str | None
 ) -> Turn | None:
-    before = await due.standing(c, source.id)
+    before = await schedules.due_status(c, source.id)
     # It may have been edited or removed while it was read.
-    is_there, text = await due.schedule_of(c, source.id)
+    is_there, text = await schedules.schedule_of(c, source.id)
     if not is_there:
         return None
-    now = await due.clock(c)
+    now = await schedules.database_time(c)
     failures = 0 if error is None else before.failures + 1
     is_failing = failures >= settings.failing_after
     since = (before.failing_since or now) if is_failing else None
@@ -87,11 +87,11 @@ async def _settle(
     at = next_time(text, now, salt=source.id + (run_id or 0), worth_s=worth_s)
     if at is not None and is_failing:
         at = max(at, now + _patience(failures - settings.failing_after))
-    after = Standing(at, failures, since)
+    after = DueStatus(at, failures, since)
     if after == before:
         return None
-    await due.settle(c, source.id, after)
-    await due.announce(c)
+    await schedules.store_due_status(c, source.id, after)
+    await schedules.notify_workers(c)
     if is_failing == (before.failing_since is not None):
         return None
     title = f"{source.name}: {error or 'can be read again'}"
@@ -101,15 +101,15 @@ async def _settle(
 
 async def mend(c: Connection) -> int:
     """Correct due times that only a clock can have written which has been set back since; returns how many."""
-    now = await due.clock(c)
+    now = await schedules.database_time(c)
     mended = 0
-    for source in await due.furthest(c, days=_LONGEST / timedelta(days=1), limit=_DOUBTED):
+    for source in await schedules.furthest_due(c, days=_LONGEST / timedelta(days=1), limit=_DOUBTED):
         worth_s = await freshness.polling_s(c, source.id) if source.schedule is None else None
         at = next_time(source.schedule, now, salt=source.id, worth_s=worth_s)
         is_auto = source.schedule is not None and Schedule.parse(source.schedule).is_auto
         if at is None or source.due_at - at > (_FURTHEST_AUTO if is_auto else _LONGEST + _SLACK):
-            held = await due.standing(c, source.id)
-            await due.settle(c, source.id, held._replace(due_at=at))
+            held = await schedules.due_status(c, source.id)
+            await schedules.store_due_status(c, source.id, held._replace(due_at=at))
             mended += 1
     return mended
 

@@ -15,9 +15,10 @@ from rowen.jobs.queue import put, put_delivery, put_statements
 from rowen.jobs.schedules import Turn
 from rowen.jobs.tasks import Task, after_loss
 from rowen.settings import Settings
-from rowen.store import due, jobs, queue, retention, statement_targets, statements, webhooks
+from rowen.store import jobs, queue, rdf, runs, webhooks
+from rowen.store import schedules as store_schedules
 from rowen.store.database import Connection
-from rowen.store.due import DueSource
+from rowen.store.schedules import DueSource
 
 __all__ = ["tick", "tidy"]
 
@@ -37,7 +38,7 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
     """Look once what is to be done; False where another worker does so at the moment."""
     settings = engine.settings
     async with c.transaction():
-        if not await due.try_tick(c):
+        if not await store_schedules.try_tick(c):
             return False
         await queue.mark_gone(c)
         lost = await queue.rescue(
@@ -47,12 +48,12 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
         )
         await queue.prune_workers(c, silence_s=settings.lease_s)
         await queue.wake_waiting(c)
-        if not await due.is_paused(c):
+        if not await store_schedules.is_paused(c):
             await _enqueue(engine, c)
-            await push.put_renewals(engine, c, await due.clock(c))
+            await push.put_renewals(engine, c, await store_schedules.database_time(c))
             for webhook_id in await webhooks.ready(c):
                 await put_delivery(c, engine.database, webhook_id)
-            for target_id in await statement_targets.ready(c):
+            for target_id in await rdf.ready_targets(c):
                 await put_statements(c, engine.database, target_id)
         # The log's lock is the last one that a transaction takes.
         await schedules.tell(c, *[await _lost(engine, c, one, tasks.get(one.task)) for one in lost])
@@ -62,27 +63,27 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
 async def tidy(c: Connection, settings: Settings) -> None:
     """Forget what is long over, and correct times that a wrong clock has written."""
     async with c.transaction():
-        if await due.try_tick(c):
-            await retention.forget(c, settings)
+        if await store_schedules.try_tick(c):
+            await runs.forget_old(c, settings)
     async with c.transaction():
-        if await due.try_tick(c):
+        if await store_schedules.try_tick(c):
             await queue.forget_ended(c, days=_KEPT_DAYS)
-            await statements.forget(c, days=_STATEMENTS_KEPT_DAYS)
+            await rdf.forget_changes(c, days=_STATEMENTS_KEPT_DAYS)
             mended = await queue.mend_times(c) + await schedules.mend(c)
             if mended:
                 log.warning("the database's clock was set back: %d times were corrected", mended)
-                await due.announce(c)
+                await store_schedules.notify_workers(c)
 
 
 async def _enqueue(engine: Engine, c: Connection) -> None:
     """Make jobs of the sources that are due and can start, the oldest first, a few for each host."""
-    now = await due.clock(c)
+    now = await store_schedules.database_time(c)
     depth = await jobs.depth(c)
     room = _BACKLOG - depth.ready
     if (most := engine.settings.runs_at_once) is not None:
         room = min(room, most - depth.ready - depth.running)
     if room > 0:
-        for source in await due.due(c, limit=room, of_host=_HOST_RUNS):
+        for source in await store_schedules.due_sources(c, limit=room, of_host=_HOST_RUNS):
             await _begin(engine, c, source, now)
 
 
@@ -95,17 +96,17 @@ async def _begin(engine: Engine, c: Connection, source: DueSource, now: datetime
     job_id = await put(c, engine.database, source.id, **told)
     if job_id is None:
         return
-    held = await due.standing(c, source.id)
+    held = await store_schedules.due_status(c, source.id)
     worth_s = await freshness.next_look_s(c, engine.settings, source.id, source.schedule)
     at = schedules.next_time(source.schedule, now, salt=source.id + job_id, worth_s=worth_s)
-    await due.settle(c, source.id, held._replace(due_at=at))
+    await store_schedules.store_due_status(c, source.id, held._replace(due_at=at))
 
 
 async def _put_off(c: Connection, source: DueSource, now: datetime, wait_s: float) -> None:
     """Have a source wait that is looked at as often as it changes."""
-    held = await due.standing(c, source.id)
+    held = await store_schedules.due_status(c, source.id)
     at = schedules.next_time(source.schedule, now, salt=source.id, worth_s=wait_s)
-    await due.settle(c, source.id, held._replace(due_at=at))
+    await store_schedules.store_due_status(c, source.id, held._replace(due_at=at))
 
 
 async def _lost(engine: Engine, c: Connection, lost: queue.Rescued, task: Task | None) -> Turn | None:

@@ -27,7 +27,7 @@ from rowen.net.credentials import resolve
 from rowen.net.politeness import Throttle
 from rowen.publish.notices import MOST_IN_A_NOTICE, notice, send
 from rowen.publish.webhook import GIVE_UP, message, verdict, wait_s
-from rowen.store import publications, webhooks
+from rowen.store import changes, webhooks
 from rowen.store.changes import LogBatch
 from rowen.store.webhooks import Attempt
 
@@ -259,7 +259,7 @@ async def _notify(engine: Engine, address: str, part: Sequence[Change]) -> list[
     """Tell people of some changes in one message: all of them are told, or none."""
     began = time.monotonic()
     async with engine.database.connection() as c:
-        told = await publications.of_numbers(c, [change.number for change in part])
+        told = await changes.published(c, [change.number for change in part])
     error = None
     try:
         await send(address, *notice(told), allowed=engine.settings.allow_addresses)

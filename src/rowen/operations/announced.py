@@ -3,7 +3,7 @@
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.announcement import AnnouncedDocument
-from rowen.store import announcements, sources
+from rowen.store import push, sources
 
 __all__ = ["AnnouncedDocuments"]
 
@@ -22,9 +22,9 @@ class AnnouncedDocuments:
             raise UsageError(f"There is no outcome {outcome!r}.", hint=f"The outcomes are: {', '.join(OUTCOMES)}.")
         async with self._database.connection() as c:
             source = await sources.get(c, name)
-            return await announcements.every(c, source.id, limit=limit, outcome=outcome)
+            return await push.announced_documents(c, source.id, limit=limit, outcome=outcome)
 
     async def counts(self, name: str) -> dict[str, int]:
         """How many announcements there are of each outcome."""
         async with self._database.connection() as c:
-            return await announcements.backlog(c, (await sources.get(c, name)).id)
+            return await push.count_announced(c, (await sources.get(c, name)).id)

@@ -8,7 +8,7 @@ from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, action
 from rowen.operations.reach import with_texts
 from rowen.settings import Settings
-from rowen.store.server_site import site_folder
+from rowen.store.server.site import site_folder
 
 __all__ = ["check_new_targets", "check_options", "has_database", "kinds", "looks_like_an_address", "options_of"]
 

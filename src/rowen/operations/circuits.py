@@ -10,8 +10,9 @@ from rowen.harvest.engine import Engine
 from rowen.harvest.models import spec_of, wanted_spec
 from rowen.model.circuit import CircuitKind, CircuitStatus
 from rowen.net.target import parse
-from rowen.store import circuits, embeddings, queue
+from rowen.store import hosts, queue
 from rowen.store.database import Connection
+from rowen.store.search import embeddings
 
 __all__ = ["Circuits"]
 
@@ -28,7 +29,7 @@ class Circuits:
     async def every(self) -> list[CircuitStatus]:
         """Return the circuits that are not closed in any process, and those of the providers that the settings name."""
         async with self._engine.database.connection() as c:
-            found = await circuits.every(c)
+            found = await hosts.circuits(c)
             named = await self._named(c)
         shown = {(one.kind, one.name) for one in found}
         return sorted(
@@ -49,7 +50,7 @@ class Circuits:
             )
         self._engine.circuits.reset(name)
         async with self._engine.database.transaction() as c:
-            await circuits.reset(c, name)
+            await hosts.reset_circuits(c, name)
             # Jobs begin only after every process has closed the circuit; before that they would fail again.
             await queue.hasten_held_up(c, wait_s=2 * BEAT_S)
         return [one for one in found if one.state != "closed"]

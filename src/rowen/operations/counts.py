@@ -12,7 +12,7 @@ from rowen.store import sources
 
 if TYPE_CHECKING:
     from rowen.model.library import Overview
-    from rowen.store.standing import ItemCounts
+    from rowen.store.status import ItemCounts
 
 __all__ = ["KeptCounts"]
 
@@ -36,24 +36,25 @@ class KeptCounts:
 
     async def items(self) -> dict[int, int]:
         """How many items each source has, by its number."""
-        from rowen.store import standing
+        from rowen.store import status
 
         if self._counts is None:
             async with self._database.transaction() as c:
-                self._counts = await standing.count_items(c)
+                self._counts = await status.count_items(c)
         else:
             async with self._database.connection() as c:
-                self._counts = await standing.counted_since(c, self._counts)
+                self._counts = await status.counted_since(c, self._counts)
         return self._counts.items
 
     async def datasets(self) -> dict[int, int]:
         """How many datasets each source lists that lists any; counted again when the change log has gone on."""
-        from rowen.store import catalogs, changes
+        from rowen.store import changes
+        from rowen.store.items import duplicates
 
         async with self._database.connection() as c:
             number = await changes.last_number(c)
             if self._datasets is None or self._datasets[0] != number:
-                self._datasets = (number, await catalogs.counts(c))
+                self._datasets = (number, await duplicates.count_datasets(c))
         return self._datasets[1]
 
     async def stale_shares(self) -> dict[int, float]:
@@ -61,13 +62,13 @@ class KeptCounts:
 
         What a run taught counts as soon as it has ended.
         """
-        from rowen.store import standing
+        from rowen.store import status
 
         now = datetime.now(UTC)
         async with self._database.connection() as c:
-            runs = await standing.newest_run(c)
+            runs = await status.newest_run(c)
             if self._stale is None or now - self._stale[0] > _STALE_FOR or self._stale[1] != runs:
-                self._stale = (now, runs, await standing.stale_shares(c))
+                self._stale = (now, runs, await status.stale_shares(c))
         return self._stale[2]
 
     async def fill(self, found: Sequence[Overview]) -> list[Overview]:

@@ -9,7 +9,9 @@ from rowen.model.library import HeldDeletion
 from rowen.model.page import Page
 from rowen.operations.items import key_of
 from rowen.operations.paging import as_text, decoded, page_of
-from rowen.store import changes, held, missing, runs, sources, terms
+from rowen.store import changes, library, runs, sources
+from rowen.store.items import deletions
+from rowen.store.search import words
 
 __all__ = ["Deletions"]
 
@@ -31,7 +33,7 @@ class Deletions:
             if source is not None:
                 await sources.need(c, source)
             start = (place[0], place[1]) if place else None
-            found = await held.read(c, source=source, limit=limit + 1, after=start)
+            found = await library.pending_deletions(c, source=source, limit=limit + 1, after=start)
         return page_of(found, limit, listing, lambda one: [one.source, one.url])
 
     async def keep(self, source: str, urls: Sequence[str]) -> int:
@@ -39,7 +41,7 @@ class Deletions:
         wanted = {key_of(url): url for url in urls}
         async with self._database.transaction() as c:
             of = await sources.get(c, source)
-            _need(wanted, await held.keep(c, of.id, list(wanted)), source)
+            _need(wanted, await deletions.keep_pending(c, of.id, list(wanted)), source)
         return len(wanted)
 
     async def accept(self, source: str, urls: Sequence[str]) -> int:
@@ -48,12 +50,12 @@ class Deletions:
         async with self._database.transaction() as c:
             of = await sources.get(c, source)
             await runs.refuse_live(c, of)
-            await missing.begin(c)
-            _need(wanted, await held.take(c, of.id, list(wanted)), source)
-            await missing.delete(c, copies=self._copies)
-            async for dropped in missing.deleted(c):
+            await deletions.create_missing_table(c)
+            _need(wanted, await deletions.mark_pending_deleted(c, of.id, list(wanted)), source)
+            await deletions.delete_marked(c, copies=self._copies)
+            async for dropped in deletions.read_deleted(c):
                 await changes.append(c, of, None, [item.line for item in dropped])
-        await terms.note(self._database)
+        await words.count_words(self._database)
         return len(wanted)
 
 

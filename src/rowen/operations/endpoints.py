@@ -11,7 +11,7 @@ from rowen.model.source import Source
 from rowen.model.statements import StatementReport, StatementTarget
 from rowen.net.credentials import exposed_in
 from rowen.net.target import parse, redact
-from rowen.store import due, sources, statement_targets
+from rowen.store import rdf, schedules, sources
 from rowen.store.database import Connection
 
 __all__ = ["StatementEndpoints"]
@@ -29,7 +29,7 @@ class StatementEndpoints:
         async with self._database.connection() as c:
             if name is not None:
                 await sources.get(c, name)
-            return await statement_targets.every(c, name)
+            return await rdf.targets(c, name)
 
     async def keep(
         self, name: str, endpoint: str, *, graph: str | None = None, headers: Mapping[str, str] | None = None
@@ -43,19 +43,19 @@ class StatementEndpoints:
         graph = _checked(endpoint, graph, headers)
         async with self._database.transaction() as c:
             source = await sources.get(c, name)
-            if headers is None and (held := await statement_targets.get(c, source.id, endpoint, graph)):
+            if headers is None and (held := await rdf.target(c, source.id, endpoint, graph)):
                 headers = held.headers
-            await statement_targets.keep(c, source.id, endpoint, graph, headers or {})
+            await rdf.store_target(c, source.id, endpoint, graph, headers or {})
             subject = endpoint_as_source(name, endpoint, dict(headers or {}))
             agreements.agree(self._engine.settings, subject.kind, subject.url, subject.options)
-            await due.announce(c)
+            await schedules.notify_workers(c)
             return await _target(c, source, endpoint, graph)
 
     async def forget(self, name: str, endpoint: str, *, graph: str | None = None) -> None:
         """Tell an endpoint no more, and forget up to where it was told; what it holds stays there."""
         async with self._database.transaction() as c:
             source = await sources.get(c, name)
-            if not await statement_targets.forget(c, source.id, endpoint, graph):
+            if not await rdf.remove_target(c, source.id, endpoint, graph):
                 raise NotFoundError(
                     f"{redact(endpoint)} is no endpoint of {name!r}, or of another graph.",
                     hint=Hint(action("statements endpoints", name), " lists those that are."),
@@ -102,6 +102,6 @@ def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None
 
 async def _target(c: Connection, source: Source, endpoint: str, graph: str | None) -> StatementTarget:
     """An endpoint as it is known; one that was never told anything has no number yet."""
-    held = await statement_targets.get(c, source.id, endpoint, graph)
+    held = await rdf.target(c, source.id, endpoint, graph)
     unknown = StatementTarget(0, source.id, source.name, endpoint, graph, {}, "once", 0, None, 0, 0, None, None, None)
     return held or unknown

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rowen.publish.formats import Format
     from rowen.publish.lines import Streamed
     from rowen.publish.row import Identity
-    from rowen.store.exports import Exported, Snapshot
+    from rowen.store.items.exports import Exported, Snapshot
 
 __all__ = ["Exports"]
 
@@ -102,7 +102,7 @@ class Exports:
         from rowen.model.schema import SchemaRef
         from rowen.publish.facts import FactFiles
         from rowen.publish.folder import new_folder
-        from rowen.store import changes
+        from rowen.store import changes as store_changes
         from rowen.store.extractions import current_in_batches
 
         sources = one_or_more(sources)
@@ -111,7 +111,7 @@ class Exports:
         with new_folder(to) as folder:
             files = FactFiles(form, folder, excel=excel)
             async with self._database.transaction() as c:
-                last = await changes.last_number(c)
+                last = await store_changes.last_number(c)
                 batches = current_in_batches(c, name=name, sources=list(sources), size=_FACTS_AT_ONCE)
                 async with aclosing(batches) as found:
                     async for batch in found:
@@ -132,7 +132,7 @@ class Exports:
         """Items as text, as they are read, at most so many: a snapshot that needs no room on any disk."""
         from rowen.publish.lines import STREAMED, text_stream
         from rowen.publish.row import StoredRow, row_of
-        from rowen.store.exports import snapshot
+        from rowen.store.items.exports import snapshot
 
         if form not in STREAMED:
             raise UsageError(f"{form} cannot be sent while it is read.", hint=f"These can: {', '.join(STREAMED)}.")
@@ -156,7 +156,7 @@ class Exports:
 
     async def _fill(self, work: SnapshotWork) -> None:
         from rowen.operations.snapshot_facts import WrittenSource
-        from rowen.store.exports import snapshot
+        from rowen.store.items.exports import snapshot
 
         async with snapshot(self._database) as index:
             work.last_change = await index.last_change()

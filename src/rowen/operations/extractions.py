@@ -37,7 +37,6 @@ from rowen.operations.items import key_of
 from rowen.operations.paging import as_text, decoded, page_of
 from rowen.operations.reach import refuse_local
 from rowen.operations.schemas import resolve, schema_of
-from rowen.store import costs as cost_store
 from rowen.store import extractions as store
 from rowen.store import runs, schemas, source_schemas
 from rowen.store import sources as source_store
@@ -193,9 +192,7 @@ class Extractions:
                 conditions=told,
                 only_urls=only,
             )
-            return next(
-                one for one in await source_schemas.overview(c, held.id) if one.schema.startswith(f"{found.name}@")
-            )
+            return next(one for one in await schemas.overview(c, held.id) if one.schema.startswith(f"{found.name}@"))
 
     async def drop(self, source: str, schema: str) -> None:
         """Let a source carry a schema no longer; what was extracted stays."""
@@ -209,7 +206,7 @@ class Extractions:
         """Which sources carry which schemas, and how far they are."""
         number = None if source is None else (await self._source(source)).id
         async with self._database.connection() as c:
-            return await source_schemas.overview(c, number)
+            return await schemas.overview(c, number)
 
     async def every(
         self,
@@ -266,7 +263,7 @@ class Extractions:
         """What paid calls cost since a moment, by source, purpose and schema, with what was avoided beside."""
         moment = datetime.now(UTC) - since if isinstance(since, timedelta) else since
         async with self._database.connection() as c:
-            return Costs(moment, tuple(await cost_store.costs(c, moment)))
+            return Costs(moment, tuple(await store.costs(c, moment)))
 
     async def _in_stats(self, run: Run, reports: Sequence[ExtractionReport]) -> Run:
         stats = replace(run.stats)

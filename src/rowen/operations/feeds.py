@@ -15,9 +15,10 @@ from rowen.model.publication import FeedForm, Publication
 from rowen.operations.counts import KeptCounts
 from rowen.operations.redaction import redacted
 from rowen.operations.streams import KEEP_ALIVE, or_silence
-from rowen.store import catalogs, changes, publications
+from rowen.store import changes
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
+from rowen.store.items import duplicates
 
 if TYPE_CHECKING:
     from rowen.publish.addresses import PublicAddresses
@@ -64,7 +65,7 @@ class Feeds:
 
         async with self._database.connection() as c:
             await _need(c, source)
-            found = await publications.newest(
+            found = await changes.newest_published(
                 c, before=before, limit=limit + 1, source=source, query=query, kinds=kinds, field=field
             )
         head = FeedHead(PublicAddresses(self._base, source), query, before, tuple(kinds), field)
@@ -85,7 +86,7 @@ class Feeds:
             await _need(c, source)
             last = await changes.last_number(c)
             _need_any(node, number * lines < last or number == 0)
-            spans = await publications.spans(c, source=source, **within)
+            spans = await changes.spans(c, source=source, **within)
         if not level:
             return event_stream.root(addresses, spans, last)
         return await asyncio.to_thread(event_stream.block, addresses, number, spans, last)
@@ -97,7 +98,7 @@ class Feeds:
             await _need(c, source)
             last = await changes.last_number(c)
             _need_any(f"pages/{number}", number * event_stream.PAGE_LINES < last or number == 0)
-            found = await publications.page(c, number, size=event_stream.PAGE_LINES, source=source)
+            found = await changes.published_page(c, number, size=event_stream.PAGE_LINES, source=source)
         public = [replace(one, record=redacted(one.record, self._hidden)) for one in found]
         return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
 
@@ -155,7 +156,7 @@ class Feeds:
 
     async def _page(self, held: Mapping[int, int], place: CatalogPlace | None, *, merged: bool) -> CatalogPage:
         async with self._database.connection() as c:
-            return await catalogs.page_of_datasets(c, held, after=place, limit=CATALOG_DATASETS, merged=merged)
+            return await duplicates.page_of_datasets(c, held, after=place, limit=CATALOG_DATASETS, merged=merged)
 
 
 async def _need(c: Connection, source: str | None) -> None:

@@ -15,9 +15,9 @@ from rowen.model.library import Entry, Revision
 from rowen.model.standing import ItemDetail
 from rowen.model.twins import TwinGroup, page_mark
 from rowen.model.url import key, path_url
-from rowen.store import library, standing, withdrawn
-from rowen.store import twins as twin_store
+from rowen.store import library, status
 from rowen.store.database import Connection
+from rowen.store.items import duplicates as twin_store
 
 __all__ = ["Items", "diff_of", "key_of"]
 
@@ -41,7 +41,7 @@ class Items:
                 held = await library.entries(c, key_of(url.rpartition("#")[0]))
             found = [entry for entry in held if source in (None, entry.source)]
             if not found:
-                copies = await withdrawn.entries(c, key_of(url), days=self._withdrawn_days)
+                copies = await library.withdrawn_entries(c, key_of(url), days=self._withdrawn_days)
                 found = [entry for entry in copies if source in (None, entry.source)]
             if not found:
                 found = [entry for entry in await _meant(c, url) if source in (None, entry.source)]
@@ -66,14 +66,14 @@ class Items:
         """What is kept beside an item's text: validators and passages; of a withdrawn one, nothing."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
-            return ItemDetail() if entry.withdrawn_at is not None else await standing.detail(c, entry.id)
+            return ItemDetail() if entry.withdrawn_at is not None else await status.detail(c, entry.id)
 
     async def history(self, url: str, *, source: str | None = None) -> list[Revision]:
         """All texts that an item had, oldest first."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             if entry.withdrawn_at is not None:
-                return await withdrawn.revisions(c, entry.id)
+                return await library.withdrawn_revisions(c, entry.id)
             return await library.revisions(c, entry.id)
 
     async def diff(

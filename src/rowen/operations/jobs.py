@@ -15,8 +15,9 @@ from rowen.model.page import Page
 from rowen.model.schema import SchemaRef
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.operations.runs import Runs
-from rowen.store import embeddings, health, jobs, source_schemas
+from rowen.store import jobs, source_schemas
 from rowen.store import sources as source_store
+from rowen.store.search import embeddings, pending_texts
 
 if TYPE_CHECKING:
     from rowen.jobs.worker import Worker
@@ -65,9 +66,9 @@ class Jobs:
         """How everything is doing, as numbers: the queue, who works, what fails, what waits."""
         async with self._database.connection() as c:
             model = await embeddings.active(c)
-            waiting = await embeddings.coverage_by_source(c, model) if model else {}
+            waiting = await pending_texts.coverage_by_source(c, model) if model else {}
             pending = sum(one.waiting for one in waiting.values())
-            return await health.health(c, embeddings_pending=pending)
+            return await jobs.health(c, embeddings_pending=pending)
 
     async def enqueue(self, name: str, *, full: bool = False, accept_deletions: bool = False) -> Job:
         """Have a source synced by a worker, soon; if a sync of it waits already, that one is hastened."""

@@ -14,8 +14,8 @@ from rowen.programs import find
 from rowen.settings import Settings
 from rowen.store import changes, migrate
 from rowen.store.database import without_password
-from rowen.store.embedded import EmbeddedServer
-from rowen.store.selftest import check_vectors
+from rowen.store.migrate import check_vectors
+from rowen.store.server.embedded import EmbeddedServer
 
 __all__ = ["Maintenance", "kinds", "server_status", "stop_server"]
 
@@ -60,20 +60,20 @@ class Maintenance:
 
         One that is installed is what its user is used to; where there is none, the package's own serves.
         """
-        from rowen.store.client_programs import client_program
+        from rowen.store.server.dumps import client_program
 
         where, secrets = without_password(await self.conninfo())
         return find(name) or await client_program(name), where, secrets
 
     async def dump(self, path: Path) -> int:
         """Write the whole database into a new file; returns its size in bytes."""
-        from rowen.store.dumps import dump
+        from rowen.store.server.dumps import dump
 
         return await dump(self._database, await self.conninfo(), path)
 
     async def restore(self, path: Path) -> None:
         """Put what a dump holds into a database without sources, whole or not at all; open it again afterwards."""
-        from rowen.store.dumps import restore
+        from rowen.store.server.dumps import restore
 
         await restore(self._database, await self.conninfo(), path)
 

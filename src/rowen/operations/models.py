@@ -15,10 +15,12 @@ from rowen.harvest.models import DEFAULT, spec_of, wanted_spec
 from rowen.model.database import Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.source import one_or_more
-from rowen.store import embeddings, reembedding, retention, vector_care, vector_index
+from rowen.store import runs
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
-from rowen.store.embeddings import Model, VectorCoverage
+from rowen.store.search import embeddings, pending_texts
+from rowen.store.search.embeddings import Model
+from rowen.store.search.pending_texts import VectorCoverage
 
 __all__ = ["Models"]
 
@@ -70,12 +72,12 @@ class Models:
         if again:
             ordered = await self._embedding.model_of(chosen)
             async with self._database.transaction() as c:
-                await reembedding.list_texts(c, ordered, sources=chosen_ids)
+                await pending_texts.list_texts(c, ordered, sources=chosen_ids)
         spent, error = await self._embed_all(chosen, limit, observe, chosen_ids)
         async with self._database.connection() as c:
             found = await embeddings.find(c, chosen.name)
-            left = await embeddings.amount(c, found, sources=chosen_ids)
-            listed = await reembedding.listed(c, found, sources=chosen_ids)
+            left = await pending_texts.amount(c, found, sources=chosen_ids)
+            listed = await pending_texts.amount_listed(c, found, sources=chosen_ids)
         return EmbeddingReport(
             model=chosen.name,
             state=found.state if found is not None else "building",
@@ -111,14 +113,14 @@ class Models:
         async with self._database.connection() as c:
             for model in await embeddings.every(c):
                 if model.state == "retired":
-                    await vector_index.remove(c, model.id)
+                    await embeddings.drop_index(c, model.id)
                     dropped += await embeddings.drop(c, model.id)
         return dropped
 
     async def tidy(self) -> Tidied:
         """Forget vectors that no passage has needed for `embeddings_kept_days`, and what else is too old."""
-        tidied = await vector_care.collect(self._database, kept_days=self._settings.embeddings_kept_days)
-        gone = await retention.forget_all(self._database, self._settings)
+        tidied = await embeddings.drop_unused(self._database, kept_days=self._settings.embeddings_kept_days)
+        gone = await runs.forget_all_old(self._database, self._settings)
         return replace(tidied, runs=gone.runs, answers=gone.answers, news=gone.news)
 
     async def check(self) -> str:
@@ -157,8 +159,10 @@ class Models:
     ) -> EmbeddingEstimate:
         async with self._database.connection() as c:
             found = await embeddings.find(c, embedder.name)
-            left = await embeddings.amount(c, found, sources=sources)
-            listed = await (reembedding.amount if again else reembedding.listed)(c, found, sources=sources)
+            left = await pending_texts.amount(c, found, sources=sources)
+            listed = await (pending_texts.amount_to_repeat if again else pending_texts.amount_listed)(
+                c, found, sources=sources
+            )
         tokens = (left.chars + listed.chars) // CHARS_PER_TOKEN
         usd = None if embedder.price is None else round(tokens * embedder.price / 1e6, 6)
         other = active.name if active is not None and active.name != embedder.name else None
@@ -204,20 +208,20 @@ class Models:
 
     async def _switch(self, model: Model) -> bool:
         async with self._database.transaction() as c:
-            return await embeddings.activate(c, model)
+            return await pending_texts.activate(c, model)
 
 
 async def _status(c: Connection, model: Model) -> ModelStatus:
-    by_source = (await embeddings.coverage_by_source(c, model)).values()
+    by_source = (await pending_texts.coverage_by_source(c, model)).values()
     return ModelStatus(
         model.name,
         model.state,
         model.dimensions,
         await embeddings.stored(c, model.id),
-        (await embeddings.amount(c, model)).texts,
+        (await pending_texts.amount(c, model)).texts,
         await embeddings.refused(c, model.id),
-        (await vector_index.state(c, model.id)).valid,
+        (await embeddings.index_state(c, model.id)).valid,
         model.trouble,
         VectorCoverage(sum(one.passages for one in by_source), sum(one.waiting for one in by_source)).share,
-        await reembedding.left(c, model.id),
+        await pending_texts.count_listed(c, model.id),
     )

@@ -9,9 +9,9 @@ from rowen.model.query import Filters, Narrowing, language_code
 from rowen.model.record_kinds import check_record_kinds
 from rowen.model.source import Source
 from rowen.model.version import VersionSpec
-from rowen.store import filters as filter_store
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
+from rowen.store.search import search as filter_store
 
 __all__ = ["filters_of", "plain_filters"]
 
@@ -35,7 +35,7 @@ async def filters_of(c: Connection, names: Sequence[str] | None, version: str | 
         _check_languages(narrowing["languages"], await filter_store.languages(c))
     if not names and not kinds and version is None:
         return Filters(**rest)
-    held = await filter_store.sources(c)
+    held = await source_store.uncounted_sources(c)
     for name in set(names or ()) - {source.name for source in held}:
         await source_store.get(c, name)
     _check_kinds(kinds or (), {source.kind for source in held})

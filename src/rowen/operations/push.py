@@ -100,7 +100,7 @@ class Push:
     async def subscriptions(self) -> list[Subscription]:
         """All subscriptions to hubs."""
         async with self._database.connection() as c:
-            return await push.every(c)
+            return await push.subscriptions(c)
 
     async def subscribe(self, name: str, *, topic: str | None = None) -> Subscription:
         """Have a hub tell us of changes of a source; `topic` is a page or feed of it that names the hub."""
@@ -113,7 +113,7 @@ class Push:
         """Have a hub tell us no more."""
         source = await self._sources.get(name, counted=False)
         async with self._database.connection() as c:
-            held = await push.get(c, source.id)
+            held = await push.subscription(c, source.id)
         if held is None:
             raise NotFoundError(f"Source {name!r} is subscribed to no hub.")
         await unsubscribe(self._engine, source, held)
@@ -174,13 +174,13 @@ class Push:
             match query.get("hub.mode"), held.state:
                 case "denied", _:
                     why = letters(query.get("hub.reason") or "")
-                    await push.note(c, source_id, f"The hub denied it. {why}".strip(), state="denied")
+                    await push.note_error(c, source_id, f"The hub denied it. {why}".strip(), state="denied")
                     return PushVerdict(200)
                 case "subscribe", "pending" | "active":
                     expires_at, renew_at = lease_of(query.get("hub.lease_seconds"), self._now())
                     await push.settle(c, source_id, "active", expires_at=expires_at, renew_at=renew_at)
                 case "unsubscribe", "ending":
-                    await push.forget(c, source_id)
+                    await push.remove_subscription(c, source_id)
                 case _:
                     return _UNKNOWN
         return PushVerdict(200, query.get("hub.challenge", ""))

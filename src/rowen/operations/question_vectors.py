@@ -9,8 +9,8 @@ from rowen.harvest.engine import Engine
 from rowen.harvest.models import wanted_spec
 from rowen.model.hashes import text_hash
 from rowen.model.text import normalise
-from rowen.store import embeddings, vector_care
-from rowen.store.embeddings import Model
+from rowen.store.search import embeddings
+from rowen.store.search.embeddings import Model
 
 __all__ = ["QuestionVector", "QuestionVectors"]
 
@@ -43,7 +43,7 @@ class QuestionVectors:
             model = await embeddings.active(c)
             if model is None or model.dimensions is None:
                 return QuestionVector(None, model)
-            known = await vector_care.query_vector(c, model.id, text_hash(text))
+            known = await embeddings.query_vector(c, model.id, text_hash(text))
         if known is not None:
             return QuestionVector(known, model)
         try:
@@ -52,7 +52,7 @@ class QuestionVectors:
             why = str(problem) or f"{model.name} did not answer in {self._settings.embedder_question_limit_s:g} s."
             return QuestionVector(None, model, why)
         async with self._database.connection() as c:
-            await vector_care.keep_query(c, model.id, text_hash(text), vector)
+            await embeddings.store_query_vector(c, model.id, text_hash(text), vector)
         return QuestionVector(vector, model)
 
     async def _ask(self, text: str, model: Model) -> str:

@@ -19,7 +19,8 @@ from rowen.model.twins import host_of
 from rowen.model.url import path_url
 from rowen.operations.paging import as_moment, as_number, as_text, decoded, page_of
 from rowen.operations.sources import Announce, Sources
-from rowen.store import due, quarantine, runs, source_schemas
+from rowen.store import library, runs, source_schemas
+from rowen.store import schedules as store_schedules
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Runs:
         """All active sources in the order in which they should be looked at: the longest due first, then by name."""
         active = [source for source in await self._sources.every(counted=False) if source.state == "active"]
         async with self._database.connection() as c:
-            now = await due.clock(c)
+            now = await store_schedules.database_time(c)
         return sorted(active, key=lambda source: min(source.due_at or now, now))
 
     def stop(self) -> None:
@@ -162,7 +163,7 @@ class Runs:
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.need(c, source)
-            found = await quarantine.read(c, source=source, limit=limit + 1, after=start)
+            found = await library.quarantine_cases(c, source=source, limit=limit + 1, after=start)
         return page_of(found, limit, listing, lambda item: [item.last_at.isoformat(), item.url, item.source])
 
     async def _sync(

@@ -10,8 +10,8 @@ from rowen.model.query import Query
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.source import one_or_more
 from rowen.operations.paging import as_number, decoded, page_of
-from rowen.store import saved
 from rowen.store import sources as source_store
+from rowen.store.search import saved
 
 __all__ = ["SavedSearches"]
 

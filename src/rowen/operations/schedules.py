@@ -7,7 +7,7 @@ from rowen.jobs import freshness
 from rowen.jobs.schedules import next_time
 from rowen.model.schedule import Schedule
 from rowen.model.source import Source
-from rowen.store import due
+from rowen.store import schedules
 from rowen.store.database import Connection
 
 __all__ = ["NONE", "When", "plan_source", "wanted"]
@@ -45,13 +45,13 @@ def wanted(held: str | None, when: When) -> str | None:
 
 async def plan_source(c: Connection, source: Source, schedule: str | None) -> None:
     """Say when a source is due under a schedule that it was given now: at once, if it was never seen whole."""
-    now = await due.clock(c)
+    now = await schedules.database_time(c)
     if schedule is None:
         at = next_time(None, now, salt=source.id, worth_s=await freshness.polling_s(c, source.id))
-        await due.set_due(c, source.id, at)
+        await schedules.set_due(c, source.id, at)
         return
     at = next_time(schedule, now, salt=source.id)
     if source.last_complete_at is None:
         hours = Schedule.parse(schedule).hours
         at = hours.opens(now) if hours else now
-    await due.set_due(c, source.id, at)
+    await schedules.set_due(c, source.id, at)

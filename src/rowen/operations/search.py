@@ -15,13 +15,14 @@ from rowen.operations.items import Items
 from rowen.operations.narrowing import filters_of, plain_filters
 from rowen.operations.paging import as_number, as_score, as_text, decoded, encoded
 from rowen.operations.question_vectors import QuestionVector, QuestionVectors
-from rowen.store import embeddings, search, terms, wanted
-from rowen.store import held as held_store
-from rowen.store import twins as twin_store
-from rowen.store.copies import copies
 from rowen.store.database import Connection
-from rowen.store.ranking import Meaning
-from rowen.store.search import RankedItem
+from rowen.store.items import deletions as held_store
+from rowen.store.items import duplicates as twin_store
+from rowen.store.search import embeddings, pending_texts
+from rowen.store.search import search as store_search
+from rowen.store.search import words as store_words
+from rowen.store.search.ranking import Meaning
+from rowen.store.search.search import RankedItem, copies
 
 __all__ = ["Search"]
 
@@ -90,9 +91,9 @@ class Search:
         if entry.withdrawn_at is not None:
             raise NotFoundError(f"{url!r} was withdrawn: only what is still held can be compared.")
         async with self._database.connection() as c:
-            query = Query(lexemes=tuple(await terms.telling(c, entry.id, limit=TELLING_WORDS)))
+            query = Query(lexemes=tuple(await store_words.characteristic_words(c, entry.id, limit=TELLING_WORDS)))
             model = await embeddings.active(c)
-            vector = await search.item_vector(c, entry.id, model.id) if model is not None else None
+            vector = await store_search.item_vector(c, entry.id, model.id) if model is not None else None
             filters = replace(await filters_of(c, one_or_more(sources) or None, None, narrowing), without_item=entry.id)
             answer, _ = await _answer(c, query, QuestionVector(vector, model), filters=filters, limit=limit)
         hits = tuple(hit for hit in answer.hits if hit.url != entry.url)
@@ -120,11 +121,11 @@ async def _answer(
     # Twice as many, since datasets and texts that several sources have become one hit.
     ask: dict[str, Any] = {"limit": 2 * limit, "filters": filters, "meaning": meaning, "vector": question.vector}
     ask |= {"after": (start.score, start.item) if start else None, "depth": 2 * limit}
-    found, explanation = await search.search(c, query, **ask)
+    found, explanation = await store_search.search(c, query, **ask)
     unknown = explanation.pop("unknown") or []
-    corrected = await terms.corrections(c, [word for word in unknown if word in query.words][:MOST_CORRECTED])
+    corrected = await store_words.corrections(c, [word for word in unknown if word in query.words][:MOST_CORRECTED])
     if corrected:
-        found, explanation = await search.search(c, query.replacing(corrected), **ask)
+        found, explanation = await store_search.search(c, query.replacing(corrected), **ask)
         explanation.pop("unknown")
     notes += _words_only(explanation["coverage"]) if meaning else ()
     found = await _marked(c, found)
@@ -133,7 +134,7 @@ async def _answer(
     last = grouped[limit - 1][1] if len(grouped) > limit else found[-1] if len(found) == 2 * limit else None
     rest = [*last.place, *sorted(shown | (start.shown if start else frozenset()))] if last else None
     if question.model is not None and not question.model.complete:
-        await wanted.note(c, question.model, [one.item_id for _, one, _ in grouped[:limit]])
+        await pending_texts.note_wanted(c, question.model, [one.item_id for _, one, _ in grouped[:limit]])
     explanation |= {"search_ms": round((time.perf_counter() - began) * 1000, 1)}
     explanation |= {"model": question.model.name if meaning and question.model else None, "unknown": unknown}
     return Answer(tuple(hits), corrected, notes, explanation), rest
@@ -157,7 +158,7 @@ def _words_only(coverage: float | None) -> tuple[str, ...]:
 
 async def _marked(c: Connection, found: Sequence[RankedItem]) -> list[RankedItem]:
     """The same, those marked whose deletion was held back."""
-    ids = await held_store.among(c, [one.item_id for one in found]) if found else set()
+    ids = await held_store.pending_among(c, [one.item_id for one in found]) if found else set()
     return [replace(one, hit=replace(one.hit, held=True)) if one.item_id in ids else one for one in found]
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rowen.publish.formats import Format, SnapshotWriter
     from rowen.publish.lines import WithdrawnLines
     from rowen.publish.manifest import Earlier
-    from rowen.store.exports import Exported
+    from rowen.store.items.exports import Exported
 
 __all__ = ["SnapshotWork", "WrittenSource", "finish"]
 

@@ -11,7 +11,8 @@ from rowen.model.page import Page
 from rowen.model.source import Source
 from rowen.operations.counts import KeptCounts
 from rowen.operations.paging import as_text, decoded, page_of
-from rowen.store import due, embeddings, sources, terms
+from rowen.store import schedules, sources
+from rowen.store.search import embeddings, pending_texts, words
 
 if TYPE_CHECKING:
     from rowen.model.library import Overview
@@ -64,7 +65,7 @@ class SourceList:
 
         async with self._database.connection() as c:
             model = await embeddings.active(c)
-            waiting = await embeddings.coverage_by_source(c, model) if model else {}
+            waiting = await pending_texts.coverage_by_source(c, model) if model else {}
             found = await library.overview(c)
         found = await self._counts.fill(found)
         if model is None:
@@ -87,12 +88,12 @@ class SourceList:
         """Take a paused source in again; if it came due meanwhile, a worker reads it now, once."""
         async with self._database.connection() as c:
             await sources.set_state(c, (await sources.get(c, name)).id, "active")
-            await due.announce(c)
+            await schedules.notify_workers(c)
 
     async def remove(self, name: str) -> int:
         """Forget a source with all its items; returns how many."""
         source = await self.get(name)
         async with self._database.transaction() as c:
             removed = await sources.remove(c, source)
-        await terms.note(self._database)
+        await words.count_words(self._database)
         return removed

@@ -24,7 +24,7 @@ from rowen.operations.reach import refuse_local, refuse_named, refuse_options, w
 from rowen.operations.same_portal import SameAs, Site, same_as
 from rowen.operations.schedules import When, plan_source, wanted
 from rowen.operations.source_list import SourceList
-from rowen.store import notes, sources
+from rowen.store import sources
 
 if TYPE_CHECKING:
     from rowen.model.library import Following, FoundVersion
@@ -46,13 +46,14 @@ class Sources(SourceList):
 
     async def _following(self, held: Sequence[Source]) -> list[Following]:
         """How those of them are followed that tell; asked for all at once."""
-        from rowen.store import library, standing
+        from rowen.store import library as store_library
+        from rowen.store import status
 
         telling = [(source, told) for source in held if (told := _teller(source.kind)) is not None]
         ids = [source.id for source, _ in telling]
         async with self._database.connection() as c:
-            new_at, noted = await library.last_new_at(c, ids), await notes.counts(c, ids)
-            last = await standing.last_runs(c, [source.name for source, _ in telling], limit=1)
+            new_at, noted = await store_library.last_new_at(c, ids), await sources.count_notes(c, ids)
+            last = await status.last_runs(c, [source.name for source, _ in telling], limit=1)
         return [
             _followed(source, told(source.cursor, noted.get(source.id, {})), last[source.name], new_at.get(source.id))
             for source, told in telling

@@ -13,7 +13,9 @@ from rowen.model.standing import ItemLine, Savings, Situation, SwitchedOff, Trou
 from rowen.operations.counts import KeptCounts
 from rowen.operations.narrowing import filters_of, plain_filters
 from rowen.operations.paging import as_key, as_text, decoded, page_of
-from rowen.store import library, runs, sources, standing
+from rowen.store import library, status
+from rowen.store import runs as store_runs
+from rowen.store import sources as store_sources
 
 __all__ = ["Standings"]
 
@@ -38,7 +40,7 @@ class Standings:
         """How everything is."""
         counts, stale = await self._counts.items(), await self._counts.stale_shares()
         async with self._database.connection() as c:
-            told = await standing.state(c)
+            told = await status.state(c)
         known = [(share, counts.get(source_id, 0)) for source_id, share in stale.items()]
         share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
         return Situation(items=sum(counts.values()), stale=share, **told)
@@ -46,7 +48,7 @@ class Standings:
     async def switched_off(self) -> tuple[SwitchedOff, ...]:
         """Receivers and endpoints that are told nothing any more, since calls failed for days."""
         async with self._database.connection() as c:
-            return await standing.switched_off(c)
+            return await status.switched_off(c)
 
     async def sources(
         self, *, named: str | None = None, needing: bool = False, limit: int = 50, after: str | None = None
@@ -66,7 +68,7 @@ class Standings:
         async with self._database.connection() as c:
             found = await library.overview(c, only=name)
             if not found:
-                await sources.need(c, name)
+                await store_sources.need(c, name)
         [told] = await self._counts.fill(found)
         return told
 
@@ -77,25 +79,25 @@ class Standings:
         """
         if not isinstance(since, timedelta):
             async with self._database.connection() as c:
-                return await standing.savings(c, since)
+                return await status.savings(c, since)
         now = datetime.now(UTC)
         async with self._database.connection() as c:
-            runs = await standing.newest_run(c)
+            runs = await status.newest_run(c)
             known = self._savings.get(since)
             if known is None or known[0] != runs or now - (known[1].since + since) > SUMMED_UP_FOR:
-                known = self._savings[since] = (runs, await standing.savings(c, now - since))
+                known = self._savings[since] = (runs, await status.savings(c, now - since))
         return known[1]
 
     async def last_runs(self, names: Sequence[str], *, limit: int = 30) -> dict[str, list[Run]]:
         """The last runs of each of these sources, oldest first."""
         async with self._database.connection() as c:
-            return await standing.last_runs(c, list(names), limit)
+            return await status.last_runs(c, list(names), limit)
 
     async def troubles(self, run_id: int) -> list[TroubleGroup]:
         """Why items could not be read in a run, or have not been since, the most frequent reason first."""
         async with self._database.connection() as c:
-            run = await runs.get(c, run_id)
-            return await standing.troubles(c, run.source, run.started_at, MOST_GROUPS)
+            run = await store_runs.get(c, run_id)
+            return await status.troubles(c, run.source, run.started_at, MOST_GROUPS)
 
     async def browse(
         self, source: str, *, limit: int = 50, after: str | None = None, **narrowing: Unpack[Narrowing]
@@ -107,7 +109,7 @@ class Standings:
             by_url = sum(counts.get(one, 0) for one in filters.source_ids or ()) <= MOST_SORTED
             listing = ["items" if by_url else "items by key", source, plain_filters(narrowing)]
             place = decoded(after, listing, as_text if by_url else as_key)
-            found = await standing.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)
+            found = await status.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)
         return page_of(found, limit, listing, lambda one: [one.place])
 
     async def items_of(self, source_id: int) -> int:

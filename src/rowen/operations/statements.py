@@ -12,7 +12,7 @@ from rowen.errors import Hint, NotFoundError, action
 from rowen.harvest.engine import Engine
 from rowen.model.publication import Publication
 from rowen.model.statements import DELTA, StatementChange, StatementFile, StatementReport, StatementSummary
-from rowen.store import changes, sources, statements
+from rowen.store import changes, rdf, sources
 
 __all__ = ["PageStatementFiles"]
 
@@ -31,7 +31,7 @@ class PageStatementFiles:
         stated = unread = 0
         async with (
             self._database.connection() as c,
-            aclosing(statements.current(c, (await sources.get(c, name)).id)) as found,
+            aclosing(rdf.current(c, (await sources.get(c, name)).id)) as found,
         ):
             async for batch in found:
                 for page in batch:
@@ -53,7 +53,7 @@ class PageStatementFiles:
             source = await sources.get(c, name)
             last = await changes.last_number(c)
             with whole_file(to) as file:
-                async with aclosing(statements.current(c, source.id)) as found:
+                async with aclosing(rdf.current(c, source.id)) as found:
                     async for batch in found:
                         for page in batch:
                             lines = page.lines
@@ -83,14 +83,14 @@ class PageStatementFiles:
     async def _next_file(self, name: str, after: int) -> list[StatementChange]:
         """The file after a number, or the rest of one; nothing if there is none."""
         async with self._database.connection() as c:
-            found = await statements.changed(c, name, after=after, limit=statements.MOST_IN_A_FILE)
+            found = await rdf.changed(c, name, after=after, limit=rdf.MOST_IN_A_FILE)
         return [change for change in found if change.file == found[0].file]
 
     async def files(self, name: str, *, since: datetime | None = None, limit: int = 1000) -> list[StatementFile]:
         """The delta files that were made after a moment, the oldest first: the order in which they are to be taken."""
         async with self._database.connection() as c:
             await sources.get(c, name)
-            return await statements.files(c, name, since=since, limit=limit)
+            return await rdf.files(c, name, since=since, limit=limit)
 
     async def file(self, name: str, number: int, *, graph: str | None = None) -> Publication:
         """One delta file, in the shape of the mu-semtech stack; it never changes."""
@@ -99,7 +99,7 @@ class PageStatementFiles:
         graph = checked_graph(graph)
         async with self._database.connection() as c:
             await sources.get(c, name)
-            found = await statements.of_file(c, name, number)
+            found = await rdf.of_file(c, name, number)
         if not found:
             raise NotFoundError(
                 f"There is no delta file {number} of {name!r}; files are kept for 90 days.",

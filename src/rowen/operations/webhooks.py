@@ -13,7 +13,7 @@ from rowen.model.source import one_or_more
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm
 from rowen.net.credentials import exposed_in, references, resolve
 from rowen.net.target import parse
-from rowen.store import changes, due, webhooks
+from rowen.store import changes, schedules, webhooks
 from rowen.store import sources as source_store
 
 __all__ = ["Webhooks"]
@@ -85,7 +85,7 @@ class Webhooks:
             after = await changes.last_number(c) if since is None else since
             made = await webhooks.add(c, name, url, form=form, secrets=[secret], wants=wants, after=after)
             self._agree(made)
-            await due.announce(c)
+            await schedules.notify_workers(c)
         return made
 
     async def remove(self, name: str) -> None:
@@ -106,7 +106,7 @@ class Webhooks:
             if since is not None:
                 await webhooks.set_after(c, held.id, since)
             await webhooks.set_state(c, held.id, "active")
-            await due.announce(c)
+            await schedules.notify_workers(c)
             return await webhooks.get(c, name)
 
     async def rotate(self, name: str, *, secret: str, keep: bool = True) -> Webhook:

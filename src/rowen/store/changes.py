@@ -5,21 +5,25 @@ committed before n + 1 is given out, and a reader that has seen n never finds a 
 numbers rise, although transactions begin in another order than they log: who reads by time misses nothing either.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
 from rowen.model.hashes import Hash
+from rowen.model.publication import EARLIER_CHARS, LogSpan, PublishedChange
 from rowen.model.run import Change, ChangeKind
 from rowen.model.source import Source
 from rowen.model.statements import StatementDelta
-from rowen.store import log_search, statements
+from rowen.store import rdf
 from rowen.store.database import Connection
+from rowen.store.items.items import whole
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import all_rows, list_of, scalar
+from rowen.store.rows import all_rows, list_of, one, scalar
 
 __all__ = [
     "LISTEN",
+    "LOOKED_THROUGH",
     "OF_FIELD",
     "Connection",
     "LogBatch",
@@ -29,12 +33,18 @@ __all__ = [
     "has_run",
     "last_number",
     "newest",
+    "newest_published",
     "next_range",
     "number_before",
     "number_of_last",
+    "numbers_about",
     "of_source",
+    "published",
+    "published_page",
     "read_after",
+    "spans",
 ]
+
 
 _CHANNEL = "rowen_change"
 LISTEN = f"listen {_CHANNEL}"
@@ -86,7 +96,7 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
         (place, line.moved_from or line.url, line.statements) for place, line in enumerate(lines, 1) if line.statements
     ]
     if deltas:
-        await statements.append(c, source, run_id, deltas, lines=len(lines))
+        await rdf.append(c, source, run_id, deltas, lines=len(lines))
     await c.execute(_TELL)
 
 
@@ -194,9 +204,7 @@ async def newest(
     lines = _LINES["kinds" in values].format(where=where)
     if query is not None:
         where = where.replace(_FITTING["kinds"], "kind = any(%(kinds)s)")
-        values["numbers"] = await log_search.numbers_about(
-            c, query, before=before, limit=limit, where=where, values=values
-        )
+        values["numbers"] = await numbers_about(c, query, before=before, limit=limit, where=where, values=values)
         lines = "(select * from change where number = any(%(numbers)s))"
     return await list_of(
         c,
@@ -255,3 +263,245 @@ async def last_number(c: Connection) -> int:
 async def number_before(c: Connection, moment: datetime) -> int:
     """The number of the last line written before a moment."""
     return int(await scalar(c, "select coalesce(max(number), 0) from change where at < %s", [moment]) or 0)
+
+
+LOOKED_THROUGH = 50_000
+"""Lines of the log that are looked through for some words, in 50 ms; a million would take a second."""
+# Lines whose items are looked at one by one, at 13 µs each: a word that every twentieth item has fills a page of 50.
+_FIRST_WALK = 1_000
+_NEXT_WALK = 4_000
+# One line in so many is enough to walk on: a page of 50 is full after ten thousand lines, in the time of a scan.
+_COMMON = 200
+# Items with the words are listed as long as they are no more than this: each costs two looks, some 10 µs.
+_MOST_ITEMS = 8_000
+
+_TITLE = (
+    "lower(title) like any(%(parts)s) and to_tsvector('simple', title) @@ websearch_to_tsquery('simple', %(query)s)"
+)
+_WALK = """
+with asked as materialized (
+    select config, websearch_to_tsquery(config, words_apart(%(query)s)) as query from text_configs() as config
+)
+select number from change
+ where number > %(above)s and number < %(below)s and {where} and (
+       {title} or exists (
+           select from item join asked on asked.config = text_config(item.language)
+             join chunk on chunk.item_id = item.id and chunk.tsv @@ asked.query
+            where item.source_id = change.source_id and item.key = change.key))
+ order by number desc limit %(limit)s
+"""
+# A word that means the same in several languages is looked up once.
+_ITEMS = """
+select configs::text[], array(select item_id from chunk where tsv @@ query limit %(most)s)
+  from (select websearch_to_tsquery(config, words_apart(%(query)s)) as query, array_agg(config) as configs
+          from text_configs() as config group by 1) asked
+"""
+_SCAN = """
+with held as materialized (
+    select item.source_id, item.key from unnest(%(items)s::bigint[], %(configs)s::regconfig[]) as found(id, config)
+      join item on item.id = found.id and (found.config is null or text_config(item.language) = found.config)
+)
+select number from change
+ where number > %(above)s and number < %(below)s and {where} and (
+       {title} or (source_id, key) in (select source_id, key from held))
+ order by number desc limit %(limit)s
+"""
+
+
+# What stands for a query that any text may answer, such as one that only says what is not wanted.
+_ANYTHING = "T"
+
+
+async def numbers_about(
+    c: Connection, query: str, *, before: int | None, limit: int, where: str, values: Mapping[str, Any]
+) -> list[int]:
+    """The newest lines about some words that fit, newest first, among so many before a number or before the end."""
+    row = await one(
+        c, "select querytree(websearch_to_tsquery('simple', %s)), coalesce(max(number), 0) from change", [query]
+    )
+    tree, last = row or ("", 0)
+    if not tree:
+        return []
+    below = min(before or last + 1, last + 1)
+    above = max(0, below - 1 - LOOKED_THROUGH)
+    asked = {**values, "query": query, "parts": _parts(tree)}
+    found = await _walked(c, where, asked, above=max(above, below - 1 - _FIRST_WALK), below=below, limit=limit)
+    rest = {"above": above, "below": max(above + 1, below - _FIRST_WALK), "limit": limit - len(found)}
+    if rest["limit"] <= 0 or rest["below"] == above + 1:
+        return found
+    if tree == _ANYTHING or len(found) * _COMMON >= _FIRST_WALK or (items := await _items(c, query)) is None:
+        return found + await _walked_on(c, where, asked, **rest)
+    return found + await _numbers(c, _SCAN, where, {**asked, **items, **rest})
+
+
+def _parts(tree: str) -> list[str]:
+    """Patterns of which a title that answers has one: of its words that are all needed, the longest."""
+    if tree == _ANYTHING:
+        return ["%"]
+    words = [word.replace("''", "'").replace("\\\\", "\\") for word in re.findall(r"'((?:[^']|'')+)'", tree)]
+    needed = words if "|" in tree else [max(words, key=len)]
+    return ["%" + re.sub(r"([%_\\])", r"\\\1", word) + "%" for word in needed]
+
+
+async def _items(c: Connection, query: str) -> dict[str, list[Any]] | None:
+    """The items that have the words now, with the configuration that their language must have; None if too many."""
+    items: list[int] = []
+    configs: list[str | None] = []
+    rows = await all_rows(c, _ITEMS, {"query": query, "most": _MOST_ITEMS + 1})
+    for names, found in rows:
+        if len(found) > _MOST_ITEMS:
+            return None
+        for name in names if len(rows) > 1 else [None]:
+            items += found
+            configs += [name] * len(found)
+    return {"items": items, "configs": configs}
+
+
+async def _walked(
+    c: Connection, where: str, asked: Mapping[str, Any], *, above: int, below: int, limit: int
+) -> list[int]:
+    return await _numbers(c, _WALK, where, {**asked, "above": above, "below": below, "limit": limit})
+
+
+async def _walked_on(
+    c: Connection, where: str, asked: Mapping[str, Any], *, above: int, below: int, limit: int
+) -> list[int]:
+    """Walk back, some lines at a time, until there are enough."""
+    found: list[int] = []
+    while below > above + 1 and len(found) < limit:
+        stop = max(above, below - 1 - _NEXT_WALK)
+        found += await _walked(c, where, asked, above=stop, below=below, limit=limit - len(found))
+        below = stop + 1
+    return found
+
+
+async def _numbers(c: Connection, statement: str, where: str, values: Mapping[str, Any]) -> list[int]:
+    rows = await all_rows(c, statement.format(where=where, title=_TITLE).encode(), values)
+    return [number for (number,) in rows]
+
+
+# Of a text that is only summed up, so much is enough.
+_OPENING_CHARS = 1_000
+_NO_RECORD = {"record": "null::jsonb", "own": "null::bytea"}
+
+_PUBLISHED_LINES = """
+select change.number, change.kind, change.url, change.title, change.source, change.at, change.run_id, change.moved_from,
+       change.schema, change.diff, {text}, item.tags, item.language, item.media_type, {record}, {own},
+       coalesce(item.revision, 0), before.title, before.text, before.tags
+  from change
+  left join item on item.source_id = change.source_id and item.key = change.key
+                and item.record_hash = change.record_hash and change.kind <> 'deleted'
+  left join lateral (
+       select title, text, tags from revision
+        where item_id = item.id and number = item.revision - 1 and change.kind in ('updated', 'moved')
+          and length(revision.text) <= %(earlier)s and length(item.text) <= %(earlier)s
+       ) before on true
+ where {where}
+ order by change.number {order} limit %(limit)s
+"""
+
+
+async def newest_published(
+    c: Connection,
+    *,
+    before: int | None,
+    limit: int,
+    source: str | None,
+    query: str | None,
+    kinds: Sequence[str] = (),
+    field: str | None = None,
+) -> list[PublishedChange]:
+    """The newest lines of `newest`, with what their items say."""
+    lines = await newest(c, before=before, limit=limit, source=source, query=query, kinds=kinds, field=field)
+    return (await published(c, [line.number for line in lines]))[::-1]
+
+
+async def published(c: Connection, numbers: Sequence[int]) -> list[PublishedChange]:
+    """Some lines by their numbers, in order."""
+    text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
+    told = _PUBLISHED_LINES.format(text=text, **_NO_RECORD, where="change.number = any(%(numbers)s)", order="asc")
+    values = {"numbers": list(numbers), "limit": len(numbers), "earlier": EARLIER_CHARS}
+    return [_published(row) for row in await all_rows(c, told.encode(), values)]
+
+
+async def published_page(c: Connection, number: int, *, size: int, source: str | None) -> list[PublishedChange]:
+    """The lines of one stretch of the log that are the last word on their item, in order, with all that it says.
+
+    A deletion in one source is left out of the log of all as long as another source has the item.
+    """
+    where = [
+        "change.number > %(first)s",
+        "change.number <= %(last)s",
+        "(item.id is not null or change.kind = 'deleted')",
+    ]
+    if source is not None:
+        where.append("change.source = %(source)s")
+    else:
+        where.append(
+            "not (change.kind = 'deleted' and exists (select from item other where other.key = change.key"
+            " and other.source_id <> change.source_id))"
+        )
+    columns = {"text": "item.text", "record": "item.record", "own": "item.source_record"}
+    told = _PUBLISHED_LINES.format(**columns, where=" and ".join(where), order="asc")
+    values = {"first": number * size, "last": (number + 1) * size, "limit": size, "source": source, "earlier": 0}
+    return [_published(row) for row in await all_rows(c, told.encode(), values)]
+
+
+# The first line after a number: of all, or of a source, whose lines stand together in an index. There both columns are
+# compared, since the planner would otherwise look through the lines of all for one of a source that has been silent.
+_NEXT_LINE = {
+    False: "select number, at from change where number > {after} order by number limit 1",
+    True: """
+        select number, at from (select source, number, at from change where (source, number) > (%(source)s, {after})
+                                 order by source, number limit 1) line where source = %(source)s
+        """,
+}
+_LAST_LINE = {
+    False: "select at from change where number <= {end} order by number desc limit 1",
+    True: """
+        select at from change where (source, number) <= (%(source)s, {end}) order by source desc, number desc limit 1
+        """,
+}
+
+
+async def spans(
+    c: Connection, *, size: int, source: str | None, after: int = 0, until: int | None = None
+) -> list[LogSpan]:
+    """The stretches of so many lines each that have any, between two numbers.
+
+    Times never fall as numbers rise: the first line of a stretch and its last tell its times, and those between are not
+    read.
+    """
+    of_one = source is not None
+    end = "((span.number - 1) / %(size)s + 1) * %(size)s"
+    return await list_of(
+        c,
+        LogSpan,
+        f"""
+        with recursive span(number, at) as (
+            select * from ({_NEXT_LINE[of_one].format(after="%(after)s::bigint")}) first
+             where %(until)s::bigint is null or number <= %(until)s
+            union all
+            select line.number, line.at from span cross join lateral ({_NEXT_LINE[of_one].format(after=end)}) line
+             where %(until)s::bigint is null or line.number <= %(until)s
+        )
+        select (span.number - 1) / %(size)s as number, span.at as first_at, last.at as last_at
+          from span cross join lateral ({_LAST_LINE[of_one].format(end=end)}) last
+         order by 1
+        """.encode(),  # noqa: S608 (fragments of our own)
+        {"size": size, "after": after, "until": until, "source": source},
+    )
+
+
+def _published(row: tuple[Any, ...]) -> PublishedChange:
+    *line, text, tags, language, media_type, record, own, revision, title, earlier, earlier_tags = row
+    return PublishedChange(
+        Change(*line),
+        text,
+        tuple(tags or ()),
+        language,
+        media_type,
+        None if record is None else whole(record, own),
+        revision,
+        None if earlier is None else (title, earlier, tuple(earlier_tags)),
+    )

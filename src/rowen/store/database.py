@@ -31,11 +31,10 @@ from rowen.errors import (
 )
 from rowen.net.politeness import backoff_s
 from rowen.settings import Settings
-from rowen.store.embedded import EmbeddedServer
 from rowen.store.locks import Lock, release_at_end, try_session
-from rowen.store.migrate import SCHEMA, migrate
+from rowen.store.migrate import SCHEMA, check_vectors, migrate
 from rowen.store.rows import one
-from rowen.store.selftest import check_vectors
+from rowen.store.server.embedded import EmbeddedServer
 
 __all__ = [
     "Connection",

@@ -2,18 +2,28 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from psycopg.types.json import Jsonb
 
 from rowen.model.caps import error_within
-from rowen.model.extraction import Evidence, Extraction, FieldChange, Origin, data_hash, differences
+from rowen.model.condition import Condition
+from rowen.model.extraction import (
+    CostLine,
+    Evidence,
+    Extraction,
+    FieldChange,
+    Origin,
+    data_hash,
+    differences,
+)
 from rowen.model.hashes import Hash
 from rowen.model.source import Source
 from rowen.store import changes
 from rowen.store.database import Connection
-from rowen.store.retention import ANSWER_SEEN_DAYS
 from rowen.store.rows import all_rows, one
+from rowen.store.runs import ANSWER_SEEN_DAYS
 from rowen.store.source_schemas import Carried
 
 __all__ = [
@@ -23,6 +33,7 @@ __all__ = [
     "Saved",
     "avoid",
     "close_gone",
+    "costs",
     "current",
     "current_in_batches",
     "fail",
@@ -138,8 +149,6 @@ async def save(
 
 def _matched(conditions: Any, before: Any, after: Any) -> tuple[str, ...]:
     """The conditions that hold now and did not before; a first version is what later ones are compared with."""
-    from rowen.model.condition import Condition
-
     if before is None:
         return ()
     parsed = [Condition.parse(text) for text in conditions]
@@ -376,3 +385,35 @@ async def avoid(c: Connection, source_id: int | None, name: str, avoided: Mappin
 
 def _json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False)
+
+
+# Summed up by numbers first: to put a name to each call, and sort all of them by it, takes three times as long.
+_SPENT_BY_LINE = """
+select source.name, split_part(purpose, ' ', 1), subject, model, sum(calls)::bigint, sum(failed)::bigint,
+       sum(sent)::bigint, sum(received)::bigint, sum(usd)
+  from (select source_id, purpose, subject, model, count(*) as calls,
+               count(*) filter (where result <> 'answered') as failed, sum(tokens_sent) as sent,
+               sum(tokens_received) as received, sum(usd) as usd
+          from provider_call where at >= %s group by 1, 2, 3, 4) spent
+  left join source on source.id = source_id
+ group by 1, 2, 3, 4 order by 1 nulls last, 2, 3, 5 desc
+"""
+_AVOIDED = """
+select source.name, avoided_call.name, sum(calls)::bigint, sum(tokens)::bigint, sum(usd)
+  from avoided_call left join source on source.id = source_id
+ where day >= %s::date group by 1, 2
+"""
+
+
+async def costs(c: Connection, since: datetime) -> list[CostLine]:
+    """By source, purpose, schema and model; what was avoided stands beside the first line that it belongs to."""
+    avoided: dict[Any, tuple[Any, ...]] = {}
+    for source, name, *counts in await all_rows(c, _AVOIDED, [since]):
+        avoided[source, "extract", name] = tuple(counts)
+    lines = []
+    for source, purpose, subject, *rest in await all_rows(c, _SPENT_BY_LINE, [since]):
+        beside = avoided.pop((source, purpose, subject), ())
+        lines.append(CostLine(source, purpose, subject, *rest, *beside))
+    for (source, purpose, subject), beside in avoided.items():
+        lines.append(CostLine(source, purpose, subject, None, 0, 0, 0, 0, 0.0, *beside))
+    return lines

@@ -14,6 +14,7 @@ from rowen.store.rows import one
 
 __all__ = ["KEPT_DAYS", "ProviderLedger", "prune"]
 
+
 KEPT_DAYS = 90
 """A quarter, so that the bill of a month can be compared with the one before; budgets look back 30 days."""
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
+from rowen.model.chunk import Chunk
 from rowen.model.hashes import Hash
-from rowen.model.library import Entry, Overview, Revision
+from rowen.model.library import Case, Entry, HeldDeletion, Overview, Revision
 from rowen.store.database import Connection
-from rowen.store.packed import whole
+from rowen.store.items.items import whole
 from rowen.store.rows import Parameters, Statement, all_rows, list_of, one
 from rowen.store.runs import LAST_WHOLE
 
@@ -21,10 +22,109 @@ __all__ = [
     "first_of_source",
     "last_new_at",
     "overview",
+    "passages",
+    "pending_deletions",
+    "quarantine_cases",
     "revisions",
     "source_urls",
     "superseded_record",
+    "withdrawn_entries",
+    "withdrawn_revisions",
 ]
+
+
+async def quarantine_cases(
+    c: Connection, *, source: str | None = None, limit: int = 100, after: tuple[datetime, str, str] | None = None
+) -> list[Case]:
+    """The items in quarantine, newest trouble first; those that follow a place, if it is given."""
+    at, url, name = after or (None, None, None)
+    return await list_of(
+        c,
+        Case,
+        """
+        select source.name as source, quarantine.url, error, hint, tries, first_at, last_at
+          from quarantine join source on source.id = source_id
+         where (%(source)s::text is null or source.name = %(source)s)
+           and (%(at)s::timestamptz is null or last_at < %(at)s
+                or last_at = %(at)s and (quarantine.url, source.name) > (%(url)s, %(name)s))
+         order by last_at desc, quarantine.url, source.name limit %(limit)s
+        """,
+        {"source": source, "limit": limit, "at": at, "url": url, "name": name},
+    )
+
+
+async def passages(c: Connection, item_id: int) -> list[Chunk]:
+    """The passages of one item, in order."""
+    rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
+    return [Chunk(text, tuple(heading), anchor) for text, heading, anchor in rows]
+
+
+async def pending_deletions(
+    c: Connection, *, source: str | None = None, limit: int | None = None, after: tuple[str, str] | None = None
+) -> list[HeldDeletion]:
+    """What is held back, by source and URL; what follows a place, if it is given.
+
+    Source by source: the planner does not know that most of what is held is often of one of them.
+    """
+    name, url = after or (None, None)
+    asked = {"source": source, "name": name}
+    found: list[HeldDeletion] = []
+    for source_id, called in await all_rows(c, _PENDING_SOURCES, asked):
+        left = None if limit is None else limit - len(found)
+        place = {"id": source_id, "after": url if called == name else None, "limit": left}
+        found += await list_of(c, HeldDeletion, _PENDING_DELETIONS, place)
+        if limit is not None and len(found) >= limit:
+            break
+    return found
+
+
+_PENDING_SOURCES = """
+select id, name from source
+ where exists (select from item_held where source_id = source.id)
+   and (%(source)s::text is null or name = %(source)s) and (%(name)s::text is null or name >= %(name)s)
+ order by name
+"""
+_PENDING_DELETIONS = """
+select source.name as source, item.url, item.title, item_held.at as since,
+       exists (select from item_gone where item_gone.item_id = item.id) as told, item_held.kept_at
+  from item_held join item on item.id = item_held.item_id join source on source.id = item_held.source_id
+ where item_held.source_id = %(id)s and (%(after)s::text is null or item.url > %(after)s)
+ order by item.url limit %(limit)s
+"""
+
+
+async def withdrawn_entries(c: Connection, key: Hash, *, days: float) -> list[Entry]:
+    """The withdrawn copies under a key that are not older, the last one first."""
+    return await entries_of(
+        c,
+        """
+        select item_id as id, source.name as source, withdrawn.url, title, text, tags, record, source_record, language,
+               media_type,
+               coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, withdrawn.created_at, updated_at,
+               at as checked_at, at as withdrawn_at
+          from withdrawn join source on source.id = source_id
+         where key = %s and at > now() - make_interval(secs => %s) order by at desc, source.name
+        """,
+        [key, days * 86_400],
+    )
+
+
+async def withdrawn_revisions(c: Connection, item_id: int) -> list[Revision]:
+    """All texts of a withdrawn item, oldest first."""
+    return await list_of(
+        c,
+        Revision,
+        """
+        select old.number, old.at, old.title, old.text, old.tags
+          from withdrawn, jsonb_to_recordset(revisions)
+               as old(number integer, at timestamptz, title text, text text, tags text[])
+         where item_id = %(id)s
+         union all
+        select revision, updated_at, title, text, tags from withdrawn where item_id = %(id)s
+         order by 1
+        """,
+        {"id": item_id},
+    )
 
 
 _ENTRY = """

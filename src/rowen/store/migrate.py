@@ -1,21 +1,173 @@
-"""Numbered SQL migrations, applied in order under an advisory lock."""
+"""A restore that was broken off: the schema that it put aside comes back, or goes if the restore had got through.
+
+A dump is read by a program in a transaction of its own, so that what is there can only be renamed before and dropped
+after it. Who dies in between leaves the schema under its other name, and the next one to open the database tidies up.
+"""
 
 import hashlib
+import logging
+import platform
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from rowen.errors import NewerDatabaseError, StoreUnfitError
-from rowen.store.locks import Lock, hold
-from rowen.store.queue_schema import is_current, prepare_queue
-from rowen.store.restoring import aside, settle_restore
+from rowen.errors import NewerDatabaseError, StoreUnavailableError, StoreUnfitError
+from rowen.store.locks import Lock, hold, try_hold, try_session
 from rowen.store.rows import all_rows, scalar
 
-__all__ = ["SCHEMA", "latest", "migrate"]
+__all__ = [
+    "SCHEMA",
+    "check_vectors",
+    "hold_restore",
+    "is_queue_current",
+    "latest",
+    "migrate",
+    "prepare_queue",
+    "schema_aside",
+    "settle_restore",
+]
+
+
+log = logging.getLogger(__name__)
+
+
+def schema_aside(schema: str) -> str:
+    """The name of a schema while a dump is restored in its place."""
+    return f"{schema}_before_restore"
+
+
+async def hold_restore(connection: AsyncConnection[TupleRow]) -> None:
+    """Let nobody else restore, or tidy up after this restore, as long as the connection lives."""
+    if not await try_session(connection, Lock.RESTORE):
+        raise _busy()
+
+
+async def settle_restore(connection: AsyncConnection[TupleRow], schema: str) -> None:
+    """Undo or finish a restore whose process died; one that is going on is left alone."""
+    try:
+        await _settle(connection, schema)
+    except psycopg.errors.DuplicateSchema:
+        # The program that read the dump outlived the process that started it, and has just got through.
+        await _settle(connection, schema)
+
+
+async def _settle(connection: AsyncConnection[TupleRow], schema: str) -> None:
+    async with connection.transaction():
+        if not await try_hold(connection, Lock.RESTORE):
+            raise _busy()
+        if await scalar(connection, "select to_regnamespace(%s) is null", [schema_aside(schema)]):
+            return
+        if await scalar(connection, "select to_regnamespace(%s) is null", [schema]):
+            await connection.execute(f"alter schema {schema_aside(schema)} rename to {schema}".encode())
+            log.warning("undid a restore that was broken off: the database is as it was before; restore again")
+        else:
+            await connection.execute(f"drop schema {schema_aside(schema)} cascade".encode())
+            log.warning("finished a restore that was broken off at its end: everything is restored")
+
+
+def _busy() -> StoreUnavailableError:
+    return StoreUnavailableError(
+        "A dump is being restored into this database.", hint="Wait until that is done, and try again."
+    )
+
+
+async def is_queue_current(connection: AsyncConnection[TupleRow], schema: str) -> bool:
+    """Whether all steps that the installed package knows have been applied."""
+    if await scalar(connection, "select to_regclass(%s)", [f"{schema}.queue_migration"]) is None:
+        return False
+    rows = await all_rows(connection, f"select name from {schema}.queue_migration".encode())  # noqa: S608 (a constant)
+    return set(_steps()) <= {name for (name,) in rows}
+
+
+async def prepare_queue(connection: AsyncConnection[TupleRow]) -> None:
+    """Make the tables of the queue, or bring them up to date; the search path names our schema."""
+    await connection.execute(
+        "create table if not exists queue_migration (name text primary key, applied_at timestamptz not null"
+        " default now())"
+    )
+    applied = {name for (name,) in await all_rows(connection, "select name from queue_migration")}
+    missing = [name for name in _steps() if name not in applied]
+    files = [_sql() / "migrations" / name for name in missing] if applied else [_sql() / "schema.sql"]
+    for file in files:
+        await connection.execute(file.read_bytes())
+    await connection.execute("insert into queue_migration (name) select unnest(%s::text[])", [missing])
+
+
+def _sql() -> Path:
+    """The package's folder of SQL, found without importing the package, which takes longer than most commands."""
+    found = find_spec("procrastinate")
+    assert found is not None  # noqa: S101 (it is installed with us)
+    assert found.origin is not None  # noqa: S101 (it is a package of files)
+    return Path(found.origin).parent / "sql"
+
+
+def _steps() -> list[str]:
+    """The names of the package's steps, in order."""
+    return sorted(file.name for file in (_sql() / "migrations").glob("*.sql"))
+
+
+_VECTOR_STATEMENTS = (
+    "SELECT '[1,2]'::vector <=> '[2,1]'::vector",
+    "SELECT '[1,2]'::halfvec <=> '[2,1]'::halfvec",
+    "SELECT l2_norm('[1,2]'::halfvec)",
+)
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+Run = Callable[[AsyncConnection[TupleRow], str], Awaitable[object]]
+
+
+async def _execute(connection: AsyncConnection[TupleRow], statement: str) -> None:
+    await connection.execute(statement.encode())
+
+
+async def check_vectors(connection: AsyncConnection[TupleRow], *, run: Run = _execute) -> None:
+    """Compute a few distances; the extension `vector` is there."""
+    try:
+        for statement in _VECTOR_STATEMENTS:
+            await _check_statement(connection, statement, run)
+    except psycopg.OperationalError as problem:
+        raise StoreUnavailableError(
+            f"The database could not be asked about vectors: {problem}", hint="Is the server running? Try again."
+        ) from problem
+
+
+async def _check_statement(connection: AsyncConnection[TupleRow], statement: str, run: Run) -> None:
+    try:
+        await run(connection, statement)
+    except psycopg.OperationalError as problem:
+        # A server that ends a connection on purpose says why, in a code; a killed backend says nothing.
+        if not connection.closed or problem.sqlstate is not None:
+            raise
+        raise StoreUnfitError(
+            f"The server died while it computed {statement.removeprefix('SELECT ')}: its pgvector was built for "
+            f"another processor than {_cpu(connection)}.",
+            hint="Use a PostgreSQL whose pgvector was built for this machine: name it in ROWEN_DATABASE_URL.",
+        ) from problem
+    except psycopg.ProgrammingError as problem:
+        raise StoreUnfitError(
+            f"The server's pgvector lacks something that Rowen needs: {problem}",
+            hint="Update pgvector to 0.8 or later.",
+        ) from problem
+
+
+def _cpu(connection: AsyncConnection[TupleRow]) -> str:
+    host = connection.info.get_parameters().get("host", "")
+    if not host.startswith("/") and host not in _LOOPBACK:
+        return f"that of {host}"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
 
 SCHEMA = "rowen"
 # The first pgvector that goes on looking where a filter takes most of the nearest away (iterative scans).
@@ -53,12 +205,12 @@ def latest() -> int:
 
 async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
     """Bring the database up to date; returns the numbers applied now."""
-    if await scalar(connection, "select to_regnamespace(%s) is not null", [aside(SCHEMA)]):
+    if await scalar(connection, "select to_regnamespace(%s) is not null", [schema_aside(SCHEMA)]):
         await settle_restore(connection, SCHEMA)
     applied = await _applied(connection)
     await _refuse_newer(applied)
     missing = [step for step in migrations() if step.number not in applied]
-    if not missing and await is_current(connection, SCHEMA):
+    if not missing and await is_queue_current(connection, SCHEMA):
         return []
     async with connection.transaction():
         await hold(connection, Lock.MIGRATE)

@@ -1,11 +1,12 @@
 """Push: subscriptions to hubs, deliveries that were taken, and who holds what was named."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
+from rowen.model.announcement import AnnouncedDocument, Announcement, announcement_of
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
 from rowen.model.push import Subscription, SubscriptionState
@@ -14,19 +15,25 @@ from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
 __all__ = [
+    "ANNOUNCEMENTS",
     "Merged",
-    "ask",
+    "announced_after",
+    "announced_documents",
     "by_callback",
+    "count_announced",
     "due_renewals",
-    "every",
-    "forget",
-    "get",
+    "feed_of",
     "holders",
-    "merge",
-    "note",
+    "merge_into_waiting_sync",
+    "note_error",
+    "remove_subscription",
     "settle",
+    "store_request",
+    "subscription",
+    "subscriptions",
     "take_delivery",
 ]
+
 
 _SELECT = """
 select source.name as source, topic, hub, push_subscription.state, asked_at, expires_at, renew_at, error
@@ -48,7 +55,9 @@ async def holders(c: Connection, keys: Sequence[Hash]) -> list[tuple[int, Hash, 
     return await all_rows(c, "select source_id, key, url from item where key = any(%s)", [list(keys)])
 
 
-async def merge(c: Connection, source_id: int, priority: int, urls: Sequence[str], *, most: int) -> Merged | None:
+async def merge_into_waiting_sync(
+    c: Connection, source_id: int, priority: int, urls: Sequence[str], *, most: int
+) -> Merged | None:
     """Let the sync that waits for a source look at these URLs too: all of it, for none or for more than it may have.
 
     None if no sync waits. One that waits for its host goes on waiting.
@@ -75,7 +84,7 @@ async def merge(c: Connection, source_id: int, priority: int, urls: Sequence[str
     return Merged(job_id, len(only))
 
 
-async def ask(
+async def store_request(
     c: Connection, source_id: int, *, topic: str, hub: str, callback_hash: Hash, now: datetime, again_at: datetime
 ) -> None:
     """Note that a hub is about to be asked for a subscription; one that is active stays so meanwhile."""
@@ -91,12 +100,12 @@ async def ask(
     )
 
 
-async def get(c: Connection, source_id: int) -> Subscription | None:
+async def subscription(c: Connection, source_id: int) -> Subscription | None:
     """The subscription of a source."""
     return await first_of(c, Subscription, _SELECT + " where source_id = %s", [source_id])
 
 
-async def every(c: Connection) -> list[Subscription]:
+async def subscriptions(c: Connection) -> list[Subscription]:
     """All subscriptions, by the names of their sources."""
     return await list_of(c, Subscription, _SELECT + " order by source.name")
 
@@ -106,7 +115,7 @@ async def by_callback(c: Connection, callback_hash: Hash) -> tuple[int, Subscrip
     source_id = await scalar(
         c, "select source_id from push_subscription where callback_hash = %s for update", [callback_hash]
     )
-    found = await get(c, source_id) if source_id is not None else None
+    found = await subscription(c, source_id) if source_id is not None else None
     return (source_id, found) if found is not None else None
 
 
@@ -120,7 +129,7 @@ async def settle(
     )
 
 
-async def note(c: Connection, source_id: int, error: str, *, state: SubscriptionState | None = None) -> None:
+async def note_error(c: Connection, source_id: int, error: str, *, state: SubscriptionState | None = None) -> None:
     """Keep why a subscription does not come about; one in another `state` is renewed no more."""
     await c.execute(
         "update push_subscription set error = %s, state = coalesce(%s, state),"
@@ -129,7 +138,7 @@ async def note(c: Connection, source_id: int, error: str, *, state: Subscription
     )
 
 
-async def forget(c: Connection, source_id: int) -> None:
+async def remove_subscription(c: Connection, source_id: int) -> None:
     """Forget a subscription."""
     await c.execute("delete from push_subscription where source_id = %s", [source_id])
 
@@ -166,3 +175,73 @@ async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute
         "delete from push_delivery where sender = %s and at < now() - make_interval(days => %s)", [sender, _KEPT_DAYS]
     )
     return True
+
+
+ANNOUNCEMENTS = "announced"
+"""The room of the notes that tell what became of each announcement."""
+
+_AT_ONCE = 1_000  # records of a kilobyte; a page of a feed has fewer
+
+
+async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | None:
+    """The feed that is kept of an address, as number and name: the first that is not the asking source itself."""
+    found = await one(
+        c,
+        "select id, name from source where url = %s and id <> %s and kind <> 'announced' order by id",
+        [url, source_id],
+    )
+    return (found[0], found[1]) if found else None
+
+
+async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIterator[Sequence[Announcement]]:
+    """What a feed announced after a number: each entry once, as it is now, in the order of its last line."""
+    while True:
+        rows = await all_rows(
+            c,
+            """
+            with line as (
+                select number, key, url from change
+                 where source_id = %(feed)s and number > %(after)s
+                   and kind in ('created', 'updated', 'amended', 'moved', 'deleted')
+                 order by number limit %(limit)s)
+            select line.number, line.url, item.record
+              from (select distinct on (key) number, key, url from line order by key, number desc) line
+              left join item on item.source_id = %(feed)s and item.key = line.key
+             order by line.number
+            """,
+            {"feed": feed_id, "after": after, "limit": _AT_ONCE},
+        )
+        if not rows:
+            return
+        after = rows[-1][0]
+        yield [announcement_of(*row) for row in rows]
+
+
+async def announced_documents(
+    c: Connection, source_id: int, *, limit: int, outcome: str | None = None
+) -> list[AnnouncedDocument]:
+    """What became of announcements, the latest first; only those with an outcome, if one is named."""
+    rows = await all_rows(
+        c,
+        """
+        select note.name, note.value ->> 'location', note.value ->> 'member', note.value ->> 'at',
+               note.value ->> 'outcome', note.value ->> 'why', run.id, run.job_id, run.finished_at
+          from source_note note left join run on run.id = note.run_id and note.value ->> 'outcome' <> 'waiting'
+         where note.source_id = %(source)s and note.room = %(room)s
+           and (%(outcome)s::text is null or note.value ->> 'outcome' = %(outcome)s)
+         order by note.value ->> 'at' desc, note.name limit %(limit)s
+        """,
+        {"source": source_id, "room": ANNOUNCEMENTS, "outcome": outcome, "limit": limit},
+    )
+    return [AnnouncedDocument(*row) for row in rows]
+
+
+async def count_announced(c: Connection, source_id: int) -> dict[str, int]:
+    """How many announcements there are of each outcome."""
+    return dict(
+        await all_rows(
+            c,
+            "select value ->> 'outcome', count(*) from source_note where source_id = %s and room = %s group by 1",
+            [source_id, ANNOUNCEMENTS],
+        )
+    )

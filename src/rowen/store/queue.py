@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from rowen.model.caps import error_within
-from rowen.store import statement_targets, webhooks
+from rowen.store import rdf, webhooks
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold_session_shared
 from rowen.store.rows import all_rows, one, scalar
@@ -357,7 +357,7 @@ select exists (select from me), exists (select from queue_pause),
        or exists (select from procrastinate_jobs where status = 'todo' and scheduled_at <= now())
        or exists (select {_DEAD} and beat.id <> %(worker)s) or exists (select {_MISSED} and worker.id <> %(worker)s)
        or exists (select {_LOST})
-       or exists ({webhooks.READY}) or exists ({statement_targets.READY}),
+       or exists ({webhooks.READY}) or exists ({rdf.READY_TARGETS}),
        exists (select from procrastinate_jobs
                 where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),
        ({_NEXT}),

@@ -1,4 +1,4 @@
-"""Schemas in the store: versions that never change."""
+"""Schemas: versions that never change, and the sources that use them."""
 
 import json
 from collections.abc import Sequence
@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from psycopg import errors
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
+from rowen.model.extraction import (
+    SourceSchema,
+)
 from rowen.model.schema import Schema, SchemaRef, SchemaUse
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
+from rowen.store.source_schemas import CARRIED_COLUMNS, Carried, pending_count
 
-__all__ = ["add", "every", "find", "highest", "number_of", "remove", "use_of"]
+__all__ = ["add", "every", "find", "highest", "number_of", "overview", "remove", "use_of"]
 
 _SELECT = "select name, version, definition, bundled, created_at from schema"
 
@@ -102,3 +106,35 @@ def highest(ref: SchemaRef, held: Sequence[Schema]) -> Schema | None:
     """The highest version that a reference means."""
     meant = [one for one in held if one.name == ref.name and ref.means(one.number)]
     return max(meant, key=lambda one: one.number, default=None)
+
+
+_OVERVIEW = f"""
+select source.name, source.id, waits_for, waits_until, coalesce(held.current, 0), coalesce(held.failed, 0),
+       (select coalesce(max(number), 0) from change where change.source_id = source.id), {CARRIED_COLUMNS}
+  from source_schema join source on source.id = source_id join schema on schema.id = schema_id
+  left join (select source_id, name, count(*) filter (where state = 'current') as current,
+                    count(*) filter (where state = 'failed') as failed
+               from extraction_check where %(id)s::bigint is null or source_id = %(id)s
+              group by source_id, name) held
+    on held.source_id = source.id and held.name = source_schema.name
+ where %(id)s::bigint is null or source.id = %(id)s
+ order by source.name, source_schema.name
+"""  # noqa: S608 (a constant)
+
+
+async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
+    """All schemas that sources carry, and how far they are; only those that are behind are asked what is left."""
+    made = []
+    for source, number, waits_for, until, current, failed, last, *row in await all_rows(
+        c, _OVERVIEW.encode(), {"id": source_id}
+    ):
+        held = Carried(number, Schema(*row[:5]), *row[5:])
+        left = await pending_count(c, held, upto=last) if last > held.extracted_to else 0
+        made.append(
+            SourceSchema(
+                *(source, held.schema.ref, held.grounding, held.learns, held.rules, tuple(held.conditions)),
+                *(held.extracted_to, left, current, failed, waits_for, until),
+                only_urls=tuple(held.only_urls),
+            )
+        )
+    return made

@@ -12,16 +12,17 @@ from psycopg.types.json import Jsonb
 
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
+from rowen.model.schema import Schema
 from rowen.model.url import key as key_of
 from rowen.store.database import Connection
-from rowen.store.packed import whole
+from rowen.store.items.items import whole
 from rowen.store.rows import all_rows, one, scalar
 
 if TYPE_CHECKING:
-    from rowen.model.extraction import Grounding, SourceSchema
-    from rowen.model.schema import Schema
+    from rowen.model.extraction import Grounding
 
 __all__ = [
+    "CARRIED_COLUMNS",
     "Carried",
     "PendingItem",
     "carried",
@@ -30,7 +31,6 @@ __all__ = [
     "follow_moves",
     "look_again",
     "mark_extracted",
-    "overview",
     "pending",
     "pending_count",
     "set_rules",
@@ -69,7 +69,7 @@ class PendingItem(NamedTuple):
     content_hash: Hash | None
 
 
-_CARRIED = """
+CARRIED_COLUMNS = """
 schema.name, schema.version, schema.definition, schema.bundled, schema.created_at, schema.id,
 extracted_to, grounding, learns, rules, conditions, only_urls, replays
 """
@@ -79,15 +79,12 @@ async def carried(c: Connection, source_id: int) -> list[Carried]:
     """The schemas of a source, by name."""
     rows = await all_rows(
         c,
-        f"select {_CARRIED} from source_schema join schema on schema.id = schema_id"  # noqa: S608 (a constant)
+        f"select {CARRIED_COLUMNS} from source_schema join schema on schema.id = schema_id"  # noqa: S608 (a constant)
         " where source_id = %s order by schema.name".encode(),
         [source_id],
     )
     if not rows:
         return []
-    # Few sources carry any, and each run asks.
-    from rowen.model.schema import Schema
-
     return [Carried(source_id, Schema(*row[:5]), *row[5:]) for row in rows]
 
 
@@ -347,38 +344,3 @@ async def sources_behind(c: Connection, source_id: int) -> bool:
             {"id": source_id},
         )
     )
-
-
-_OVERVIEW = f"""
-select source.name, source.id, waits_for, waits_until, coalesce(held.current, 0), coalesce(held.failed, 0),
-       (select coalesce(max(number), 0) from change where change.source_id = source.id), {_CARRIED}
-  from source_schema join source on source.id = source_id join schema on schema.id = schema_id
-  left join (select source_id, name, count(*) filter (where state = 'current') as current,
-                    count(*) filter (where state = 'failed') as failed
-               from extraction_check where %(id)s::bigint is null or source_id = %(id)s
-              group by source_id, name) held
-    on held.source_id = source.id and held.name = source_schema.name
- where %(id)s::bigint is null or source.id = %(id)s
- order by source.name, source_schema.name
-"""  # noqa: S608 (a constant)
-
-
-async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
-    """All schemas that sources carry, and how far they are; only those that are behind are asked what is left."""
-    from rowen.model.extraction import SourceSchema
-    from rowen.model.schema import Schema
-
-    made = []
-    for source, number, waits_for, until, current, failed, last, *row in await all_rows(
-        c, _OVERVIEW.encode(), {"id": source_id}
-    ):
-        held = Carried(number, Schema(*row[:5]), *row[5:])
-        left = await pending_count(c, held, upto=last) if last > held.extracted_to else 0
-        made.append(
-            SourceSchema(
-                *(source, held.schema.ref, held.grounding, held.learns, held.rules, tuple(held.conditions)),
-                *(held.extracted_to, left, current, failed, waits_for, until),
-                only_urls=tuple(held.only_urls),
-            )
-        )
-    return made

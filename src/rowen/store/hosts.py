@@ -1,0 +1,169 @@
+"""Where the processes of a database agree on how often they ask a host: the tables `host_pace` and `host_slot`.
+
+The rules are functions of the database (migration `0024_late_starts`), so that a question is one statement, answered
+under the lock of one row and by one clock.
+"""
+
+from collections.abc import Mapping, Sequence
+from secrets import randbits
+
+from rowen.model.circuit import CircuitKind, CircuitStatus
+from rowen.net.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
+from rowen.store.database import Connection, Database
+from rowen.store.rows import all_rows, list_of, one
+
+__all__ = [
+    "CircuitKey",
+    "HostSlotTable",
+    "circuits",
+    "forget_idle",
+    "remove_circuit",
+    "remove_circuits_of",
+    "renew_circuits",
+    "reset_circuits",
+    "store_circuit",
+]
+
+
+# Who waits for its start asks for it so much earlier, and waits for the rest by itself: a task wakes up milliseconds
+# late, and a statement takes one. A part of the gap, since the last ones to start were as exact as that.
+_LEAD_S = 0.02
+_LEAD_SHARE = 0.2
+# How often the first of those that wait asks again; the others in proportion to their rank, so that a hundred ask some
+# 250 times a second in all. A quarter of the gap is soon enough to miss no start.
+_POLL_S = 0.02
+_POLL_SHARE = 0.25
+_LONGEST_POLL_S = 0.5
+# One that is alone tells once a second how far it is, and hears of others then.
+_ALONE_POLL_S = 0.25
+# A host that nobody asked for an hour has no pace left to keep: the longest wait that a host may ask for is shorter.
+_IDLE_S = 3600.0
+
+
+class HostSlotTable:
+    """The slots of one database, for one process; implements `fetch.shared_pace.HostSlots`."""
+
+    def __init__(self, database: Database, *, lease_s: float = LEASE_S) -> None:
+        self.lease_s = lease_s
+        self._database = database
+        self._holder = randbits(62)
+
+    async def take(self, host: str, *, active: int, more: bool, most: int, gap_s: float) -> HostAnswer:
+        """Ask to start a request."""
+        poll_s = min(max(_POLL_S, _POLL_SHARE * gap_s), _LONGEST_POLL_S)
+        lead_s = min(_LEAD_S, _LEAD_SHARE * gap_s)
+        values = [host, self._holder, active, more, most, gap_s, self.lease_s, lead_s, poll_s, _ALONE_POLL_S]
+        async with self._database.connection() as c:
+            row = await one(c, "select * from host_take(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values)
+        assert row is not None  # noqa: S101 (a function gives a row)
+        return HostAnswer(*row)
+
+    async def sent(self, host: str) -> None:
+        """Tell that a request has left."""
+        async with self._database.connection() as c:
+            await c.execute("select host_sent(%s, %s)", [host, self._holder])
+
+    async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
+        """Tell how far this process is at some hosts, and hear of others there."""
+        hosts, actives, frees, leaves = (list(column) for column in zip(*reports, strict=True))
+        async with self._database.connection() as c:
+            if all(leaves):
+                await forget_idle(c)
+            rows = await all_rows(
+                c,
+                "select * from host_tell(%s, %s::text[], %s::integer[], %s::float8[], %s::boolean[], %s)",
+                [self._holder, hosts, actives, frees, leaves, self.lease_s],
+            )
+        return [HostNews(*row) for row in rows]
+
+
+async def forget_idle(c: Connection) -> None:
+    """Forget hosts that nobody has asked for long, and places of the dead."""
+    await c.execute("delete from host_slot where lease_until < now() - make_interval(secs => %s)", [_IDLE_S])
+    await c.execute(
+        "delete from host_pace where greatest(last_start, free_at) < now() - make_interval(secs => %s)"
+        " and not exists (select from host_slot where host_slot.host = host_pace.host)",
+        [_IDLE_S],
+    )
+
+
+CircuitKey = tuple[CircuitKind, str]
+
+
+async def store_circuit(
+    c: Connection,
+    process: str,
+    key: CircuitKey,
+    *,
+    place: str,
+    failures: int,
+    times_opened: int,
+    open_for_s: float,
+    retry_in_s: float,
+    lease_s: float,
+) -> None:
+    """Write down that a circuit has opened, or opened again; forget those of processes that died."""
+    await c.execute("delete from circuit where expires_at < now() and process <> %s", [process])
+    await c.execute(
+        """
+        insert into circuit (process, kind, name, place, failures, times_opened, opened_at, probe_at, expires_at)
+        values (%(process)s, %(kind)s, %(name)s, %(place)s, %(failures)s, %(times)s,
+                now() - make_interval(secs => %(open)s), now() + make_interval(secs => %(retry)s),
+                now() + make_interval(secs => %(lease)s))
+        on conflict (process, kind, name) do update
+           set failures = excluded.failures, times_opened = excluded.times_opened, opened_at = excluded.opened_at,
+               probe_at = excluded.probe_at, expires_at = excluded.expires_at
+        """,
+        {
+            "process": process,
+            "kind": key[0],
+            "name": key[1],
+            "place": place,
+            "failures": failures,
+            "times": times_opened,
+            "open": open_for_s,
+            "retry": retry_in_s,
+            "lease": lease_s,
+        },
+    )
+
+
+async def remove_circuit(c: Connection, process: str, key: CircuitKey) -> None:
+    """Write down that a circuit has closed."""
+    await c.execute("delete from circuit where process = %s and kind = %s and name = %s", [process, *key])
+
+
+async def renew_circuits(c: Connection, process: str, *, lease_s: float) -> Mapping[CircuitKey, int]:
+    """Say that a process lives; returns its circuits, with how often somebody wanted each to be reset."""
+    rows = await all_rows(
+        c,
+        "update circuit set expires_at = now() + make_interval(secs => %s) where process = %s"
+        " returning kind, name, resets",
+        [lease_s, process],
+    )
+    return {(kind, name): resets for kind, name, resets in rows}
+
+
+async def remove_circuits_of(c: Connection, process: str) -> None:
+    """Forget the circuits of a process that ends."""
+    await c.execute("delete from circuit where process = %s", [process])
+
+
+async def circuits(c: Connection) -> list[CircuitStatus]:
+    """All circuits that are not closed; the time decides which of them may be probed."""
+    return await list_of(
+        c,
+        CircuitStatus,
+        """
+        select kind, name, case when probe_at > now() then 'open' else 'half-open' end as state, failures,
+               times_opened, opened_at, probe_at, place as process
+          from circuit where expires_at > now() order by kind, name, place
+        """,
+    )
+
+
+async def reset_circuits(c: Connection, name: str | None = None) -> None:
+    """Want a circuit to be closed in all processes, or every circuit; each process sees it with its next beat."""
+    await c.execute(
+        "update circuit set resets = resets + 1 where %(name)s::text is null or name = %(name)s", {"name": name}
+    )

@@ -1,0 +1,1 @@
+"""Items, their passages, and what becomes of them."""

@@ -1,0 +1,191 @@
+"""Passages: only those that differ are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowen.model.hashes import Hash, canonical_json
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, scalar
+
+if TYPE_CHECKING:
+    from rowen.model.chunk import Chunk
+
+__all__ = [
+    "PASSAGE_HASHES",
+    "NewChunk",
+    "OutdatedItem",
+    "StoredChunk",
+    "delete",
+    "hash_version",
+    "insert",
+    "lock_outdated",
+    "move",
+    "outdated",
+    "rehash",
+    "retitle",
+    "set_chunker",
+    "set_hash_version",
+    "stored",
+]
+
+
+class OutdatedItem(NamedTuple):
+    """An item whose passages another version of the chunker made."""
+
+    id: int
+    url: str
+    content_hash: Hash
+    text: str
+
+
+async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> list[OutdatedItem]:
+    """Return items behind an id, in order, whose passages an earlier version of the chunker made."""
+    rows = await all_rows(
+        c,
+        "select id, url, content_hash, text from item where id > %s and chunker < %s order by id limit %s",
+        [after, chunker, limit],
+        binary=True,
+    )
+    return [OutdatedItem(*row) for row in rows]
+
+
+async def lock_outdated(c: Connection, those: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
+    """Lock those of these items that still say the same and were not cut anew; returns their ids."""
+    rows = await all_rows(
+        c,
+        "select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)"
+        " on item.id = read.id and item.content_hash = read.content_hash"
+        " where chunker < %b::integer order by item.id for update of item",
+        [[item.id for item in those], [item.content_hash for item in those], chunker],
+    )
+    return [item_id for (item_id,) in rows]
+
+
+async def set_chunker(c: Connection, item_ids: Sequence[int], chunker: int) -> None:
+    """Note which version of the chunker made the passages of these items."""
+    await c.execute("update item set chunker = %s where id = any(%s)", [chunker, list(item_ids)])
+
+
+class StoredChunk(NamedTuple):
+    """What tells whether a stored passage may stay as it is: every letter of it, not its words alone.
+
+    `text_hash` is the stored one, which a version of Rowen with another hash may have written.
+    """
+
+    id: int
+    position: int
+    exact_hash: Hash
+    text_hash: Hash
+    heading: tuple[str, ...]
+    anchor: str | None
+
+
+class NewChunk(NamedTuple):
+    """A passage at its place in an item."""
+
+    item_id: int
+    position: int
+    chunk: Chunk
+
+
+async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredChunk]]:
+    """The passages of these items, in order, without their texts."""
+    found: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
+    those = await all_rows(
+        c,
+        "select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor from chunk"
+        " where item_id = any(%s) order by item_id, position",
+        [list(item_ids)],
+        binary=True,
+    )
+    for item_id, chunk_id, position, exact_hash, text_hash, heading, anchor in those:
+        found[item_id].append(StoredChunk(chunk_id, position, exact_hash, text_hash, tuple(heading), anchor))
+    return found
+
+
+async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
+    """Store new passages, and note them for the count of words; their items must be stored."""
+    if not chunks:
+        return
+    await c.execute(
+        """
+        with stored as (
+        insert into chunk (item_id, position, heading, anchor, text, text_hash, tsv)
+        select new.item_id, new.position, path.heading, new.anchor, new.text, new.text_hash,
+               passage_tsv(item.language, item.title, path.heading, new.text)
+          from unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[])
+               as new(item_id, position, heading, anchor, text, text_hash)
+          join item on item.id = new.item_id
+          cross join lateral (select array(select jsonb_array_elements_text(new.heading::jsonb)) as heading) path
+         order by new.item_id, new.position
+        returning id
+        )
+        insert into term_change (chunk_id) select id from stored
+        """,
+        [
+            [new.item_id for new in chunks],
+            [new.position for new in chunks],
+            [canonical_json(new.chunk.heading).decode() for new in chunks],
+            [new.chunk.anchor for new in chunks],
+            [new.chunk.text for new in chunks],
+            [new.chunk.text_hash for new in chunks],
+        ],
+    )
+
+
+async def move(c: Connection, places: Sequence[tuple[int, int]]) -> None:
+    """Give stored passages other positions."""
+    if places:
+        await c.execute(
+            "update chunk set position = new.position from unnest(%b::bigint[], %b::bigint[]) as new(id, position)"
+            " where chunk.id = new.id",
+            [[chunk_id for chunk_id, _ in places], [position for _, position in places]],
+        )
+
+
+async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
+    """Give stored passages other text hashes."""
+    if hashes:
+        await c.execute(
+            "update chunk set text_hash = new.text_hash from unnest(%b::bigint[], %b::bytea[]) as new(id, text_hash)"
+            " where chunk.id = new.id",
+            [[chunk_id for chunk_id, _ in hashes], [text_hash for _, text_hash in hashes]],
+        )
+
+
+async def delete(c: Connection, chunk_ids: Sequence[int]) -> None:
+    """Drop passages."""
+    if chunk_ids:
+        await c.execute("delete from chunk where id = any(%s)", [list(chunk_ids)])
+
+
+async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
+    """Find passages by their item's new title or language; their texts and hashes stay."""
+    if not item_ids:
+        return 0
+    result = await c.execute(
+        "update chunk set tsv = passage_tsv(item.language, item.title, chunk.heading, chunk.text)"
+        " from item where item.id = chunk.item_id and item.id = any(%s)",
+        [list(item_ids)],
+    )
+    return result.rowcount
+
+
+PASSAGE_HASHES = "passages"
+"""The cuts and text hashes of passages: `CHUNKER_VERSION`."""
+
+
+async def hash_version(c: Connection, name: str) -> int:
+    """Return the version by which all stored hashes of this name were computed, 0 if it is unknown."""
+    return int(await scalar(c, "select version from hash_version where name = %s", [name]) or 0)
+
+
+async def set_hash_version(c: Connection, name: str, version: int) -> None:
+    """Note that all stored hashes of this name were computed by this version or a later one."""
+    await c.execute(
+        "insert into hash_version (name, version) values (%s, %s)"
+        " on conflict (name) do update set version = greatest(hash_version.version, excluded.version)",
+        [name, version],
+    )

@@ -1,0 +1,348 @@
+"""What a run found missing, in a table of its last transaction: from there it moves, is deleted or is held back.
+
+All functions must run inside that transaction; nothing of the table outlives it.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from rowen.model.hashes import Hash
+from rowen.model.statements import StatementDelta
+from rowen.store import changes
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, one, scalar
+
+__all__ = [
+    "DeletedItem",
+    "PendingDeletions",
+    "add_pending",
+    "copy_withdrawn",
+    "count_pending",
+    "create_missing_table",
+    "delete_marked",
+    "expire_withdrawn",
+    "gone",
+    "keep_pending",
+    "mark_all_deleted",
+    "mark_deleted",
+    "mark_gone",
+    "mark_overdue",
+    "mark_pending_deleted",
+    "note_gone",
+    "note_unseen",
+    "pending",
+    "pending_among",
+    "read_deleted",
+    "remove_pending",
+    "restore_withdrawn",
+    "unmark_gone",
+    "unmark_kept",
+    "unmark_unconfirmed",
+]
+
+
+# Ids in one statement: an array of 400 kB.
+_IDS_AT_ONCE = 50_000
+# Deletions are announced in steps: as many lines are held in memory at a time, some megabytes.
+_LINES_AT_ONCE = 5000
+
+
+class DeletedItem(NamedTuple):
+    """An item that was deleted, with what it stated."""
+
+    key: Hash
+    url: str
+    title: str
+    stated: list[str] | None = None
+
+    @property
+    def line(self) -> changes.LogLine:
+        """The line of the change log that announces it."""
+        gone = StatementDelta([], self.stated, 0) if self.stated else None
+        return changes.LogLine("deleted", self.key, self.url, self.title, statements=gone)
+
+
+async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, told: Iterable[int]) -> int:
+    """Note the items of a source that are not among the seen ones; `told` are those that it calls gone itself."""
+    await create_missing_table(c)
+    await c.execute("create temporary table seen (id bigint) on commit drop")
+    for batch in _batches(seen):
+        await c.execute("insert into seen select unnest(%b::bigint[])", [batch])
+    await c.execute("analyze seen")
+    await c.execute(
+        "insert into missing (id) select id from item where source_id = %s"
+        " and not exists (select from seen where seen.id = item.id)",
+        [source_id],
+    )
+    for batch in _batches(told):
+        await c.execute("update missing set told = true where id = any(%b::bigint[])", [batch])
+    await c.execute("analyze missing")
+    return await _count_missing(c)
+
+
+async def note_gone(c: Connection, source_id: int, told: Iterable[int]) -> int:
+    """Note the items that the source calls gone."""
+    await create_missing_table(c)
+    for batch in _batches(told):
+        await c.execute(
+            "insert into missing (id, told) select id, true from item where source_id = %s and id = any(%b::bigint[])",
+            [source_id, batch],
+        )
+    await c.execute("analyze missing")
+    return await _count_missing(c)
+
+
+async def _count_missing(c: Connection) -> int:
+    return int(await scalar(c, "select count(*) from missing") or 0)
+
+
+async def mark_all_deleted(c: Connection) -> None:
+    """Let all go that is noted."""
+    await c.execute("update missing set doomed = true where not doomed")
+
+
+async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
+    """Let these go, as far as they are noted; returns how many do."""
+    doomed = 0
+    for batch in _batches(ids):
+        gone = await c.execute("update missing set doomed = true where id = any(%b::bigint[])", [batch])
+        doomed += gone.rowcount
+    return doomed
+
+
+async def unmark_unconfirmed(c: Connection) -> int:
+    """Let nothing go that only vanished; returns how many go."""
+    await c.execute("update missing set doomed = false where doomed and not told")
+    return int(await scalar(c, "select count(*) from missing where doomed") or 0)
+
+
+async def delete_marked(c: Connection, *, copies: bool) -> None:
+    """Delete what is to go, with passages, checks and revisions; `copies` says whether last ones are kept."""
+    if copies:
+        await copy_withdrawn(c)
+    await c.execute(
+        "create temporary table dropped (id bigint primary key, key bytea, url text, title text, stated text[])"
+        " on commit drop"
+    )
+    await c.execute(
+        """
+        with gone as (
+            delete from item where id in (select id from missing where doomed) returning id, key, url, title,
+                   case when record ? 'rdfa'
+                        then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
+        )
+        insert into dropped select * from gone
+        """
+    )
+
+
+async def read_deleted(c: Connection) -> AsyncIterator[list[DeletedItem]]:
+    """What was deleted, in batches in the order of ids."""
+    after = 0
+    while rows := await all_rows(
+        c,
+        "select id, key, url, title, stated from dropped where id > %s order by id limit %s",
+        [after, _LINES_AT_ONCE],
+    ):
+        after = rows[-1][0]
+        yield [DeletedItem(*item) for _, *item in rows]
+
+
+async def create_missing_table(c: Connection) -> None:
+    """Make the table: `told` is what the source called gone itself, `doomed` what is to be deleted."""
+    await c.execute(
+        "create temporary table missing (id bigint primary key, told boolean not null default false,"
+        " doomed boolean not null default false) on commit drop"
+    )
+
+
+def _batches(ids: Iterable[int]) -> Iterable[list[int]]:
+    left = iter(ids)
+    while batch := list(islice(left, _IDS_AT_ONCE)):
+        yield batch
+
+
+class PendingDeletions(NamedTuple):
+    """What earlier runs of a source left behind: items that are held back, and since when there are withdrawn ones."""
+
+    held: list[int]
+    withdrawn_since: datetime | None
+
+
+async def pending(c: Connection, source_id: int) -> PendingDeletions:
+    """What a run has to know when it begins."""
+    row = await one(
+        c,
+        "select array(select item_id from item_held where source_id = %(source)s),"
+        " (select min(at) from withdrawn where source_id = %(source)s)",
+        {"source": source_id},
+    )
+    return PendingDeletions(*row) if row else PendingDeletions([], None)
+
+
+async def count_pending(c: Connection, source_id: int) -> int:
+    """How many deletions of a source wait for a decision."""
+    return int(await scalar(c, "select count(*) from item_held where source_id = %s and kept_at is null", [source_id]))
+
+
+async def unmark_kept(c: Connection) -> int:
+    """Take from what is missing what somebody wants kept; returns how many items that were."""
+    spared = await c.execute("delete from missing using item_held where item_id = id and item_held.kept_at is not null")
+    return spared.rowcount
+
+
+async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float) -> int:
+    """Let those go that their source has not shown for so long; returns how many.
+
+    What only vanished is missed by complete runs alone, what was called gone by every run that was completed. The run
+    that is about to end counts as well.
+    """
+    doomed = await c.execute(
+        """
+        update missing set doomed = true
+          from item_held
+          join (select run_id, count(*) filter (where complete) as whole,
+                       count(*) filter (where status = 'completed') as completed
+                  from (select distinct run_id from item_held where source_id = %(source)s) as beginning
+                  join run on run.source_id = %(source)s and id >= run_id
+                 group by run_id) as since using (run_id)
+         where item_id = missing.id and at <= now() - make_interval(secs => %(seconds)s)
+           and case when told then completed else whole end + 1 >= %(runs)s
+        """,
+        {"source": source_id, "runs": runs, "seconds": days * 86_400},
+    )
+    return doomed.rowcount
+
+
+async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
+    """Note what is missing and stays; returns how many of these are new."""
+    noted = await c.execute(
+        "insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not doomed"
+        " on conflict do nothing",
+        [source_id, run_id],
+    )
+    return noted.rowcount
+
+
+async def remove_pending(c: Connection, item_ids: Sequence[int]) -> None:
+    """Forget about items that were seen again."""
+    if item_ids:
+        await c.execute("delete from item_held where item_id = any(%b::bigint[])", [list(item_ids)])
+
+
+async def pending_among(c: Connection, item_ids: Sequence[int]) -> set[int]:
+    """Which of these items their source no longer shows."""
+    rows = await all_rows(c, "select item_id from item_held where item_id = any(%b::bigint[])", [list(item_ids)])
+    return {item_id for (item_id,) in rows}
+
+
+async def keep_pending(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
+    """Keep items that are held back, whatever their source says; returns the keys of those that there were."""
+    rows = await all_rows(
+        c,
+        "update item_held set kept_at = coalesce(kept_at, now()) from item where item.id = item_id"
+        " and item.source_id = %s and key = any(%s) returning key",
+        [source_id, list(keys)],
+    )
+    return {key for (key,) in rows}
+
+
+async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
+    """Note held items as missing and doomed, as a run would; returns the keys of those that there were."""
+    rows = await all_rows(
+        c,
+        """
+        with chosen as (
+            select item.id, key from item join item_held on item_id = item.id
+             where item.source_id = %s and key = any(%s)
+        ), noted as (insert into missing (id, doomed) select id, true from chosen)
+        select key from chosen
+        """,
+        [source_id, list(keys)],
+    )
+    return {key for (key,) in rows}
+
+
+async def gone(c: Connection, source_id: int) -> list[int]:
+    """The ids of the items that are marked."""
+    those = await all_rows(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
+    return [item_id for (item_id,) in those]
+
+
+async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> None:
+    """Mark items; one that is no more needs no mark."""
+    if item_ids:
+        await c.execute(
+            "insert into item_gone (item_id, source_id)"
+            " select id, source_id from item where source_id = %s and id = any(%b::bigint[]) on conflict do nothing",
+            [source_id, list(item_ids)],
+        )
+
+
+async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
+    """Take the marks away of items that were seen again."""
+    if item_ids:
+        await c.execute("delete from item_gone where item_id = any(%b::bigint[])", [list(item_ids)])
+
+
+# Copies that one run forgets: some megabytes a transaction; the next run forgets the next ones.
+_EXPIRED_AT_ONCE = 2000
+
+
+async def copy_withdrawn(c: Connection) -> None:
+    """Copy the missing items that are about to be deleted."""
+    await c.execute(
+        """
+        insert into withdrawn (item_id, source_id, key, url, title, text, tags, record, source_record, content_hash,
+                               record_hash, language, media_type, remarks, revision, created_at, updated_at, revisions)
+        select id, source_id, key, url, title, text, tags, record, source_record, content_hash,
+               record_hash, language, media_type, remarks, revision, created_at, updated_at,
+               (select coalesce(jsonb_agg(jsonb_build_object(
+                           'number', number, 'at', at, 'title', old.title, 'text', old.text, 'tags', old.tags,
+                           'content_hash', encode(old.content_hash, 'hex')) order by number), '[]')
+                  from revision old where old.item_id = item.id)
+          from item where id in (select id from missing where doomed)
+        on conflict (source_id, key) do nothing
+        """
+    )
+
+
+async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[int], *, kept: int) -> None:
+    """Let new items go on from their withdrawn copies: their texts become superseded ones."""
+    await c.execute(
+        """
+        with back as (
+            delete from withdrawn using item
+             where withdrawn.source_id = %(source)s and item.source_id = %(source)s and item.key = withdrawn.key
+               and item.id = any(%(ids)b::bigint[])
+            returning withdrawn.*, item.id, item.content_hash <> withdrawn.content_hash as differs
+        ), history as (
+            select back.id, old.number, decode(old.content_hash, 'hex'), old.title, old.text, old.tags, old.at
+              from back, jsonb_to_recordset(back.revisions)
+                   as old(number integer, content_hash text, title text, text text, tags text[], at timestamptz)
+             union all
+            select id, revision, content_hash, title, text, tags, updated_at from back where differs
+        ), kept as (
+            insert into revision (item_id, number, content_hash, title, text, tags, at) select * from history
+        )
+        update item set revision = back.revision + back.differs::integer, created_at = back.created_at
+          from back where item.id = back.id
+        """,
+        {"source": source_id, "ids": list(item_ids)},
+    )
+    await c.execute(
+        "delete from revision using item where item.id = any(%b::bigint[]) and item_id = item.id"
+        " and number < item.revision - %s",
+        [list(item_ids), kept],
+    )
+
+
+async def expire_withdrawn(c: Connection, source_id: int, *, days: float) -> None:
+    """Forget copies that are older, the oldest first, some thousand at a time."""
+    await c.execute(
+        "delete from withdrawn where item_id in (select item_id from withdrawn where source_id = %s"
+        " and at <= now() - make_interval(secs => %s) order by at limit %s)",
+        [source_id, days * 86_400, _EXPIRED_AT_ONCE],
+    )

@@ -1,0 +1,227 @@
+"""All items in one snapshot of the database, streamed: what happens in the meantime is not in it.
+
+The order is that of the keys, which the unique index has already, so that nothing is sorted and nothing piles up. Who
+lists the same dataset as another is worked out by the server in tables of the transaction's own.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from rowen.model import twins
+from rowen.store.database import Connection, Database
+from rowen.store.items.duplicates import MAKE_LISTING, group_of, listing
+from rowen.store.items.items import FACTS_JSON, RECORD_KIND, whole_json
+from rowen.store.rows import all_rows, scalar
+from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
+
+__all__ = ["Exported", "Snapshot", "snapshot"]
+
+
+# Rows that are in memory at once, with their texts and records some MB: with more, memory is given back and taken anew.
+_BATCH = 100
+_RECORD_AT = 5  # behind key, URL, title, text and tags
+# As in store/twins.py: so many portals may lie between the original and a copy.
+_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where the rows of a source come from, and how fresh and complete they are."""
+
+    id: int
+    name: str
+    kind: str
+    url: str
+    state: str
+    options: dict[str, Any]
+    schedule: str | None
+    deletions_held: int
+    run_id: int | None
+    run_status: str | None
+    run_complete: bool | None
+    run_started_at: datetime | None
+    last_complete_at: datetime | None
+    quarantined: int
+    truncated: int
+
+
+class Snapshot:
+    """The index at one moment."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._c = connection
+
+    async def last_change(self) -> int:
+        """The number of the newest line of the change log."""
+        return int(await scalar(self._c, "select coalesce(max(number), 0) from change") or 0)
+
+    async def sources(self) -> list[Exported]:
+        """All sources, in the order of their names' characters."""
+        rows = await all_rows(
+            self._c,
+            f"""
+                select source.id, name, kind, url, state, options, schedule,
+                       (select count(*) from item_held where item_held.source_id = source.id and kept_at is null),
+                       last.id, last.status, last.complete, last.started_at, {LAST_WHOLE},
+                       (select count(*) from quarantine where quarantine.source_id = source.id), {BEYOND_LIMIT}
+                  from source
+                  left join lateral (select * from run where source_id = source.id order by id desc limit 1) last
+                       on true
+                """,  # noqa: S608 (constants)
+        )
+        return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
+
+    async def changes(self, after: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """What became of items after a number of the log, in the order of sources and keys, in batches.
+
+        Each is the source's name, key, URL, title, hashes, whether it was not there before, whether it is there now,
+        and whether it says something else.
+        """
+        async with self._c.cursor(name="changes", binary=True) as cursor:
+            await cursor.execute(_CHANGES, {"after": after})
+            while rows := await cursor.fetchmany(_BATCH):
+                yield rows
+
+    async def rows(self, source_id: int, *, record_kinds: Sequence[str] = ()) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """The items of a source in batches, by key, or those that describe this; `find_twins` must have been called."""
+        await self._c.execute("set local enable_sort = off")
+        async with self._c.cursor(name="export", binary=True) as cursor:
+            await cursor.execute(
+                f"""
+                select item.key, item.url, item.title, item.text, item.tags, {FACTS_JSON}, item.language,
+                       item.media_type, item.created_at, item.updated_at, item.content_hash, item.record_hash,
+                       twin_of.original_key, twin_of.original_url, item.source_record
+                  from item left join twin_of on twin_of.item_id = item.id
+                 where item.source_id = %(source)s and (%(kinds)s::text[] is null or {RECORD_KIND} = any(%(kinds)s))
+                 order by item.key
+                """,  # noqa: S608 (constants)
+                {"source": source_id, "kinds": list(record_kinds) or None},
+            )
+            while rows := await cursor.fetchmany(_BATCH):
+                yield [_with_record(row) for row in rows]
+
+    async def withdrawn(self, source_id: int, *, days: float) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """The last copies of deleted items that are not older, by key: the same columns, and when it was."""
+        async with self._c.cursor(name="withdrawn", binary=True) as cursor:
+            await cursor.execute(
+                f"""
+                select key, url, title, text, tags, {FACTS_JSON}, language, media_type,
+                       created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at, source_record
+                  from withdrawn where source_id = %s and at > now() - make_interval(secs => %s) order by key
+                """,  # noqa: S608 (constants)
+                [source_id, days * 86_400],
+            )
+            while rows := await cursor.fetchmany(_BATCH):
+                yield [_with_record(row) for row in rows]
+
+    async def find_twins(self) -> int:
+        """Work out who lists the same dataset; returns how many items have twins."""
+        c = self._c
+        for statement in (_SHARED, _HOLDERS, _LABELS):
+            await c.execute(statement)
+        for _ in range(_STEPS):
+            if not (await c.execute(_SPREAD)).rowcount:
+                break
+        return await self._choose_originals()
+
+    async def _choose_originals(self) -> int:
+        await self._c.execute(_TWIN_OF)
+        found = 0
+        async with self._c.cursor(name="twins") as cursor:
+            await cursor.execute(
+                MAKE_LISTING.format(
+                    more=", label", join="join twin_label on item_id = item.id order by label, item.id"
+                ).encode()
+            )
+            held: list[tuple[Any, ...]] = []
+            while rows := await cursor.fetchmany(_BATCH):
+                held += rows
+                # The last family may go on in the next batch.
+                cut = next((n for n in range(len(held), 0, -1) if held[n - 1][-1] != held[-1][-1]), 0)
+                await self._note(held[:cut])
+                found, held = found + cut, held[cut:]
+            await self._note(held)
+        await self._c.execute("create unique index on twin_of (item_id)")
+        await self._c.execute("analyze twin_of")
+        return found + len(held)
+
+    async def _note(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        noted = []
+        for _, family in groupby(rows, key=lambda row: row[-1]):
+            group = group_of([listing(row[:-1]) for row in family])
+            noted += [(one.id, group.original.key, group.original.url) for one in group.members]
+        if noted:
+            await self._c.execute(
+                "insert into twin_of select * from unnest(%b::bigint[], %b::bytea[], %b::text[])",
+                [list(column) for column in zip(*noted, strict=True)],
+            )
+
+
+@asynccontextmanager
+async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
+    """The database as it is now, for as long as it is being read."""
+    async with database.transaction() as c:
+        await c.execute("set transaction isolation level repeatable read")
+        yield Snapshot(c)
+
+
+def _with_record(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row of items with its record in one piece; the source's own part of it comes last."""
+    *columns, own = row
+    columns[_RECORD_AT] = whole_json(columns[_RECORD_AT], own)
+    return tuple(columns)
+
+
+# An item that moved to another address was there before, and what stands at the old one did not vanish.
+_CHANGES = """
+select coalesce(source.name, told.source) as name, told.key, told.url, told.title,
+       coalesce(item.content_hash, told.content_hash, ''), coalesce(item.record_hash, told.record_hash, ''),
+       told.is_new, item.id is not null as is_there, told.says_other
+  from (select source_id, key, (array_agg(source order by number desc))[1] as source,
+               (array_agg(url order by number desc))[1] as url, (array_agg(title order by number desc))[1] as title,
+               (array_agg(content_hash order by number desc))[1] as content_hash,
+               (array_agg(record_hash order by number desc))[1] as record_hash,
+               (array_agg(kind order by number))[1] = 'created' and not bool_or(kind = 'moved') as is_new,
+               bool_or(kind in ('updated', 'deleted')) as says_other, bool_or(kind = 'deleted') as was_deleted
+          from change
+         where number > %(after)s and kind in ('created', 'updated', 'amended', 'deleted', 'moved')
+         group by source_id, key) told
+  left join source on source.id = told.source_id
+  left join item on item.source_id = told.source_id and item.key = told.key
+ where case when item.id is null then told.was_deleted and not told.is_new else true end
+ order by name collate "C", told.key
+"""
+# The rule of model/twins.py: several sources have the mark, and none of them has it often.
+_SHARED = f"""
+create temporary table twin_mark on commit drop as
+select mark from (
+    select mark, source_id, count(*) as times
+      from (select unnest(twins) as mark, source_id from item where twins is not null) held group by mark, source_id
+) counted
+ group by mark
+having count(*) > 1 and sum(times) <= {twins.MOST_HOLDERS}
+   and max(times) <= case when mark > 0 then {twins.MOST_OF_ONE[True]} else {twins.MOST_OF_ONE[False]} end
+"""  # noqa: S608 (constants)
+_HOLDERS = """
+create temporary table twin_holder on commit drop as
+select held.mark, held.item_id
+  from (select unnest(twins) as mark, id as item_id from item where twins is not null) held join twin_mark using (mark)
+"""
+_LABELS = """
+create temporary table twin_label on commit drop as
+select item_id, min(item_id) as label from twin_holder group by item_id;
+"""
+_SPREAD = """
+with least_of as (
+    select mark, min(label) as label from twin_holder join twin_label using (item_id) group by mark
+), better as (
+    select item_id, min(label) as label from twin_holder join least_of using (mark) group by item_id
+)
+update twin_label set label = better.label from better
+ where twin_label.item_id = better.item_id and better.label < twin_label.label
+"""
+_TWIN_OF = "create temporary table twin_of (item_id bigint, original_key bytea, original_url text) on commit drop"

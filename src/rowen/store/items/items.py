@@ -1,0 +1,549 @@
+"""The record that a portal gave, kept compressed beside the facts that were taken from it.
+
+It is most of what a catalog stores, and nothing but whole copies of it are ever asked for. Compressed by the server it
+would cost five times as much, and take more than half as much again in the log and on disk: its method looks back 4 kB,
+and what a record says of its files stands there twice. What statements look into (facts, the addresses of files, what
+pages state) stays JSON, and so does all that was stored before.
+"""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+from rowen.model import twins
+from rowen.model.hashes import Hash, canonical_json
+from rowen.model.item import Document, Failed
+from rowen.model.record import RecordJson
+from rowen.model.record_kinds import USUAL
+from rowen.model.twins import DATASET
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, scalar
+
+__all__ = [
+    "FACTS_JSON",
+    "RECORD_KIND",
+    "InlineCheck",
+    "ItemCheck",
+    "ItemContent",
+    "KnownItem",
+    "QuarantineRow",
+    "StoredItem",
+    "contents",
+    "count",
+    "count_unread",
+    "every_known",
+    "insert",
+    "keep_revisions",
+    "known",
+    "pack",
+    "quarantine",
+    "quarantined",
+    "quarantined_keys",
+    "release_quarantined",
+    "source_records",
+    "store_checks",
+    "stored",
+    "touch",
+    "unpacked",
+    "update",
+    "whole",
+    "whole_json",
+]
+
+
+LEVEL = 1
+"""The quickest that still finds repetitions: level 3 takes half as long again for 2 % less, -1 gives 30 % more."""
+
+
+def pack(written: RecordJson) -> bytes | None:
+    """What is kept apart of a record, as it is stored; None where nothing is."""
+    if not written.is_parted:
+        return None
+    packed: bytes = _compressor().compress(written.apart(), _zstd().ZstdCompressor.FLUSH_FRAME)
+    return packed
+
+
+def unpacked(packed: bytes) -> dict[str, Any]:
+    """What was kept apart."""
+    found: dict[str, Any] = json.loads(_zstd().decompress(packed))
+    return found
+
+
+def whole(facts: Mapping[str, Any], packed: bytes | None) -> Mapping[str, Any]:
+    """A record as it was given to the store."""
+    return facts if packed is None else {**facts, **unpacked(packed)}
+
+
+FACTS_JSON = "convert_to((case when source_record is null then record else record - 'resources' end)::text, 'UTF8')"
+"""The column of facts for `whole_json`, in SQL: without what is kept apart as well. To make letters of 16 kB and then
+bytes again takes longer than the rest of an export."""
+
+
+def whole_json(facts: bytes, packed: bytes | None) -> bytes:
+    """The same, written as JSON in UTF-8: nothing is read, and nothing is written anew."""
+    if packed is None:
+        return facts
+    apart: bytes = _zstd().decompress(packed)
+    return b"%b,%b" % (facts[:-1], apart[1:]) if facts != b"{}" else apart
+
+
+@cache
+def _compressor() -> Any:
+    return _zstd().ZstdCompressor(level=LEVEL)
+
+
+@cache
+def _zstd() -> Any:
+    """Imported when it is first needed: most commands meet no record."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+# A source that is never seen whole would have all its rows written in each run, to tell nothing but the time. When an
+# item was last seen is asked for in days, and runs that are complete come about once a week where a source is honest.
+_CHECKED_DAYS = 7
+
+
+class StoredItem(NamedTuple):
+    """What the sieve compares an observation with."""
+
+    id: int
+    title: str
+    language: str | None
+    content_hash: Hash
+    record_hash: Hash
+    chunker: int
+    recipe: Hash | None
+    etag: str | None
+    last_modified: str | None
+    body_hash: Hash | None
+    depth: int | None
+    links: str | None
+    checked_apart: bool
+
+
+class InlineCheck(NamedTuple):
+    """A check that says no more than this: it stands in the item, and not in a row of its own."""
+
+    body_hash: Hash | None
+    recipe: Hash
+
+
+class ItemContent(NamedTuple):
+    """What an item says as it is stored."""
+
+    title: str
+    text: str
+    tags: list[str]
+
+
+class KnownItem(NamedTuple):
+    """What a connector may ask an origin about."""
+
+    key: Hash
+    id: int
+    url: str
+    etag: str | None
+    last_modified: str | None
+    body_hash: Hash | None
+    depth: int
+    links: str
+    content_hash: Hash
+
+
+class CurrentReading(NamedTuple):
+    """How items are read at present: the recipes that count, the old one, and the version of the chunker."""
+
+    recipes: list[Hash]
+    old: Hash
+    chunker: int
+
+
+class ItemCheck(NamedTuple):
+    """An item's check as it is to be; `links` None leaves the stored ones. `recipe` None is no reader's."""
+
+    item_id: int
+    etag: str | None
+    last_modified: str | None
+    body_hash: Hash | None
+    depth: int
+    links: str | None
+    recipe: Hash | None
+
+
+# Keys travel as one string of bytes: an array of them costs the driver ten times as much.
+_KEYS = "array(select substring(%(keys)b from n * 32 + 1 for 32) from generate_series(0, %(count)s - 1) as n)"
+
+
+def _joined_keys(keys: Sequence[Hash]) -> dict[str, object]:
+    return {"keys": b"".join(keys), "count": len(keys)}
+
+
+async def count(c: Connection, source_id: int) -> int:
+    """How many items a source has."""
+    return int(await scalar(c, "select count(*) from item where source_id = %s", [source_id]) or 0)
+
+
+# A row of `item_check` counts in the stead of what stands in the item.
+_CHECK = """
+       cross join lateral (
+           select item_check.item_id is not null as apart, coalesce(item_check.recipe, item.recipe) as recipe,
+                  case when item_check.item_id is null then item.body_hash else item_check.body_hash end as body_hash,
+                  case when item.recipe is not null then coalesce(depth, 0) else depth end as depth,
+                  case when item.recipe is not null then coalesce(links, '') else links end as links
+       ) as look
+"""
+_STORED = f"""
+select item.key, item.id, title, language, content_hash, record_hash, chunker,
+       look.recipe, etag, last_modified, look.body_hash, look.depth, look.links, look.apart
+  from item left join item_check on item_id = item.id {_CHECK}
+ where source_id = %(source)s
+"""  # noqa: S608 (a constant)
+
+
+async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, StoredItem]:
+    """What is stored under these keys."""
+    those = await all_rows(
+        c, _STORED + f" and key = any({_KEYS})", {"source": source_id, **_joined_keys(keys)}, binary=True
+    )
+    return {key: StoredItem(*rest) for key, *rest in those}
+
+
+async def source_records(c: Connection, ids: Sequence[int]) -> dict[int, Any]:
+    """The sources' own records of some datasets."""
+    those = await all_rows(
+        c, "select id, record -> 'source', source_record from item where id = any(%s)", [list(ids)], binary=True
+    )
+    return {item_id: own if packed is None else unpacked(packed).get("source") for item_id, own, packed in those}
+
+
+async def contents(c: Connection, item_ids: Sequence[int]) -> dict[int, ItemContent]:
+    """What these items say."""
+    those = await all_rows(
+        c, "select id, title, text, tags from item where id = any(%s)", [list(item_ids)], binary=True
+    )
+    return {item_id: ItemContent(*rest) for item_id, *rest in those}
+
+
+# Under a recipe that no reader would give now, or cut by another chunker, validators prove nothing. The old recipe, of
+# whole runs, covers records.
+_KNOWN = f"""
+select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_hash,
+       coalesce(look.depth, 0), coalesce(look.links, ''), content_hash
+  from item left join item_check on item_id = item.id {_CHECK}
+       left join lateral (
+           select item_check.etag, item_check.last_modified, look.body_hash
+            where chunker = %(chunker)s
+              and (look.recipe = any(%(recipes)s) or (look.recipe = %(old)s and look.body_hash is null))
+       ) as proof on true
+ where source_id = %(source)s
+"""  # noqa: S608 (a constant)
+
+
+async def known(c: Connection, source_id: int, keys: Sequence[Hash], reading: CurrentReading) -> list[tuple[Any, ...]]:
+    """Validators and links under these keys, as rows of `HeldRow`; validators of other recipes or cuts are left out."""
+    values = {"source": source_id, **reading._asdict(), **_joined_keys(keys)}
+    return await all_rows(c, _KNOWN + f" and key = any({_KEYS})", values, binary=True)
+
+
+async def every_known(
+    c: Connection, source_id: int, reading: CurrentReading, *, batch: int = 2000
+) -> AsyncIterator[list[KnownItem]]:
+    """All items of a source by id, in batches that each are a statement of their own."""
+    after = 0
+    while True:
+        those = await all_rows(
+            c,
+            _KNOWN + " and item.id > %(after)s order by item.id limit %(batch)s",
+            {"source": source_id, **reading._asdict(), "after": after, "batch": batch},
+            binary=True,
+        )
+        rows = [KnownItem(*row) for row in those]
+        if not rows:
+            return
+        after = rows[-1].id
+        yield rows
+
+
+async def insert(
+    c: Connection, source_id: int, documents: Sequence[tuple[Hash, Document, InlineCheck | None]], *, chunker: int
+) -> dict[Hash, int]:
+    """Store new items, with those checks that stand in them; returns their ids."""
+    if not documents:
+        return {}
+    those = await all_rows(
+        c,
+        """
+        with fresh as (
+        insert into item (source_id, chunker, key, url, title, text, tags, record, source_record,
+                          content_hash, record_hash, language, media_type, twins, remarks, body_hash, recipe)
+        select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
+               source_record, content_hash, record_hash, language, media_type, twins::bigint[], remarks, body_hash,
+               recipe
+          from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
+                      %b::bytea[])
+               as new(key, url, title, text, tags, record, source_record, content_hash, record_hash, language,
+                      media_type, twins, remarks, body_hash, recipe)
+        returning key, id, title_words(title, record, media_type) as words
+        ), titled as (
+        insert into item_title (item_id, text_hash)
+        select id, sha256(convert_to(words, 'UTF8')) from fresh where words <> ''
+        )
+        select key, id from fresh
+        """,
+        [
+            source_id,
+            chunker,
+            [key for key, _, _ in documents],
+            *_columns([document for _, document, _ in documents]),
+            *_check_columns([store_checks for _, _, store_checks in documents]),
+        ],
+        binary=True,
+    )
+    return dict(those)
+
+
+async def update(
+    c: Connection, documents: Sequence[tuple[int, Document, bool, InlineCheck | None]], *, chunker: int, kept: int
+) -> None:
+    """Replace stored items; where the flag says so, what they say has changed and a new revision begins.
+
+    So many of the records that are replaced by others are kept of each. A check that stands in the item is replaced
+    where another is given.
+    """
+    if not documents:
+        return
+    ids = [item_id for item_id, *_ in documents]
+    await c.execute(
+        """
+        with new as (
+            select * from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[],
+                                 %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::text[],
+                                 %b::text[], %b::text[], %b::bytea[], %b::bytea[])
+                as new(id, revised, url, title, text, tags, record, source_record, content_hash, record_hash,
+                       language, media_type, twins, remarks, body_hash, recipe)
+        ), superseded as (
+            insert into superseded_record (item_id, record, source_record, at)
+            select item.id, item.record, item.source_record, item.updated_at from item join new on new.id = item.id
+             where item.record_hash <> new.record_hash and %b::integer > 0
+               and (item.record <> new.record::jsonb or item.source_record is distinct from new.source_record)
+        )
+        update item set url = new.url, title = new.title, text = new.text,
+               tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
+               source_record = new.source_record, content_hash = new.content_hash, record_hash = new.record_hash,
+               language = new.language, media_type = new.media_type, twins = new.twins::bigint[],
+               remarks = new.remarks, chunker = %s, revision = revision + new.revised::integer, updated_at = now(),
+               body_hash = case when new.recipe is null then item.body_hash else new.body_hash end,
+               recipe = coalesce(new.recipe, item.recipe)
+          from new where item.id = new.id
+        """,
+        [
+            ids,
+            [revised for _, _, revised, _ in documents],
+            *_columns([document for _, document, _, _ in documents]),
+            *_check_columns([store_checks for *_, store_checks in documents]),
+            kept,
+            chunker,
+        ],
+    )
+    await _forget_records(c, ids, kept=kept)
+    await _retitle(c, ids)
+
+
+async def _forget_records(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
+    """Forget the oldest superseded records of items."""
+    await c.execute(
+        """
+        delete from superseded_record old using (
+            select item_id, number, row_number() over (partition by item_id order by number desc) as place
+              from superseded_record where item_id = any(%s)) ranked
+         where old.item_id = ranked.item_id and old.number = ranked.number and place > %s
+        """,
+        [list(item_ids), kept],
+    )
+
+
+async def _retitle(c: Connection, item_ids: Sequence[int]) -> None:
+    """Let titles that have changed be embedded; each is a new one."""
+    await c.execute(
+        """
+        with named as (
+            select id, words from item cross join lateral title_words(title, record, media_type) words
+             where id = any(%(ids)s)
+        ), unnamed as (
+            delete from item_title using named where item_id = named.id and words = ''
+        )
+        insert into item_title (item_id, text_hash)
+        select id, sha256(convert_to(words, 'UTF8')) from named where words <> ''
+            on conflict (item_id) do update set id = excluded.id, text_hash = excluded.text_hash
+         where item_title.text_hash <> excluded.text_hash
+        """,
+        {"ids": list(item_ids)},
+    )
+
+
+def _columns(documents: Sequence[Document]) -> list[list[object]]:
+    return [
+        [d.url for d in documents],
+        [d.title for d in documents],
+        [d.text for d in documents],
+        [canonical_json(d.tags).decode() for d in documents],
+        [d.written.facts().decode() for d in documents],
+        [pack(d.written) for d in documents],
+        [d.content_hash for d in documents],
+        [d.record_hash for d in documents],
+        [d.language for d in documents],
+        [d.media_type for d in documents],
+        [twins.written(d) for d in documents],
+        ["\n".join(d.remarks) or None for d in documents],
+    ]
+
+
+def _check_columns(checks: Sequence[InlineCheck | None]) -> list[list[object]]:
+    return [
+        [store_checks and store_checks.body_hash for store_checks in checks],
+        [store_checks and store_checks.recipe for store_checks in checks],
+    ]
+
+
+async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
+    """Move the texts that are about to be replaced into the history, and forget the oldest ones."""
+    if not item_ids or not kept:
+        return
+    ids = list(item_ids)
+    await c.execute(
+        "insert into revision (item_id, number, content_hash, title, text, tags, at)"
+        " select id, revision, content_hash, title, text, tags, updated_at from item where id = any(%s)",
+        [ids],
+    )
+    await c.execute(
+        "delete from revision using item where item.id = any(%s) and revision.item_id = item.id"
+        " and revision.number <= item.revision - %s",
+        [ids, kept],
+    )
+
+
+async def store_checks(c: Connection, run_id: int, rows: Sequence[ItemCheck]) -> None:
+    """Store validators, links, depth and recipe."""
+    if not rows:
+        return
+    columns: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
+    await c.execute(
+        """
+        insert into item_check (run_id, item_id, etag, last_modified, body_hash, depth, links, recipe)
+        select %s, item_id, etag, last_modified, body_hash, depth, coalesce(links, ''), coalesce(recipe, '')
+          from unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::integer[], %b::text[], %b::bytea[])
+               as new(item_id, etag, last_modified, body_hash, depth, links, recipe)
+        on conflict (item_id) do update
+           set run_id = excluded.run_id, checked_at = now(), recipe = excluded.recipe, etag = excluded.etag,
+               last_modified = excluded.last_modified, body_hash = excluded.body_hash, depth = excluded.depth,
+               links = case when excluded.item_id = any(%s) then item_check.links else excluded.links end
+        """,
+        [run_id, *columns, [row.item_id for row in rows if row.links is None]],
+    )
+
+
+async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
+    """Note the check of the items that an incomplete run did reach, unless it is known well enough when that was."""
+    ids = iter(seen)
+    while batch := list(islice(ids, 50_000)):
+        await c.execute(
+            """
+            update item_check set checked_at = now(), run_id = %s
+             where item_id = any(%b::bigint[]) and run_id <> %s and checked_at < now() - make_interval(days => %s)
+            """,
+            [run_id, batch, run_id, _CHECKED_DAYS],
+        )
+        await c.execute(
+            """
+            insert into item_check (run_id, item_id, body_hash, recipe)
+            select %s, id, body_hash, recipe from item
+             where id = any(%b::bigint[]) and recipe is not null and updated_at < now() - make_interval(days => %s)
+               and not exists (select from item_check where item_id = item.id)
+            """,
+            [run_id, batch, _CHECKED_DAYS],
+        )
+
+
+# Enough to see what was wrong with a record; thousands of them in quarantine must not outgrow the items.
+PAYLOAD_KEPT_BYTES = 64 * 1024
+
+
+class QuarantineRow(NamedTuple):
+    """An item that could not be read: how often that was tried, first and last."""
+
+    key: Hash
+    url: str
+    tries: int
+    first_at: datetime
+    last_at: datetime
+
+
+async def quarantined_keys(c: Connection, source_id: int) -> set[Hash]:
+    """Which items of a source are in quarantine."""
+    rows = await all_rows(c, "select key from quarantine where source_id = %s", [source_id])
+    return {key for (key,) in rows}
+
+
+async def quarantined(c: Connection, source_id: int) -> list[QuarantineRow]:
+    """What of a source is in quarantine, the one that was tried longest ago first."""
+    rows = await all_rows(
+        c,
+        "select key, url, tries, first_at, last_at from quarantine where source_id = %s order by last_at, url",
+        [source_id],
+    )
+    return [QuarantineRow(*row) for row in rows]
+
+
+async def count_unread(c: Connection, source_id: int) -> int:
+    """How many of what is in quarantine have no item: no version of these is held."""
+    return int(
+        await scalar(
+            c,
+            "select count(*) from quarantine where source_id = %s and not exists"
+            " (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)",
+            [source_id],
+        )
+    )
+
+
+async def quarantine(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:
+    """Quarantine items, or count another try of those that are there."""
+    if not cases:
+        return
+    await c.execute(
+        """
+        insert into quarantine (source_id, key, url, error, hint, payload)
+        select %s, * from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::bytea[])
+        on conflict (source_id, key) do update
+           set error = excluded.error, hint = excluded.hint, url = excluded.url,
+               payload = coalesce(excluded.payload, quarantine.payload),
+               tries = quarantine.tries + 1, last_at = now()
+        """,
+        [
+            source_id,
+            [key for key, _ in cases],
+            [case.url for _, case in cases],
+            [case.error for _, case in cases],
+            [case.hint for _, case in cases],
+            [case.payload[:PAYLOAD_KEPT_BYTES] if case.payload else None for _, case in cases],
+        ],
+    )
+
+
+async def release_quarantined(c: Connection, source_id: int, released: Sequence[Hash]) -> None:
+    """Let items go that were read, or are gone."""
+    if released:
+        await c.execute("delete from quarantine where source_id = %s and key = any(%s)", [source_id, list(released)])
+
+
+RECORD_KIND = f"case when item.media_type = '{DATASET}' then coalesce(item.record ->> 'record_kind', '{USUAL}') end"
+"""What an item describes, as `record_kind_of` has it."""

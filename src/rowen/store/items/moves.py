@@ -1,0 +1,320 @@
+"""Items that get another key: their source gave them other identifiers, or redirects their addresses.
+
+It is decided set-wise, from what is missing and what is new since the source was last seen whole.
+
+A redirect from a missing item to a new one is proof. Of several items that redirect to one, that with the same content
+moves; if there is none or more than one, none does.
+
+For datasets, evidence is taken in the order of its strength: the same files, the same title and date of issue, the same
+words, and in the end the same title. A mark decides only where one missing item, one new item and no other
+item of the source has it: namesakes are not swapped. What stronger evidence has decided is out of the way of weaker
+evidence. So the answer depends on the two sets alone, not on the order in which they came.
+
+Only datasets are matched by what they say. Their identifier is a number that the software of a portal gave them; a page
+or a file is known by its address to all who link to it, and at another address it is another one, unless the site says
+otherwise by a redirect.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from rowen.model.hashes import Hash, canonical_json
+from rowen.model.item import Document
+from rowen.model.statements import StatementDelta
+from rowen.model.twins import DATASET
+from rowen.store.changes import LogLine
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, scalar
+
+__all__ = ["Arrival", "FoundMoves", "Move", "arrival", "find", "is_arrival", "made", "make"]
+
+
+# Shorter titles are words such as "Budget", which several records share, if not all at the same time.
+_LEAST_TITLE = 8
+# Bytes: a sentence. Shorter texts ("No description.") are the same for different things.
+_LEAST_TEXT = 40
+# Moves are announced in steps: as many lines are held in memory at a time, some megabytes.
+_LINES_AT_ONCE = 5000
+
+
+class Arrival(NamedTuple):
+    """What a new dataset is recognised by, before it is stored; `traits` is the part of its record that matters."""
+
+    title: str
+    content_hash: Hash
+    text_bytes: int
+    traits: str
+
+
+class FoundMoves(NamedTuple):
+    """How many moves were found; of the rows that this run has created, how many say the same, and how many not."""
+
+    moved: int = 0
+    amended: int = 0
+    updated: int = 0
+
+
+class Move(NamedTuple):
+    """An item under its new key."""
+
+    key: Hash
+    url: str
+    title: str
+    content_hash: Hash
+    record_hash: Hash
+    moved_from: str
+    stated: list[str] | None = None
+
+    @property
+    def line(self) -> LogLine:
+        """Return the line of the change log, with the RDF statements that the old address no longer makes."""
+        gone = StatementDelta([], self.stated, 0) if self.stated else None
+        return LogLine("moved", *self[:-1], statements=gone)
+
+
+def arrival(document: Document) -> Arrival:
+    """What a dataset that would be created is recognised by."""
+    listed = document.record.get("resources")
+    urls = [one.get("url") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    traits = {"issued": document.record.get("issued"), "resources": [{"url": url} for url in urls]}
+    text_bytes = len(document.text.encode("utf-8", "replace"))
+    return Arrival(document.title, document.content_hash, text_bytes, canonical_json(traits).decode())
+
+
+_FILES = """(
+    select sha256(convert_to(jsonb_agg(distinct url order by url)::text, 'UTF8'))
+      from jsonb_path_query({record}, '$.resources[*].url') as url where url not in ('""', 'null')
+)"""
+_DAY = "nullif({record} ->> 'issued', '')"
+
+_TABLES = """
+create temporary table moving (
+    id bigint primary key, is_new boolean not null, title text not null, files bytea, issued text,
+    content_hash bytea not null, said bytea
+) on commit drop;
+create temporary table pair (old_id bigint primary key, new_id bigint not null unique, same boolean) on commit drop
+"""
+
+_INSERT = f"""
+insert into moving (id, is_new, title, files, issued, content_hash, said)
+select id, %(is_new)s, title, {_FILES.format(record="record")}, {_DAY.format(record="record")}, content_hash,
+       case when text_bytes >= {_LEAST_TEXT} then content_hash end
+  from
+"""  # noqa: S608 (constants)
+_ITEMS = """(
+    select id, title, record, content_hash, octet_length(text) as text_bytes from item
+     where source_id = %(source)s and media_type = %(dataset)s and
+"""
+_IS_MISSING = "exists (select from missing where missing.id = item.id)"
+_IS_NEW = f"id > %(since)s and not {_IS_MISSING}"
+_ARRIVALS = """(
+    select -ordinal as id, title, record::jsonb, content_hash, text_bytes
+      from unnest(%(titles)b::text[], %(records)b::text[], %(hashes)b::bytea[], %(sizes)b::bigint[])
+           with ordinality as new(title, record, content_hash, text_bytes, ordinal)
+) as arrived
+"""
+
+
+class _Evidence(NamedTuple):
+    """Columns of `moving` that are the same, a condition on the old and the new row, and the same of a third item."""
+
+    same: str
+    condition: str
+    third: str
+
+
+# A file that items of other titles have as well says nothing; but only where titles differ must all be looked at.
+_BY_FILES = _FILES.format(record="third.record") + " = old.files"
+_BY_DAY = _DAY.format(record="third.record") + " = old.issued"
+_EVIDENCE = (
+    _Evidence("files", "old.title = new.title", f"third.title = old.title and {_BY_FILES}"),
+    _Evidence("files", "old.title <> new.title", _BY_FILES),
+    _Evidence("title, issued", "true", f"third.title = old.title and {_BY_DAY}"),
+    _Evidence("said", "true", "third.content_hash = old.content_hash"),
+    _Evidence(
+        "title",
+        f"length(old.title) >= {_LEAST_TITLE} and (old.issued = new.issued) is not false",
+        "third.title = old.title",
+    ),
+)
+
+_FOLLOWED = """
+insert into pair (old_id, new_id, same)
+with redirect as (
+    select old.id as old_id, new.id as new_id, old.content_hash = new.content_hash as same
+      from unnest(%(old)b::bytea[], %(new)b::bytea[]) as led(old_key, new_key)
+      join item old on old.source_id = %(source)s and old.key = old_key
+      join item new on new.source_id = %(source)s and new.key = new_key and new.id > %(since)s
+     where exists (select from missing where missing.id = old.id)
+       and not exists (select from missing where missing.id = new.id)
+     union all
+    select old.id, -1000000000 - ordinal, old.content_hash = arrived.content_hash
+      from unnest(%(keys)b::bytea[], %(contents)b::bytea[])
+           with ordinality as arrived(old_key, content_hash, ordinal)
+      join item old on old.source_id = %(source)s and old.key = old_key
+     where exists (select from missing where missing.id = old.id)
+), judged as (
+    select redirect.*, count(*) over by_target as rivals, count(*) filter (where same) over by_target as alike
+      from redirect window by_target as (partition by new_id)
+)
+select old_id, new_id, same from judged where rivals = 1 or (same and alike = 1)
+"""
+
+_PAIR = """
+insert into pair (old_id, new_id, same)
+select old.id, new.id, old.content_hash = new.content_hash
+  from (select min(id) filter (where not is_new) as old_id, min(id) filter (where is_new) as new_id
+          from moving where ({same}) is not null group by {same} having count(*) = 2 and bool_or(is_new)
+           and not bool_and(is_new)) as couple
+  join moving old on old.id = old_id join moving new on new.id = new_id
+ where {condition}
+"""
+_SHARED = """
+delete from pair using moving old, item third
+ where old.id = pair.old_id and third.source_id = %(source)s and third.id <= %(since)s and {third}
+   and not exists (select from missing where missing.id = third.id)
+"""
+
+
+def is_arrival(item_id: int) -> bool:
+    """Whether an id is that of a dataset that is not stored."""
+    return item_id < 0
+
+
+async def find(
+    c: Connection,
+    source_id: int,
+    *,
+    arrivals: Sequence[Arrival],
+    redirects: Mapping[Hash, Hash],
+    redirected_arrivals: Sequence[tuple[Hash, Hash]],
+    is_created: Callable[[int], bool],
+) -> FoundMoves:
+    """Find which of the missing items are known by other keys now; they are missing no longer.
+
+    `redirects` lead from old keys to new ones. `arrivals` are datasets that are new, but not stored, as in a dry run;
+    `redirected_arrivals` are old keys with the content hashes of what they lead to, which is not stored either.
+    """
+    values = {"source": source_id, "dataset": DATASET, "since": await _last_seen_whole(c, source_id)}
+    has_datasets = arrivals or await scalar(c, f"select exists {_ITEMS}{_IS_NEW})".encode(), values)
+    if not has_datasets and not redirects:
+        return FoundMoves()
+    for statement in _TABLES.split(";"):
+        await c.execute(statement.encode())
+    if redirects:
+        await _follow(c, values, redirects, redirected_arrivals)
+    if has_datasets:
+        await _match_datasets(c, values, arrivals)
+    await c.execute("delete from missing using pair where id = old_id")
+    return await _count(c, is_created)
+
+
+async def _follow(
+    c: Connection, values: Mapping[str, object], redirects: Mapping[Hash, Hash], arrivals: Sequence[tuple[Hash, Hash]]
+) -> None:
+    """Pair each missing item with the new one that its address redirects to."""
+    keys, contents = zip(*arrivals, strict=True) if arrivals else ((), ())
+    given = {"old": list(redirects), "new": list(redirects.values()), "keys": list(keys), "contents": list(contents)}
+    await c.execute(_FOLLOWED, {**values, **given})
+
+
+async def _match_datasets(c: Connection, values: dict[str, object], arrivals: Sequence[Arrival]) -> None:
+    """Pair missing datasets with new ones by what they say."""
+    await _stage(c, f"{_INSERT}{_ITEMS}{_IS_MISSING}) as held", values | {"is_new": False})
+    await _stage(c, f"{_INSERT}{_ITEMS}{_IS_NEW}) as held", values | {"is_new": True})
+    await _stage(c, _INSERT + _ARRIVALS, _columns(arrivals) | {"is_new": True})
+    await c.execute("analyze moving")
+    for evidence in _EVIDENCE:
+        await _decide(c, evidence, values)
+
+
+async def _last_seen_whole(c: Connection, source_id: int) -> int:
+    last = "select last_item from run where source_id = %s and complete order by id desc limit 1"
+    return int(await scalar(c, last, [source_id]) or 0)
+
+
+async def _stage(c: Connection, statement: str, values: dict[str, object]) -> None:
+    await c.execute(statement.encode(), values)
+
+
+def _columns(arrivals: Sequence[Arrival]) -> dict[str, object]:
+    titles, hashes, sizes, records = zip(*arrivals, strict=True) if arrivals else ((), (), (), ())
+    return {"titles": list(titles), "records": list(records), "hashes": list(hashes), "sizes": list(sizes)}
+
+
+async def _decide(c: Connection, evidence: _Evidence, values: dict[str, object]) -> None:
+    pairing = await c.execute(_PAIR.format(same=evidence.same, condition=evidence.condition).encode())
+    if not pairing.rowcount:
+        return
+    await c.execute(_SHARED.format(third=evidence.third).encode(), values)
+    await c.execute("delete from moving using pair where id = old_id")
+    await c.execute("delete from moving using pair where id = new_id")
+
+
+async def _count(c: Connection, is_created: Callable[[int], bool]) -> FoundMoves:
+    rows = await all_rows(c, "select new_id, same from pair", binary=True)
+    same = [same for new_id, same in rows if is_created(new_id)]
+    return FoundMoves(len(rows), sum(same), len(same) - sum(same))
+
+
+# `alike` items are cut alike as well: the passages of the old row stay, and those of the new one go with it.
+_MAKE_MOVES = (
+    """
+    create temporary table moved on commit drop as
+    select pair.*, old.url as moved_from, old.revision as before,
+           case when old.record ? 'rdfa'
+                then array(select jsonb_array_elements_text(old.record -> 'rdfa' -> 'statements')) end as stated,
+           not same or new.revision > 1 as revised,
+           same and old.language is not distinct from new.language and old.chunker = new.chunker as alike
+      from pair join item old on old.id = old_id join item new on new.id = new_id
+    """,
+    "analyze moved",
+    "delete from chunk using moved where item_id = old_id and not alike",
+    "update chunk set item_id = old_id from moved where item_id = new_id and not alike",
+    "delete from item_title using moved where item_id = old_id",
+    "update item_title set item_id = old_id from moved where item_id = new_id",
+    "delete from item_check using moved where item_id = old_id",
+    "update item_check set item_id = old_id from moved where item_id = new_id",
+    "delete from item_gone using moved where item_id = old_id",
+    "delete from item_held using moved where item_id = old_id",
+    """
+    insert into revision (item_id, number, content_hash, title, text, tags, at)
+    select id, revision, content_hash, title, text, tags, updated_at from item join moved on id = old_id where revised
+    union all
+    select old_id, before + number, content_hash, title, text, tags, at from revision join moved on item_id = new_id
+    """,
+    """
+    with folded as (delete from item using moved where id = new_id returning item.*, old_id, same, revised)
+    update item set key = folded.key, url = folded.url, title = folded.title,
+           text = case when same then item.text else folded.text end, tags = folded.tags, record = folded.record,
+           source_record = folded.source_record, body_hash = folded.body_hash, recipe = folded.recipe,
+           content_hash = folded.content_hash, record_hash = folded.record_hash, language = folded.language,
+           media_type = folded.media_type, twins = folded.twins, remarks = folded.remarks, chunker = folded.chunker,
+           revision = item.revision + case when revised then folded.revision else 0 end, updated_at = now()
+      from folded where item.id = folded.old_id
+    """,
+)
+
+
+async def make(c: Connection, *, revisions_kept: int) -> None:
+    """Make the moves that were found: the old item lives on under the new key, the new row is folded into it."""
+    for statement in _MAKE_MOVES:
+        await c.execute(statement)
+    await c.execute(
+        "delete from revision using moved join item on item.id = old_id"
+        " where item_id = old_id and revised and number < item.revision - %s",
+        [revisions_kept],
+    )
+
+
+async def made(c: Connection) -> AsyncIterator[list[Move]]:
+    """The moves that were made, in batches in the order of ids."""
+    after = 0
+    while rows := await all_rows(
+        c,
+        "select old_id, key, url, title, content_hash, record_hash, moved_from, stated"
+        " from moved join item on id = old_id where old_id > %s order by old_id limit %s",
+        [after, _LINES_AT_ONCE],
+    ):
+        after = rows[-1][0]
+        yield [Move(*move) for _, *move in rows]

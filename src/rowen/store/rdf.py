@@ -1,0 +1,326 @@
+"""What pages state, as it is now and as it changed."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+
+from psycopg.types.json import Jsonb
+
+from rowen.model.caps import error_within
+from rowen.model.source import Source
+from rowen.model.statements import PageStatements, StatementChange, StatementDelta, StatementFile, StatementTarget
+from rowen.store.database import Connection, Database
+from rowen.store.locks import Lock
+from rowen.store.rows import all_rows, first_of, list_of, scalar
+
+__all__ = [
+    "MOST_IN_A_FILE",
+    "READY_TARGETS",
+    "advance_target",
+    "append",
+    "changed",
+    "current",
+    "files",
+    "forget_changes",
+    "has_statements",
+    "hold_target",
+    "note_target_failure",
+    "of_file",
+    "of_items",
+    "ready_targets",
+    "remove_target",
+    "rewind_target",
+    "still_stated",
+    "store_target",
+    "target",
+    "target_by_id",
+    "targets",
+]
+
+
+_PAGES_AT_ONCE = 200  # pages of 1,865 statements, as the largest recorded one has, are 60 MB
+
+MOST_IN_A_FILE = 100
+"""Changes in one file of deltas: as large pages as there are make it 30 MB; who reads it holds all of it."""
+
+# A consumer keeps the time of the last file that it took, as programs in JavaScript do: to the millisecond.
+_APART = timedelta(milliseconds=1)
+
+
+async def has_statements(c: Connection, source_id: int) -> bool:
+    """Whether pages of a source were ever seen to state anything."""
+    return bool(await scalar(c, "select exists (select from statement_change where source_id = %s)", [source_id]))
+
+
+async def of_items(c: Connection, ids: Sequence[int]) -> dict[int, list[str]]:
+    """What these items state; those that state nothing are left out."""
+    return dict(
+        await all_rows(
+            c,
+            "select id, array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) from item"
+            " where id = any(%b::bigint[]) and record ? 'rdfa' and record -> 'rdfa' ? 'statements'",
+            [list(ids)],
+        )
+    )
+
+
+async def append(
+    c: Connection,
+    source: Source,
+    run_id: int | None,
+    deltas: Sequence[tuple[int, str, StatementDelta]],
+    *,
+    lines: int,
+) -> None:
+    """Note how statements changed, by the places of their lines among those just logged, from 1 on.
+
+    The log's lock is held: no other transaction can change what is stated elsewhere, or take an earlier time.
+    """
+    first = int(await scalar(c, "select max(number) from change") or 0) - lines
+    stated = await still_stated(c, source.id, sorted({line for _, _, delta in deltas for line in delta.removed}))
+    at: datetime = await scalar(
+        c,
+        "select date_trunc('milliseconds', greatest(clock_timestamp(), (select at from statement_change"
+        " order by number desc limit 1)))",
+    )
+    rows = []
+    for start in range(0, len(deltas), MOST_IN_A_FILE):
+        at += _APART
+        file = first + deltas[start][0]
+        for place, page, (added, removed, kept) in deltas[start : start + MOST_IN_A_FILE]:
+            elsewhere = [line for line in removed if line in stated]
+            told = (page, added, removed, elsewhere, kept)
+            rows.append((first + place, source.id, source.name, run_id, *told, file, at))
+    async with c.cursor() as cursor:
+        await cursor.executemany(
+            "insert into statement_change"
+            " (number, source_id, source, run_id, page, added, removed, elsewhere, kept, file, at)"
+            " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            rows,
+        )
+    # Workers hear of it if an endpoint is to be told.
+    await c.execute(
+        "select pg_notify('rowen_due', '') where exists"
+        " (select from statement_target where source_id = %s and state = 'active')",
+        [source.id],
+    )
+
+
+# Under its former names, and of former sources of its name as well.
+_OF_SOURCE = """
+source_id in (select id from source where name = %(source)s
+               union select source_id from statement_change where source = %(source)s)
+"""
+
+
+async def changed(c: Connection, source: str, *, after: int, limit: int) -> list[StatementChange]:
+    """How the statements of a source changed after a number, in order."""
+    return await list_of(
+        c,
+        StatementChange,
+        f"""
+        select number, page, added, removed, elsewhere, file, at from statement_change
+         where number > %(after)s and {_OF_SOURCE} order by number limit %(limit)s
+        """.encode(),  # noqa: S608 (a constant)
+        {"source": source, "after": after, "limit": limit},
+    )
+
+
+async def files(c: Connection, source: str, *, since: datetime | None, limit: int) -> list[StatementFile]:
+    """The files of changes that were made after a moment, the oldest first."""
+    return await list_of(
+        c,
+        StatementFile,
+        f"""
+        select file as number, max(number) as last_change, max(at) as created_at from statement_change
+         where at > coalesce(%(since)s::timestamptz, '-infinity') and {_OF_SOURCE}
+         group by file order by file limit %(limit)s
+        """.encode(),  # noqa: S608 (a constant)
+        {"source": source, "since": since, "limit": limit},
+    )
+
+
+async def of_file(c: Connection, source: str, number: int) -> list[StatementChange]:
+    """The changes of one file, in order; none where there is no such file."""
+    return await list_of(
+        c,
+        StatementChange,
+        f"""
+        select number, page, added, removed, elsewhere, file, at from statement_change
+         where file = %(number)s and {_OF_SOURCE} order by number
+        """.encode(),  # noqa: S608 (a constant)
+        {"source": source, "number": number},
+    )
+
+
+async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, page: str | None = None) -> set[str]:
+    """Which of some statements stand in any page of a source at present, or in one of its pages."""
+    if not lines:
+        return set()
+    rows = await all_rows(
+        c,
+        """
+        select line from unnest(%b::text[]) as gone (line)
+         where exists (select from item where item.source_id = %s and item.record ? 'rdfa'
+                          and item.record -> 'rdfa' -> 'statements' @> to_jsonb(array[gone.line])
+                          and (%s::text is null or item.url = %s))
+        """,
+        [list(lines), source_id, page, page],
+    )
+    return {line for (line,) in rows}
+
+
+async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStatements]]:
+    """What the pages of a source state, in the order of their numbers, some at a time."""
+    after = 0
+    while True:
+        rows = await all_rows(
+            c,
+            "select id, url, record -> 'rdfa' from item where source_id = %s and id > %s and record ? 'rdfa'"
+            " order by id limit %s",
+            [source_id, after, _PAGES_AT_ONCE],
+        )
+        if not rows:
+            return
+        after = rows[-1][0]
+        yield [PageStatements(url, told) for _, url, told in rows]
+
+
+async def forget_changes(c: Connection, *, days: float) -> int:
+    """Forget changes of statements that are older than so many days, but no file that an endpoint waits for."""
+    done = await c.execute(
+        """
+        delete from statement_change
+         where at < now() - make_interval(days => 1) * %s
+           and not exists (select from statement_target target join statement_change beside
+                               on beside.source_id = target.source_id and beside.number > target.number
+                            where target.source_id = statement_change.source_id
+                              and beside.file = statement_change.file)
+        """,
+        [days],
+    )
+    return done.rowcount
+
+
+_SELECT = """
+select target.id, target.source_id, source.name as source, target.endpoint, nullif(target.graph, '') as graph,
+       target.headers, target.state, target.number, case when target.number > 0 then target.at end as told_at,
+       (select count(*) from statement_change change
+         where change.source_id = target.source_id and change.number > target.number) as waiting,
+       target.failures, target.failing_since, target.next_try_at, target.last_error
+  from statement_target target join source on source.id = target.source_id
+"""
+
+# One that was never told anything has to hear what pages state now, which may be more than the log remembers.
+READY_TARGETS = """
+select id from statement_target target
+ where state = 'active' and (next_try_at is null or next_try_at <= now())
+   and number < (select coalesce(max(number), 0) from change)
+   and (number = 0 or exists (select from statement_change change
+                               where change.source_id = target.source_id and change.number > target.number))
+   and not exists (select from procrastinate_jobs job
+                    where job.queueing_lock = 'statements:' || target.id and job.status = 'todo')
+   and not exists (select from procrastinate_jobs job
+                    where job.lock = 'statements:' || target.id and job.status = 'doing')
+"""
+
+
+async def targets(c: Connection, source: str | None = None) -> list[StatementTarget]:
+    """All endpoints, or those of one source, by source and address."""
+    return await list_of(
+        c,
+        StatementTarget,
+        f"{_SELECT} where %(source)s::text is null or source.name = %(source)s"
+        " order by source.name, target.endpoint, target.graph".encode(),
+        {"source": source},
+    )
+
+
+async def target_by_id(c: Connection, target_id: int) -> StatementTarget | None:
+    """An endpoint by its number; None if it was forgotten."""
+    return await first_of(c, StatementTarget, f"{_SELECT} where target.id = %s".encode(), [target_id])
+
+
+async def target(c: Connection, source_id: int, endpoint: str, graph: str | None) -> StatementTarget | None:
+    """An endpoint of a source; None if it was never told anything."""
+    where = " where target.source_id = %s and target.endpoint = %s and target.graph = %s"
+    return await first_of(c, StatementTarget, f"{_SELECT} {where}".encode(), [source_id, endpoint, graph or ""])
+
+
+async def store_target(
+    c: Connection, source_id: int, endpoint: str, graph: str | None, headers: Mapping[str, str]
+) -> None:
+    """Have workers tell an endpoint from now on; one that was told before goes on from there."""
+    await c.execute(
+        "insert into statement_target (source_id, endpoint, graph, number, headers, state)"
+        " values (%s, %s, %s, 0, %s, 'active') on conflict (source_id, endpoint, graph) do update"
+        " set headers = excluded.headers, state = 'active', failures = 0, failing_since = null, next_try_at = null",
+        [source_id, endpoint, graph or "", Jsonb(dict(headers))],
+    )
+
+
+async def remove_target(c: Connection, source_id: int, endpoint: str, graph: str | None) -> bool:
+    """Tell an endpoint no more, and forget up to where it was told; False if there was none."""
+    done = await c.execute(
+        "delete from statement_target where source_id = %s and endpoint = %s and graph = %s",
+        [source_id, endpoint, graph or ""],
+    )
+    return bool(done.rowcount)
+
+
+async def advance_target(
+    c: Connection, source_id: int, endpoint: str, graph: str | None, number: int, *, before: int
+) -> bool:
+    """Record that an endpoint has received all changes between two numbers; earlier failures are settled.
+
+    False if it stands at another number than `before`, since another process told it or forgot it: then the smaller
+    number holds, and what follows is told once more. Changes have an order, and only a repetition restores it. Must run
+    inside a transaction.
+    """
+    of = [source_id, endpoint, graph or ""]
+    held = await scalar(
+        c,
+        "select number from statement_target where source_id = %s and endpoint = %s and graph = %s for update",
+        of,
+    )
+    if (held or 0) != before:
+        await rewind_target(c, source_id, endpoint, graph, number)
+        return False
+    await c.execute(
+        "insert into statement_target (source_id, endpoint, graph, number) values (%s, %s, %s, %s)"
+        " on conflict (source_id, endpoint, graph) do update set number = excluded.number, at = now(), failures = 0,"
+        " failing_since = null, next_try_at = null, last_error = null,"
+        " state = case statement_target.state when 'disabled' then 'active' else statement_target.state end",
+        [*of, number],
+    )
+    return True
+
+
+async def rewind_target(c: Connection, source_id: int, endpoint: str, graph: str | None, number: int) -> None:
+    """Set an endpoint back to a change number, if it has been sent later changes."""
+    await c.execute(
+        "update statement_target set number = %s where source_id = %s and endpoint = %s and graph = %s and number > %s",
+        [number, source_id, endpoint, graph or "", number],
+    )
+
+
+async def note_target_failure(c: Connection, target_id: int, *, error: str, wait_s: float, disabled: bool) -> None:
+    """Note that an endpoint could not be told, and when it is tried again, or that it is no more."""
+    await c.execute(
+        "update statement_target set failures = failures + 1, failing_since = coalesce(failing_since, now()),"
+        " next_try_at = now() + make_interval(secs => %s), last_error = %s,"
+        " state = case when %s then 'disabled' else state end where id = %s",
+        [wait_s, error_within(error), disabled, target_id],
+    )
+
+
+async def ready_targets(c: Connection) -> list[int]:
+    """Endpoints that have something to hear now, and no job that tells them."""
+    return [number for (number,) in await all_rows(c, f"{READY_TARGETS} order by id".encode())]
+
+
+def hold_target(
+    database: Database, source_id: int, endpoint: str, graph: str | None
+) -> AbstractAsyncContextManager[bool]:
+    """Whether it is this process alone that tells an endpoint; two would mix up the order of changes."""
+    return database.alone(Lock.STATEMENT_TARGET, f"{source_id} {endpoint} {graph or ''}")

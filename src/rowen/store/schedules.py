@@ -1,0 +1,429 @@
+"""When sources are to be looked at again."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rowen.model.change_rate import ChangeRate
+from rowen.model.twins import DATASET
+from rowen.store.database import Connection
+from rowen.store.locks import Lock, try_hold
+from rowen.store.rows import all_rows, one, scalar
+
+__all__ = [
+    "AutoSource",
+    "ChangedPage",
+    "DueSource",
+    "DueStatus",
+    "PastCheck",
+    "SourceFreshness",
+    "VolatilePage",
+    "auto_sources",
+    "changed_pages",
+    "database_time",
+    "due_sources",
+    "due_status",
+    "freshness",
+    "furthest_due",
+    "histories",
+    "is_paused",
+    "kind_and_cursor",
+    "modified_dates",
+    "note_unchanged",
+    "notify_workers",
+    "past_checks",
+    "price",
+    "requests_of_day",
+    "schedule_of",
+    "set_due",
+    "set_paused",
+    "store_due_status",
+    "store_freshness",
+    "store_page_rates",
+    "store_price",
+    "try_tick",
+    "volatile_pages",
+    "volatile_sample",
+]
+
+
+class DueSource(NamedTuple):
+    """A source that may be looked at now."""
+
+    id: int
+    name: str
+    url: str
+    schedule: str | None
+    due_at: datetime
+    failures: int
+
+
+class DueStatus(NamedTuple):
+    """How a source stands: when it is due, how many runs in a row failed, and since when it is called failing."""
+
+    due_at: datetime | None = None
+    failures: int = 0
+    failing_since: datetime | None = None
+
+
+async def database_time(c: Connection) -> datetime:
+    """The time of the database, by which all workers go."""
+    now: datetime = await scalar(c, "select now()")
+    return now
+
+
+async def try_tick(c: Connection) -> bool:
+    """Whether it is this transaction that looks what is due; others are left out until it ends."""
+    return await try_hold(c, Lock.TICK)
+
+
+# The host of a URL, with its port; what has none, such as a folder, is a host of its own.
+_HOST = "coalesce(lower(substring({url} from '^[a-z+]+://(?:[^/?#]*@)?(?:www[.])?([^/?#]+)')), {url})"
+# A live run began before now: one of the future was written by a clock that has been set back since.
+_DUE = f"""
+with busy as (
+    select {_HOST.format(url="source.url")} as host, count(*) as live
+      from procrastinate_jobs job
+      join source on source.id = case when job.args ->> 'source_id' ~ '^[0-9]{{1,18}}$'
+                                      then (job.args ->> 'source_id')::bigint end
+     where job.status in ('todo', 'doing') group by 1),
+ranked as (
+    select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures,
+           {_HOST.format(url="source.url")} as host,
+           row_number() over (partition by {_HOST.format(url="source.url")} order by source_due.due_at) as place
+      from source_due join source on source.id = source_due.source_id
+     where source_due.due_at <= now() and source.state = 'active'
+       and not exists (select from procrastinate_jobs job
+                        where job.queueing_lock = 'sync:' || source.id and job.status = 'todo')
+       and not exists (select from procrastinate_jobs job
+                        where job.lock = 'source:' || source.id and job.status = 'doing')
+       and not exists (select from run where run.source_id = source.id and run.status = 'running'
+                                         and run.lease_until > now() and run.started_at <= now()))
+select id, name, url, schedule, due_at, failures
+  from ranked left join busy using (host)
+ where place + coalesce(live, 0) <= %(of_host)s
+ order by due_at, id limit %(limit)s
+"""  # noqa: S608 (constants)
+
+
+async def due_sources(c: Connection, *, limit: int, of_host: int) -> list[DueSource]:
+    """Sources that are due and can start, the oldest first: none of them has a job or a live run.
+
+    No more are given of one host than make `of_host` together with its jobs: they would wait for each other, and
+    nobody else should wait for them.
+    """
+    rows = await all_rows(c, _DUE.encode(), {"limit": limit, "of_host": of_host})
+    return [DueSource(*row) for row in rows]
+
+
+async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSource]:
+    """Sources whose due time is more than so many days away, the furthest first."""
+    rows = await all_rows(
+        c,
+        "select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures"
+        " from source_due join source on source.id = source_due.source_id"
+        " where due_at > now() + make_interval(days => 1) * %s order by due_at desc limit %s",
+        [days, limit],
+    )
+    return [DueSource(*row) for row in rows]
+
+
+async def schedule_of(c: Connection, source_id: int) -> tuple[bool, str | None]:
+    """Whether a source is still there, and its schedule as it is now."""
+    row = await one(c, "select schedule from source where id = %s", [source_id])
+    return (False, None) if row is None else (True, row[0])
+
+
+async def kind_and_cursor(c: Connection, source_id: int) -> tuple[str, Any]:
+    """What a source is, and where its listing may be resumed; nothing for one that was removed."""
+    row = await one(c, "select kind, cursor from source where id = %s", [source_id])
+    return ("", None) if row is None else (row[0], row[1])
+
+
+async def due_status(c: Connection, source_id: int) -> DueStatus:
+    """How a source stands, held until the transaction ends; one without a row has no schedule and no trouble."""
+    row = await one(
+        c, "select due_at, failures, failing_since from source_due where source_id = %s for update", [source_id]
+    )
+    return DueStatus(*row) if row else DueStatus()
+
+
+async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> None:
+    """Write down how a source stands; nothing is kept of one that is never due and has no trouble."""
+    if status == DueStatus():
+        await c.execute("delete from source_due where source_id = %s", [source_id])
+        return
+    await c.execute(
+        "insert into source_due (source_id, due_at, failures, failing_since) values (%s, %s, %s, %s)"
+        " on conflict (source_id) do update set due_at = excluded.due_at, failures = excluded.failures,"
+        " failing_since = excluded.failing_since",
+        [source_id, *status],
+    )
+
+
+async def set_due(c: Connection, source_id: int, at: datetime | None) -> None:
+    """Say when a source is due next, and tell the workers; None for one that is due only when somebody asks."""
+    async with c.transaction():
+        held = await due_status(c, source_id)
+        await store_due_status(c, source_id, held._replace(due_at=at))
+    await notify_workers(c)
+
+
+async def notify_workers(c: Connection) -> None:
+    """Tell the workers that due times are other ones."""
+    await c.execute("notify rowen_due")
+
+
+async def is_paused(c: Connection) -> bool:
+    """Whether the queue is paused: nothing new begins."""
+    return bool(await scalar(c, "select exists (select from queue_pause)"))
+
+
+async def set_paused(c: Connection, paused: bool) -> None:
+    """Pause the queue, or let it go on."""
+    if paused:
+        await c.execute("insert into queue_pause default values on conflict do nothing")
+    else:
+        await c.execute("delete from queue_pause")
+    await notify_workers(c)
+
+
+# A narrow look tells nothing of the whole.
+_WHOLE = "status = 'completed' and coalesce((tally ->> 'only')::integer, 0) = 0"
+_AUTO = "starts_with(source.schedule, 'every auto') and source.state = 'active'"
+
+
+class PastCheck(NamedTuple):
+    """A run that looked at a whole source: what it found, and what it cost."""
+
+    at: datetime
+    is_full: bool
+    items: int
+    changed: int
+    requests: int
+    seconds: float
+
+
+class SourceFreshness(NamedTuple):
+    """A source as it was last seen whole: when, how its items change, how many there are, what a look costs."""
+
+    looked_at: datetime
+    rate: ChangeRate
+    items: int
+    requests: float
+
+
+class AutoSource(NamedTuple):
+    """An active source that is looked at as often as it changes; `volatile` pages have rates of their own."""
+
+    id: int
+    schedule: str
+    items: int
+    requests: float
+    rate: ChangeRate
+    volatile: int
+
+
+class ChangedPage(NamedTuple):
+    """A page that a run found changed: since when that cannot have been seen, and what was known of it, if anything."""
+
+    item_id: int
+    created_at: datetime
+    last_modified: str | None
+    looked_at: datetime | None
+    rate: ChangeRate | None
+
+
+class VolatilePage(NamedTuple):
+    """A page that was seen to change: when it was last looked at, and its rate as of then."""
+
+    item_id: int
+    url: str
+    looked_at: datetime
+    rate: ChangeRate
+
+
+async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[PastCheck]:
+    """The last looks at a whole source, the newest first."""
+    rows = await all_rows(
+        c,
+        f"""
+        select started_at, mode = 'full',
+               (select coalesce(sum((tally ->> name)::bigint), 0)
+                  from unnest(array['created', 'updated', 'amended', 'unchanged', 'failed', 'skipped', 'not_asked'])
+                       as name),
+               (select coalesce(sum((tally ->> name)::bigint), 0) from unnest(array['created', 'updated', 'deleted'])
+                       as name),
+               coalesce((tally ->> 'requests')::bigint, 0), coalesce((tally ->> 'seconds')::float8, 0)
+          from run where source_id = %s and {_WHOLE} order by id desc limit %s
+        """,  # noqa: S608 (constants)
+        [source_id, limit],
+    )
+    return [PastCheck(at, full, int(items), int(changed), *cost) for at, full, items, changed, *cost in rows]
+
+
+async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[str]:
+    """The dates that datasets say they were modified at; of many a sample, since keys are in no order of ours."""
+    rows = await all_rows(
+        c,
+        "select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key"
+        " limit %s) as sample where media_type = %s and record ->> 'modified' is not null",
+        [source_id, limit, DATASET],
+    )
+    return [text for (text,) in rows]
+
+
+async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[int, float]]:
+    """How often items have changed since they were created, and how many seconds ago that was; of many a sample."""
+    rows = await all_rows(
+        c,
+        "select revision - 1, extract(epoch from now() - created_at)::float8"
+        " from item where source_id = %s order by key limit %s",
+        [source_id, limit],
+    )
+    return [(changes, span_s) for changes, span_s in rows]
+
+
+async def freshness(c: Connection, source_id: int) -> SourceFreshness | None:
+    """What is known of a source, if it was ever seen whole."""
+    row = await one(
+        c,
+        "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s",
+        [source_id],
+    )
+    return SourceFreshness(row[0], ChangeRate(*row[1:3]), *row[3:]) if row else None
+
+
+async def store_freshness(c: Connection, source_id: int, known: SourceFreshness) -> None:
+    """Write down what is known of a source."""
+    await c.execute(
+        "insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)"
+        " select id, %s, %s, %s, %s, %s from source where id = %s"
+        " on conflict (source_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
+        " span_s = excluded.span_s, items = excluded.items, requests = excluded.requests",
+        [known.looked_at, known.rate.shape, known.rate.span_s, known.items, known.requests, source_id],
+    )
+
+
+async def auto_sources(c: Connection) -> list[AutoSource]:
+    """All sources among which the requests of a day are shared."""
+    rows = await all_rows(
+        c,
+        f"""
+        select source.id, source.schedule, known.items, known.requests, known.shape, known.span_s,
+               (select count(*) from item_change_rate page where page.source_id = source.id)
+          from source join source_freshness known on known.source_id = source.id where {_AUTO}
+        """,  # noqa: S608 (constants)
+    )
+    return [
+        AutoSource(number, schedule, items, requests, ChangeRate(shape, span_s), volatile)
+        for number, schedule, items, requests, shape, span_s, volatile in rows
+    ]
+
+
+_COUNTED = f"select count(*) from item_change_rate page join source on source.id = page.source_id where {_AUTO}"  # noqa: S608
+_SAMPLED = f"""
+select source_id, shape, span_s from item_change_rate page join source on source.id = page.source_id
+ where {_AUTO} order by hashint8(item_id) limit %s
+"""  # noqa: S608 (constants)
+
+
+async def volatile_sample(c: Connection, *, limit: int) -> tuple[int, list[tuple[int, ChangeRate]]]:
+    """How many pages have rates of their own, and some of them, each with its source."""
+    rows = await all_rows(c, _SAMPLED, [limit])
+    return int(await scalar(c, _COUNTED)), [(of, ChangeRate(shape, span_s)) for of, shape, span_s in rows]
+
+
+# Walks since a page's own look have found it unchanged.
+_PAGES = """
+select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.shape,
+       page.span_s + greatest(0, extract(epoch from known.looked_at - page.looked_at))::float8
+  from item_change_rate page join source_freshness known using (source_id) join item on item.id = page.item_id
+ where page.source_id = %s order by page.shape / page.span_s desc, page.item_id limit %s
+"""
+
+
+async def volatile_pages(c: Connection, source_id: int, *, limit: int) -> list[VolatilePage]:
+    """The pages of a source that were seen to change, those that do so most often first."""
+    rows = await all_rows(c, _PAGES, [source_id, limit])
+    return [VolatilePage(item_id, url, at, ChangeRate(shape, span_s)) for item_id, url, at, shape, span_s in rows]
+
+
+async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: datetime) -> list[ChangedPage]:
+    """The items that a run found changed; its lines stand in the log behind those of the moment when it began."""
+    rows = await all_rows(
+        c,
+        """
+        select distinct item.id, item.created_at, item_check.last_modified, page.looked_at, page.shape, page.span_s
+          from change
+          join item on item.source_id = change.source_id and item.key = change.key
+          left join item_check on item_check.item_id = item.id
+          left join item_change_rate page on page.item_id = item.id
+         where change.source_id = %(source)s and change.run_id = %(run)s and change.kind = 'updated'
+           and change.number > coalesce((select max(number) from change where at < %(since)s), 0)
+        """,
+        {"source": source_id, "run": run_id, "since": since},
+    )
+    return [
+        ChangedPage(item_id, created_at, modified, looked_at, ChangeRate(shape, span_s) if looked_at else None)
+        for item_id, created_at, modified, looked_at, shape, span_s in rows
+    ]
+
+
+async def store_page_rates(
+    c: Connection, source_id: int, at: datetime, rates: Sequence[tuple[int, ChangeRate]]
+) -> None:
+    """Write down how pages change that were seen to, as of a look."""
+    if not rates:
+        return
+    await c.execute(
+        "insert into item_change_rate (item_id, source_id, looked_at, shape, span_s)"
+        " select new.item_id, %s, %s, new.shape, new.span_s"
+        " from unnest(%s::bigint[], %s::float8[], %s::float8[]) as new(item_id, shape, span_s)"
+        " on conflict (item_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
+        " span_s = excluded.span_s",
+        [
+            *(source_id, at, [item_id for item_id, _ in rates]),
+            *([rate.shape for _, rate in rates], [rate.span_s for _, rate in rates]),
+        ],
+    )
+
+
+async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -> None:
+    """Write down that volatile pages were looked at, between two walks, and had not changed; in one statement."""
+    await c.execute(
+        "update item_change_rate set span_s = span_s + greatest(0, extract(epoch from %s - looked_at)), looked_at = %s"
+        " where item_id = any(%s) and looked_at < %s",
+        [at, at, list(item_ids), at],
+    )
+
+
+async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] | None:
+    """What a request must save, and how much longer the longest intervals are; None if that is not known lately."""
+    row = await one(
+        c,
+        "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)",
+        [younger_than_s],
+    )
+    return (row[0], row[1]) if row else None
+
+
+async def store_price(c: Connection, price_s: float, stretch: float) -> None:
+    """Write down what a request must save, unless another transaction is about to: nobody waits for this row."""
+    await c.execute(
+        "insert into refresh_price (price_s, stretch) select %s, %s"
+        f" where {Lock.PRICE.tried()} on conflict (only_one)"
+        " do update set price_s = excluded.price_s, stretch = excluded.stretch, at = now()",
+        [price_s, stretch],
+    )
+
+
+_REQUESTS = f"""
+select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on source.id = run.source_id
+ where run.started_at > now() - interval '1 day' and run.mode = 'incremental' and {_AUTO}
+"""  # noqa: S608 (constants)
+
+
+async def requests_of_day(c: Connection) -> int:
+    """The requests that sources which are looked at as often as they change have cost in a day, but for first reads."""
+    return int(await scalar(c, _REQUESTS))

@@ -1,0 +1,1 @@
+"""Search: words, vectors and ranking."""

@@ -1,0 +1,540 @@
+"""Models and their vectors: which texts still need one, and storing each exactly once.
+
+Passages and titles are texts, and numbered together. Two locks keep the books right. Whoever stores them holds a share
+of the passages' lock to the end of his transaction; who has it alone therefore sees every text there is, and may write
+down up to where all have vectors. And only the holder of a model's claim embeds under it, so that nobody pays for what
+another has in hand.
+"""
+
+import asyncio
+import json
+import struct
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg import errors
+
+from rowen.errors import StoreUnavailableError
+from rowen.model.caps import error_within
+from rowen.model.database import Tidied
+from rowen.model.hashes import Hash
+from rowen.store.database import Connection, Database, has_news, translate_database_errors
+from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_end, try_session
+from rowen.store.rows import all_rows, first_of, list_of, scalar
+
+__all__ = [
+    "Claim",
+    "IndexState",
+    "Model",
+    "active",
+    "build_index",
+    "carry",
+    "drop",
+    "drop_index",
+    "drop_unused",
+    "every",
+    "find",
+    "hold_passages",
+    "index_state",
+    "last_text",
+    "note_trouble",
+    "query_vector",
+    "refuse",
+    "refused",
+    "register",
+    "reused",
+    "set_dimensions",
+    "share_passages",
+    "store_query_vector",
+    "stored",
+    "unlist",
+]
+
+
+# How often a server that is being restarted is asked for a connection, so that what was answered can be stored.
+_RETRY_S = 0.1
+_COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)
+_COPY_END = struct.pack("!h", -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A way to turn texts into vectors; vectors of two models cannot be compared.
+
+    It is `complete` if all texts had theirs when it was read.
+    """
+
+    id: int
+    name: str
+    kind: str
+    model: str | None
+    wanted: int | None
+    url: str | None
+    dimensions: int | None
+    weight: float
+    state: str
+    covered_to: int
+    trouble: Mapping[str, Any] | None
+    complete: bool
+
+
+class Claim:
+    """The right to embed under one model, and the connection that it lives and dies with."""
+
+    def __init__(self, database: Database, connection: Connection, model_id: int) -> None:
+        self.model_id = model_id
+        self.connection = connection
+        self._database = database
+        self._is_lost = False
+
+    @classmethod
+    async def take(cls, database: Database, model_id: int) -> "Claim | None":
+        """The claim, or None if another process has it."""
+        connection = await database.connect()
+        try:
+            with translate_database_errors(database.place):
+                mine = await try_session(connection, Lock.EMBEDDING, model_id)
+        except BaseException:
+            await connection.close()
+            raise
+        if mine:
+            return cls(database, connection, model_id)
+        await connection.close()
+        return None
+
+    async def check(self) -> None:
+        """Raise where the claim is lost, so that nothing more is asked that another process may have asked already.
+
+        The server is asked only where it said something by itself, as it does when it ends a session.
+        """
+        if not self._is_lost and (self.connection.closed or has_news(self.connection)):
+            try:
+                await self.connection.execute("select")
+            except psycopg.OperationalError:
+                self._is_lost = self.connection.closed
+        if self._is_lost:
+            raise StoreUnavailableError(
+                f"The connection to {self._database.place} that stands for the right to embed was lost. "
+                "What was answered is stored; the rest is asked for by whoever embeds next."
+            )
+
+    async def store(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
+        """Keep the vectors of texts, each as its half-precision numbers in network order; all of them or none.
+
+        With `dimensions`, it is noted first how long the vectors of the model are. Answers are paid for. So they are
+        stored also where the claim was lost meanwhile, on another connection and beside those that another process has
+        stored since, and a server that restarts is waited for.
+        """
+        rows = [self._row(text_hash, part, one) for text_hash, those in vectors for part, one in enumerate(those)]
+        if await self._store_as_holder(rows, dimensions):
+            return
+
+        async def store(c: Connection) -> None:
+            await self._note_dimensions(c, dimensions)
+            await _store_beside(c, rows)
+
+        await self._patiently(store)
+
+    async def replace(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
+        """Keep the vectors of texts in the place of those that they have, and take these texts off the list.
+
+        Only those that are still to be embedded again are replaced. A server that restarts is waited for.
+        """
+
+        async def replace(c: Connection) -> None:
+            await self._note_dimensions(c, dimensions)
+            hashes = await unlist(c, self.model_id, [text_hash for text_hash, _ in vectors])
+            told = {"model": self.model_id, "hashes": hashes}
+            await c.execute("delete from embedding where model_id = %(model)s and text_hash = any(%(hashes)s)", told)
+            await c.execute(
+                "delete from embedding_refused where model_id = %(model)s and text_hash = any(%(hashes)s)", told
+            )
+            listed = [one for one in vectors if one[0] in set(hashes)]
+            rows = [self._row(text_hash, part, one) for text_hash, those in listed for part, one in enumerate(those)]
+            await _copy(c, "embedding", rows)
+
+        await self._patiently(replace)
+
+    async def _patiently(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        """Do something in a transaction, and wait for a server that restarts."""
+        until = time.monotonic() + self._database.settings.database_patience_s
+        while True:
+            try:
+                async with self._database.transaction() as c:
+                    await work(c)
+                return
+            except StoreUnavailableError:
+                if time.monotonic() > until:
+                    raise
+            await asyncio.sleep(_RETRY_S)
+
+    async def _store_as_holder(self, rows: Sequence[bytes], dimensions: int | None) -> bool:
+        """Store on the claim's own connection; False where it was lost, or another process was quicker."""
+        if self._is_lost:
+            return False
+        with translate_database_errors(self._database.place):
+            try:
+                await self._note_dimensions(self.connection, dimensions)
+                await _copy(self.connection, "embedding", rows)
+            except errors.UniqueViolation:
+                return False
+            except psycopg.OperationalError:
+                if not self.connection.closed:
+                    raise
+                self._is_lost = True
+        return not self._is_lost
+
+    async def _note_dimensions(self, c: Connection, dimensions: int | None) -> None:
+        if dimensions is not None:
+            await set_dimensions(c, self.model_id, dimensions)
+
+    def _row(self, text_hash: Hash, part: int, vector: bytes) -> bytes:
+        return b"".join(
+            (
+                struct.pack("!hihi", 4, 2, self.model_id, len(text_hash)),
+                text_hash,
+                struct.pack("!ih", 2, part),
+                struct.pack("!ihh", len(vector) + 4, len(vector) // 2, 0),
+                vector,
+            )
+        )
+
+    async def release(self) -> None:
+        """Let others embed."""
+        try:
+            await release_at_end(self.connection, Lock.EMBEDDING, self.model_id)
+        finally:
+            await self.connection.close()
+
+
+async def unlist(c: Connection, model_id: int, hashes: Sequence[Hash]) -> list[Hash]:
+    """Take texts off the list of those that are to be embedded again; returns those that were on it."""
+    rows = await all_rows(
+        c,
+        "delete from embedding_again where model_id = %b and text_hash = any(%b::bytea[]) returning text_hash",
+        [model_id, list(hashes)],
+        binary=True,
+    )
+    return [text_hash for (text_hash,) in rows]
+
+
+async def _copy(c: Connection, table: LiteralString, rows: Sequence[bytes]) -> None:
+    async with c.cursor().copy(f"copy {table} (model_id, text_hash, part, vector) from stdin (format binary)") as copy:
+        await copy.write(_COPY_HEADER + b"".join(rows) + _COPY_END)
+
+
+async def _store_beside(c: Connection, rows: Sequence[bytes]) -> None:
+    """Keep vectors of texts that have none yet, all parts of a text or none; must run inside a transaction."""
+    await c.execute("create temporary table answered (like embedding) on commit drop")
+    await _copy(c, "answered", rows)
+    await c.execute(
+        "insert into embedding (model_id, text_hash, part, vector)"
+        " select model_id, text_hash, part, vector from answered"
+        " where not exists (select from embedding held where held.model_id = answered.model_id"
+        " and held.text_hash = answered.text_hash)"
+        " on conflict do nothing"
+    )
+
+
+LAST_TEXT = "greatest((select max(id) from chunk), (select max(id) from item_title), 0)"
+_MODEL = f"""
+select id, name, kind, model, wanted, url, dimensions, weight, state, covered_to, trouble,
+       covered_to >= {LAST_TEXT} as complete
+  from embedding_model
+"""  # noqa: S608 (of constants)
+
+
+async def every(c: Connection) -> list[Model]:
+    """All models, the oldest first."""
+    return await list_of(c, Model, _MODEL + " order by id")
+
+
+async def find(c: Connection, name: str) -> Model | None:
+    """The model of this name."""
+    return await first_of(c, Model, _MODEL + " where name = %s", [name])
+
+
+async def active(c: Connection) -> Model | None:
+    """The model that search uses."""
+    return await first_of(c, Model, _MODEL + " where state = 'active'")
+
+
+async def register(
+    c: Connection, name: str, *, kind: str, model: str | None, wanted: int | None, url: str | None, weight: float
+) -> Model:
+    """The model of this name, made if it is new. The first one is active at once: there is nothing to switch from."""
+    await c.execute(
+        """
+        insert into embedding_model (name, kind, model, wanted, url, weight, state)
+        select %(name)s, %(kind)s, %(model)s, %(wanted)s, %(url)s, %(weight)s,
+               case when exists (select from embedding_model where state = 'active') then 'building' else 'active' end
+         where not exists (select from embedding_model where name = %(name)s)
+        on conflict do nothing
+        """,
+        {"name": name, "kind": kind, "model": model, "wanted": wanted, "url": url, "weight": weight},
+    )
+    await c.execute(
+        "update embedding_model set url = %(url)s, weight = %(weight)s where name = %(name)s"
+        " and (url, weight) is distinct from (%(url)s, %(weight)s::real)",
+        {"name": name, "url": url, "weight": weight},
+    )
+    # Two processes may make the first model at the same moment, each its own: the second try is building.
+    found = await find(c, name)
+    return found or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
+
+
+async def set_dimensions(c: Connection, model_id: int, dimensions: int) -> None:
+    """Note how long the vectors of a model are, once for all."""
+    await c.execute(
+        "update embedding_model set dimensions = %s where id = %s and dimensions is null", [dimensions, model_id]
+    )
+
+
+async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] | None) -> None:
+    """Note why embedding stopped, for `status`; None when it went well. Written only if it differs."""
+    told = None if trouble is None else json.dumps(trouble)
+    await c.execute(
+        "update embedding_model set trouble = %(t)s::jsonb where id = %(id)s and trouble is distinct from %(t)s::jsonb",
+        {"t": told, "id": model_id},
+    )
+
+
+async def share_passages(c: Connection) -> None:
+    """Share the passages' lock until the end of this transaction; taken before a passage or title is stored."""
+    await hold_shared(c, Lock.EMBEDDING, ALL_PASSAGES)
+
+
+async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
+    """How many of the passages that are about to be stored have a vector."""
+    return int(
+        await scalar(
+            c,
+            """
+            select count((select true from embedding
+                           where model_id = (select id from embedding_model where state = 'active')
+                             and embedding.text_hash = fresh.text_hash and part = 0))
+              from unnest(%b::bytea[]) as fresh(text_hash)
+            """,
+            [list(hashes)],
+        )
+        or 0
+    )
+
+
+async def hold_passages(c: Connection) -> None:
+    """Hold back whoever stores passages until the end of this transaction."""
+    await hold(c, Lock.EMBEDDING, ALL_PASSAGES)
+
+
+async def last_text(c: Connection) -> int:
+    """The highest id of a passage or title, 0 if there is none."""
+    return int(await scalar(c, f"select {LAST_TEXT}") or 0)
+
+
+# Several old hashes may become one: the vectors of one of them are taken whole, parts of two are never mixed.
+_CARRY_TABLE = """
+with carried as (
+    select distinct on (held.model_id, new.text_hash) held.model_id, new.text_hash, old_hash
+      from unnest(%(old)b::bytea[], %(new)b::bytea[]) as new(old_hash, text_hash)
+      join {table} held on held.text_hash = old_hash
+     where not exists (select from {table} other
+                        where other.model_id = held.model_id and other.text_hash = new.text_hash)
+     order by held.model_id, new.text_hash, old_hash
+)
+insert into {table} (model_id, text_hash, {columns})
+select carried.model_id, carried.text_hash, {columns}
+  from carried join {table} held on (held.model_id, held.text_hash) = (carried.model_id, old_hash)
+ order by carried.model_id, carried.text_hash
+on conflict do nothing
+"""
+_CARRY = (
+    _CARRY_TABLE.format(table="embedding", columns="part, vector"),
+    _CARRY_TABLE.format(table="embedding_refused", columns="error, at"),
+    _CARRY_TABLE.format(table="embedding_again", columns="since"),
+)
+
+
+async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
+    """Copy the vectors, refusals and orders of texts to new hashes; `hashes` are pairs of an old and a new one.
+
+    The old ones stay for passages that still have the old hash. Must run in the transaction that changes the hashes.
+    """
+    if not hashes:
+        return
+    told = {"old": [old for old, _ in hashes], "new": [new for _, new in hashes]}
+    for statement in _CARRY:
+        await c.execute(statement.encode(), told)
+
+
+async def stored(c: Connection, model_id: int) -> int:
+    """How many texts have their vectors under a model."""
+    return int(await scalar(c, "select count(*) from embedding where model_id = %s and part = 0", [model_id]) or 0)
+
+
+async def refused(c: Connection, model_id: int) -> int:
+    """How many texts a model will not take."""
+    return int(await scalar(c, "select count(*) from embedding_refused where model_id = %s", [model_id]) or 0)
+
+
+async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> None:
+    """Note a text that the embedder will not take."""
+    await c.execute(
+        "insert into embedding_refused (model_id, text_hash, error) values (%s, %s, %s) on conflict do nothing",
+        [model_id, text_hash, error_within(error)],
+    )
+
+
+async def drop(c: Connection, model_id: int) -> int:
+    """Forget a model that is not active, with its vectors; returns how many there were."""
+    gone = await c.execute("delete from embedding where model_id = %s", [model_id])
+    await c.execute("delete from embedding_model where id = %s and state <> 'active'", [model_id])
+    return gone.rowcount
+
+
+# PostgreSQL's own default for maintenance.
+_LEAST_BYTES = 64 << 20
+# 1.7 million vectors of 384 halves; of more, the rest of the graph is built on disk, which is much slower.
+_MOST_BYTES = 2 << 30
+# What a node of the graph takes beside its vector, with 16 neighbours a layer.
+_NODE_BYTES = 400
+
+
+class IndexState(NamedTuple):
+    """Whether a model's index can be used; one that is not valid was left behind by a build that ended early."""
+
+    exists: bool
+    valid: bool
+
+
+def _index_name(model_id: int) -> str:
+    return f"embedding_hnsw_{model_id:d}"
+
+
+async def index_state(c: Connection, model_id: int) -> IndexState:
+    """Whether a model's index exists and can be used."""
+    valid = await scalar(
+        c, "select indisvalid from pg_index where indexrelid = to_regclass(%s)", [_index_name(model_id)]
+    )
+    return IndexState(valid is not None, bool(valid))
+
+
+async def build_index(c: Connection, model: Model, *, dimensions: int, rows: int, embedded: bool) -> None:
+    """Make the index of a model while others read and write; must run outside a transaction."""
+    await drop_index(c, model.id)
+    memory_bytes = _memory_bytes(dimensions, rows, embedded=embedded)
+    await c.execute(f"set maintenance_work_mem = '{memory_bytes >> 10}kB'")
+    try:
+        await _create_index(c, model.id, dimensions)
+    except (errors.DiskFull, errors.InsufficientResources, errors.OutOfMemory):
+        # Workers share memory that a container may not have; one process alone needs none of it.
+        await drop_index(c, model.id)
+        await c.execute("set max_parallel_maintenance_workers = 0")
+        await _create_index(c, model.id, dimensions)
+        await c.execute("reset max_parallel_maintenance_workers")
+    finally:
+        if not c.broken:
+            await c.execute("reset maintenance_work_mem")
+
+
+async def _create_index(c: Connection, model_id: int, dimensions: int) -> None:
+    await c.execute(
+        f"create index concurrently {_index_name(model_id)} on embedding"
+        f" using hnsw ((vector::halfvec({dimensions:d})) halfvec_cosine_ops) where model_id = {model_id:d}"
+    )
+
+
+async def drop_index(c: Connection, model_id: int) -> None:
+    """Drop the index of a model, if there is one; must run outside a transaction."""
+    await c.execute(f"drop index concurrently if exists {_index_name(model_id)}")
+
+
+def _memory_bytes(dimensions: int, rows: int, *, embedded: bool) -> int:
+    """Enough to build in memory, within reason; a server of ours may have a part of what is free here."""
+    import psutil  # type: ignore[import-untyped] # its stubs are another package
+
+    wanted = int(rows * (dimensions * 2 + _NODE_BYTES) * 1.1)
+    most = min(_MOST_BYTES, psutil.virtual_memory().available // 3) if embedded else _MOST_BYTES // 4
+    return max(_LEAST_BYTES, min(wanted, most))
+
+
+# Questions whose vectors are kept, so that asking again costs nothing: 4 MB at 384 halves.
+_QUERIES_KEPT = 5_000
+# Vectors that go in one transaction, which holds back whoever stores passages.
+_BATCH = 5_000
+
+
+async def query_vector(c: Connection, model_id: int, text_hash: Hash) -> str | None:
+    """The vector of a question that was asked before, in the database's notation."""
+    statement = "select vector::text from query_embedding where model_id = %s and text_hash = %s"
+    found: str | None = await scalar(c, statement, [model_id, text_hash])
+    return found
+
+
+async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vector: str) -> None:
+    """Keep the vector of a question; of thousands the oldest are forgotten."""
+    await c.execute(
+        "insert into query_embedding (model_id, text_hash, vector) values (%s, %s, %s::halfvec) on conflict do nothing",
+        [model_id, text_hash, vector],
+    )
+    await c.execute(
+        "delete from query_embedding where model_id = %(m)s and at < (select at from query_embedding"
+        " where model_id = %(m)s order by at desc offset %(kept)s limit 1)",
+        {"m": model_id, "kept": _QUERIES_KEPT},
+    )
+
+
+async def drop_unused(database: Database, *, kept_days: float) -> Tidied:
+    """Note which vectors no passage needs, and drop those that nobody needed for so long."""
+    async with database.transaction() as c:
+        await _mark_unused(c)
+    dropped = 0
+    while gone := await _drop_some(database, kept_days):
+        dropped += gone
+    async with database.connection() as c:
+        kept = await scalar(c, "select count(*) from embedding_unused")
+    return Tidied(dropped=dropped, kept=int(kept or 0))
+
+
+async def _mark_unused(c: Connection) -> None:
+    await c.execute(
+        "delete from embedding_unused unused where exists"
+        " (select from embeddable where embeddable.text_hash = unused.text_hash)"
+    )
+    await c.execute(
+        "delete from embedding_refused refused"
+        " where not exists (select from embeddable where embeddable.text_hash = refused.text_hash)"
+    )
+    await c.execute(
+        "insert into embedding_unused (model_id, text_hash) select model_id, text_hash from embedding"
+        " where not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)"
+        " on conflict do nothing"
+    )
+
+
+async def _drop_some(database: Database, kept_days: float) -> int:
+    """Drop a batch while nobody stores passages, so that none can come back to a vector that is going."""
+    async with database.transaction() as c:
+        await hold_passages(c)
+        gone = await c.execute(
+            """
+            with expired as (
+                select model_id, text_hash from embedding_unused unused
+                 where since <= now() - make_interval(secs => %s)
+                   and not exists (select from embeddable where embeddable.text_hash = unused.text_hash)
+                 limit %s
+            ), forgotten as (
+                delete from embedding_unused unused using expired
+                 where (unused.model_id, unused.text_hash) = (expired.model_id, expired.text_hash)
+            ), unlisted as (
+                delete from embedding_again again using expired
+                 where (again.model_id, again.text_hash) = (expired.model_id, expired.text_hash)
+            )
+            delete from embedding using expired
+             where (embedding.model_id, embedding.text_hash) = (expired.model_id, expired.text_hash)
+            """,
+            [kept_days * 86_400, _BATCH],
+        )
+        return gone.rowcount

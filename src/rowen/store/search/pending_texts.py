@@ -1,0 +1,381 @@
+"""What searches found before all of it had vectors: whose passages are to be embedded before those of others."""
+
+import logging
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import psycopg
+
+from rowen.model.hashes import Hash
+from rowen.store.database import Connection, Database
+from rowen.store.locks import ALL_PASSAGES, Lock, try_hold
+from rowen.store.rows import all_rows, one, scalar
+from rowen.store.search.embeddings import Model, hold_passages, last_text
+
+__all__ = [
+    "OF_SOURCES",
+    "TITLE",
+    "WITHOUT_VECTOR",
+    "Amount",
+    "Depth",
+    "PendingText",
+    "VectorCoverage",
+    "activate",
+    "amount",
+    "amount_listed",
+    "amount_to_repeat",
+    "count_listed",
+    "count_pending",
+    "cover",
+    "coverage_by_source",
+    "forget_removed",
+    "list_texts",
+    "note_wanted",
+    "pending",
+    "pending_listed",
+    "pending_wanted",
+]
+
+
+class PendingText(NamedTuple):
+    """The words of a passage or title that have no vector yet, and a source that has them."""
+
+    id: int
+    text_hash: Hash
+    text: str
+    source_id: int
+
+
+class Depth(Enum):
+    """What is embedded first: of all items their titles, then their first passages, then the rest.
+
+    Of the rest, what was searched for comes first (`store/wanted.py`).
+    """
+
+    TITLES = "titles"
+    OPENINGS = "openings"
+    PASSAGES = "passages"
+
+
+class Amount(NamedTuple):
+    """How much there is to embed: distinct texts and their characters."""
+
+    texts: int
+    chars: int
+
+
+class VectorCoverage(NamedTuple):
+    """How many passages there are, and how many of them wait for a vector."""
+
+    passages: int
+    waiting: int
+
+    @property
+    def share(self) -> float:
+        """The share that does not wait."""
+        return 1 - self.waiting / self.passages if self.passages else 1.0
+
+
+# A scalar subselect is looked up by key for each passage; `not exists` might read all vectors instead.
+WITHOUT_VECTOR = """
+    (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0)
+    is null
+and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = those.text_hash)
+    is null
+"""
+TITLE = "title_words(title, record, media_type)"
+_FIRST = "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
+
+
+OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
+
+
+def _pending(table: str, words: str, more: str = "true") -> str:
+    return f"""
+select those.id, those.text_hash, {words}, source_id from {table} those join item on item.id = those.item_id
+ where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {more} and {OF_SOURCES}
+ order by those.id desc limit %(limit)s
+"""  # noqa: S608 (of constants)
+
+
+_PENDING = {
+    Depth.TITLES: _pending("item_title", TITLE),
+    Depth.OPENINGS: _pending("chunk", "those.text", _FIRST),
+    Depth.PASSAGES: _pending("chunk", "those.text"),
+}
+_AMOUNT = f"""
+select count(*), coalesce(sum(chars), 0)
+  from (select max(chars) as chars from (
+            select text_hash, length(those.text) as chars from chunk those join item on item.id = item_id
+             where those.id > %(above)s and {WITHOUT_VECTOR} and {OF_SOURCES}
+            union all
+            select text_hash, length({TITLE}) from item_title those join item on item.id = item_id
+             where those.id > %(above)s and {WITHOUT_VECTOR} and {OF_SOURCES}) words group by text_hash) texts
+"""  # noqa: S608 (a constant)
+_COVERAGE = f"""
+select source.name, count(*), count(*) filter (where those.id > %(above)s and {WITHOUT_VECTOR})
+  from chunk those join item on item.id = item_id join source on source.id = source_id group by source.id
+"""  # noqa: S608 (a constant)
+_PENDING_OF = f"""
+select count(distinct text_hash) from embeddable those join item on item.id = item_id
+ where those.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
+"""  # noqa: S608 (a constant)
+
+
+async def pending(
+    c: Connection,
+    model_id: int,
+    depth: Depth,
+    *,
+    above: int,
+    upto: int,
+    limit: int,
+    sources: Sequence[int] = (),
+) -> list[PendingText]:
+    """What has no vector in a range of ids, newest first, of all sources or some: titles, openings, or all passages."""
+    values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}
+    rows = await all_rows(c, _PENDING[depth], values, binary=True)
+    return [_pending_text(number, of, text, source_id, depth is Depth.TITLES) for number, of, text, source_id in rows]
+
+
+async def amount(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
+    """How much has no vector, in all sources or in some; under a model that is not there yet, everything."""
+    values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
+    row = await one(c, _AMOUNT, {**values, "sources": list(sources) or None})
+    return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
+
+
+async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCoverage]:
+    """How many passages each source has, and how many of them wait for a vector; empty where none waits."""
+    if not await scalar(c, "select exists (select from chunk where id > %s)", [model.covered_to]):
+        return {}
+    rows = await all_rows(c, _COVERAGE, {"model": model.id, "above": model.covered_to})
+    return {source: VectorCoverage(passages, waiting) for source, passages, waiting in rows}
+
+
+async def count_pending(c: Connection, model: Model, source_id: int) -> int:
+    """How many texts of a source have no vector."""
+    values = {"model": model.id, "above": model.covered_to, "source": source_id}
+    return int(await scalar(c, _PENDING_OF, values) or 0)
+
+
+async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | None:
+    """Write down that all passages have vectors; False if some have none, None if passages are being stored now.
+
+    Must run inside a transaction; with `wait` it holds back whoever stores passages until that ends.
+    """
+    if wait:
+        await hold_passages(c)
+    else:
+        if not await try_hold(c, Lock.EMBEDDING, ALL_PASSAGES):
+            return None
+    last = await last_text(c)
+    for depth in Depth.TITLES, Depth.PASSAGES:
+        if await pending(c, model.id, depth, above=model.covered_to, upto=last, limit=1):
+            return False
+    await c.execute(
+        "update embedding_model set covered_to = %(last)s where id = %(id)s and covered_to < %(last)s",
+        {"last": last, "id": model.id},
+    )
+    return True
+
+
+async def activate(c: Connection, model: Model) -> bool:
+    """Let search use a model from now on, if it has vectors for all passages; must run inside a transaction."""
+    if not await cover(c, model, wait=True):
+        return False
+    await c.execute("update embedding_model set state = 'retired' where state = 'active' and id <> %s", [model.id])
+    await c.execute("update embedding_model set state = 'active' where id = %s and state <> 'active'", [model.id])
+    return True
+
+
+log = logging.getLogger(__name__)
+
+# As many as a search shows on its first page; who reads on has not found it yet.
+MOST_NOTED = 10
+# Some five passages each: together about what is embedded at a time. With half of them batches are not full; with more,
+# those that were asked for least are looked up again and again before it is their turn.
+ITEMS_AT_A_TIME = 100
+
+# An item that is being deleted is left out, not waited for, and keys come in one order: no search waits for a harvest.
+_NOTE_WANTED = f"""
+insert into item_wanted as noted (model_id, item_id)
+select %(model)s, id from (
+    select id from item
+     where id = any(%(items)s::bigint[]) and exists (
+           select from chunk those where item_id = item.id and those.id > %(above)s and {WITHOUT_VECTOR})
+     order by id for key share skip locked) item
+on conflict (item_id, model_id) do update set times = noted.times + 1
+"""  # noqa: S608 (of constants)
+_MOST_WANTED = """
+select item_id from item_wanted join item on item.id = item_id
+ where model_id = %(model)s and source_id <> all(%(without)s::bigint[])
+ order by times desc, item_id desc limit %(items)s
+"""
+_PENDING_WANTED = f"""
+select those.id, those.text_hash, those.text, source_id
+  from unnest(%(items)s::bigint[]) with ordinality as noted (item_id, place)
+  join chunk those using (item_id) join item on item.id = item_id
+ where those.id > %(above)s and {WITHOUT_VECTOR}
+ order by place, position limit %(limit)s
+"""  # noqa: S608 (of constants)
+# Who deletes items has these rows as well, in an order of his own: nobody waits for him with some of them in hand.
+_FORGET_WANTED = """
+delete from item_wanted where (item_id, model_id) in (
+    select item_id, model_id from item_wanted where model_id = %s and item_id = any(%s::bigint[])
+       for update skip locked)
+"""
+
+
+async def note_wanted(c: Connection, model: Model, items: Sequence[int]) -> None:
+    """Note which of the items that a search found have passages without a vector; a search never fails for it."""
+    try:
+        values = {"model": model.id, "above": model.covered_to, "items": list(items[:MOST_NOTED])}
+        await c.execute(_NOTE_WANTED, values)
+    except psycopg.Error as problem:
+        log.info("could not note what was searched for: %s", problem)
+
+
+async def pending_wanted(
+    c: Connection, model: Model, *, limit: int, without: Collection[int] = ()
+) -> list[PendingText]:
+    """Passages without a vector of what was searched for, that which was asked for most first.
+
+    Those of some sources may be left out. Notes of items that have all their vectors are forgotten.
+    """
+    values = {"model": model.id, "above": model.covered_to, "limit": limit}
+    asked = {"model": model.id, "without": list(without), "items": ITEMS_AT_A_TIME}
+    while rows := await all_rows(c, _MOST_WANTED, asked):
+        items = [item_id for (item_id,) in rows]
+        if found := await all_rows(c, _PENDING_WANTED, {**values, "items": items}, binary=True):
+            return [_pending_text(*row) for row in found]
+        forgotten = await c.execute(_FORGET_WANTED, [model.id, items])
+        if not forgotten.rowcount:
+            break
+    return []
+
+
+# Texts that were refused may be accepted now; what has no words never is.
+_REPEATABLE = """
+coalesce(
+    (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0),
+    (select true from embedding_refused
+      where model_id = %(model)s and embedding_refused.text_hash = those.text_hash and error <> 'blank'))
+"""
+_LISTED = "exists (select from embedding_again where model_id = %(model)s and text_hash = those.text_hash)"
+
+
+def _amount_statement(which: str) -> str:
+    return f"""
+select count(*), coalesce(sum(chars), 0)
+  from (select max(chars) as chars from (
+            select text_hash, length(those.text) as chars from chunk those join item on item.id = item_id
+             where {which} and {OF_SOURCES}
+            union all
+            select text_hash, length({TITLE}) from item_title those join item on item.id = item_id
+             where {which} and {OF_SOURCES}) words group by text_hash) texts
+"""  # noqa: S608 (of constants)
+
+
+_AMOUNT_REPEATABLE, _AMOUNT_LISTED = _amount_statement(_REPEATABLE), _amount_statement(_LISTED)
+_LIST = f"""
+insert into embedding_again (model_id, text_hash)
+select distinct %(model)s::smallint, text_hash from embeddable those join item on item.id = item_id
+ where {_REPEATABLE} and {OF_SOURCES}
+    on conflict do nothing
+"""  # noqa: S608 (of constants)
+_ELSEWHERE = "source_id <> all(%(without)s::bigint[])"
+_PENDING_LISTED = f"""
+select text.id, again.text_hash, text.words, text.source_id, text.is_title
+  from embedding_again again cross join lateral (
+       (select those.id, those.text as words, source_id, false as is_title
+          from chunk those join item on item.id = item_id
+         where those.text_hash = again.text_hash and {OF_SOURCES} and {_ELSEWHERE} limit 1)
+       union all
+       (select those.id, {TITLE}, source_id, true
+          from item_title those join item on item.id = item_id
+         where those.text_hash = again.text_hash and {OF_SOURCES} and {_ELSEWHERE} limit 1)
+       limit 1) text
+ where model_id = %(model)s and again.text_hash > %(after)s
+ order by again.text_hash limit %(limit)s
+"""  # noqa: S608 (of constants)
+
+
+async def amount_to_repeat(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
+    """Return how many texts of all sources, or of some, would be embedded again."""
+    return await _count_amount(c, _AMOUNT_REPEATABLE, model, sources)
+
+
+async def amount_listed(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
+    """Return how many texts of all sources, or of some, are on the list."""
+    if model is None or not await count_listed(c, model.id):
+        return Amount(0, 0)
+    return await _count_amount(c, _AMOUNT_LISTED, model, sources)
+
+
+async def _count_amount(c: Connection, statement: str, model: Model | None, sources: Sequence[int]) -> Amount:
+    if model is None:
+        return Amount(0, 0)
+    row = await one(c, statement, {"model": model.id, "sources": list(sources) or None})
+    return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
+
+
+async def count_listed(c: Connection, model_id: int) -> int:
+    """Return how many texts are on the list of a model."""
+    return int(await scalar(c, "select count(*) from embedding_again where model_id = %s", [model_id]) or 0)
+
+
+async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()) -> None:
+    """Put the texts of all sources, or of some, on the list; must run inside a transaction.
+
+    Vectors of questions are forgotten, and vectors of texts that no item has if all sources are meant: such a text may
+    come back, and its old vector with it.
+    """
+    await hold_passages(c)
+    await c.execute(_LIST.encode(), {"model": model.id, "sources": list(sources) or None})
+    await c.execute("delete from query_embedding where model_id = %s", [model.id])
+    if not sources:
+        await c.execute(
+            "delete from embedding where model_id = %s"
+            " and not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)",
+            [model.id],
+        )
+        await c.execute("delete from embedding_unused where model_id = %s", [model.id])
+
+
+async def pending_listed(
+    c: Connection, model_id: int, *, after: Hash, limit: int, sources: Sequence[int], without: Collection[int]
+) -> list[PendingText]:
+    """Return texts of the list behind a hash, in order, each with one of the sources that have it.
+
+    `sources` are the only ones that count, all if there are none; `without` are those that do not.
+    """
+    told = {"model": model_id, "after": after, "limit": limit}
+    rows = await all_rows(
+        c, _PENDING_LISTED, {**told, "sources": list(sources) or None, "without": list(without)}, binary=True
+    )
+    return [_pending_text(*row) for row in rows]
+
+
+def _pending_text(number: int, text_hash: Hash, text: str, source_id: int, is_title: bool = False) -> PendingText:
+    # The patterns of this module take 5 ms to compile; a run that embeds nothing needs none of them.
+    from rowen.model.words import words_of
+
+    return PendingText(number, text_hash, text if is_title else words_of(text), source_id)
+
+
+async def forget_removed(database: Database, model_id: int) -> None:
+    """Take texts off the list that no item has any more, with their vectors."""
+    async with database.connection() as c:
+        if not await count_listed(c, model_id):
+            return
+    async with database.transaction() as c:
+        # No text may come back to a vector that is going.
+        await hold_passages(c)
+        await c.execute(
+            "with gone as (delete from embedding_again again where model_id = %(model)s"
+            " and not exists (select from embeddable where embeddable.text_hash = again.text_hash) returning text_hash)"
+            " delete from embedding using gone where model_id = %(model)s and embedding.text_hash = gone.text_hash",
+            {"model": model_id},
+        )

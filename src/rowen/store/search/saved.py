@@ -1,0 +1,161 @@
+"""Saved searches: what matches them, kept up with the change log."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import errors
+
+from rowen.errors import Hint, NotFoundError, RefusedError, action
+from rowen.model.saved import SavedNews, SavedSearch
+from rowen.store.changes import last_number, next_range
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, list_of, one, scalar
+
+__all__ = ["add", "catch_up", "count", "every", "get", "newest", "news", "remove"]
+
+
+# Lines of the log that are looked at in one transaction; each costs a look at its item's passages.
+_BATCH = 1_000
+
+_SELECT = """
+select id, name, query, sources, matches, after, created_at from saved_search
+"""
+
+# Each text configuration is asked apart, so that the index of words can be used.
+_FIND = """
+insert into saved_match (search_id, source_id, key)
+select distinct %(search)s, item.source_id, item.key
+  from text_configs() as config
+  join lateral (
+       select item_id from chunk where chunk.tsv @@ websearch_to_tsquery(config, words_apart(%(query)s))
+       ) found on true
+  join item on item.id = found.item_id and text_config(item.language) = config
+  join source on source.id = item.source_id
+ where %(sources)s::text[] is null or source.name = any(%(sources)s)
+"""
+
+# The words are read once for each text configuration, not for each line.
+_LOOK = """
+with asked as materialized (
+    select config, websearch_to_tsquery(config, words_apart(%(query)s)) as words from text_configs() as config
+), touched as (
+    select source_id, key, max(number) as number
+      from change where number > %(after)s and number <= %(until)s and kind not in ('failing', 'recovered')
+     group by source_id, key
+), judged as (
+    select touched.*, item.id is not null and exists (
+               select from asked join chunk on chunk.item_id = item.id and chunk.tsv @@ asked.words
+                where asked.config = text_config(item.language)) as is_match,
+           held.key is not null as was_match
+      from touched
+      left join item on item.source_id = touched.source_id and item.key = touched.key
+      left join saved_match held on held.search_id = %(search)s and held.source_id = touched.source_id
+                                and held.key = touched.key
+     where %(sources)s::text[] is null
+        or touched.source_id in (select id from source where name = any(%(sources)s)) or held.key is not null
+), gone as (
+    delete from saved_match using judged
+     where search_id = %(search)s and saved_match.source_id = judged.source_id and saved_match.key = judged.key
+       and not is_match
+), come as (
+    insert into saved_match (search_id, source_id, key)
+    select %(search)s, source_id, key from judged where is_match and not was_match
+), counted as (
+    update saved_search
+       set matches = matches + (select count(*) filter (where is_match and not was_match)
+                                       - count(*) filter (where was_match and not is_match) from judged)
+     where id = %(search)s
+)
+insert into saved_news (search_id, kind, number, source, url, title, at)
+select %(search)s, case when is_match then 'matches' else 'no longer matches' end, change.number, change.source,
+       change.url, change.title, change.at
+  from judged join change on change.number = judged.number
+ where is_match <> was_match
+ order by change.number
+"""
+
+
+def _saved(row: Sequence[Any]) -> SavedSearch:
+    number, name, query, sources, matches, after, created_at = row
+    return SavedSearch(number, name, query, tuple(sources or ()), matches, after, created_at)
+
+
+async def every(c: Connection) -> list[SavedSearch]:
+    """All saved searches, by name."""
+    return [_saved(row) for row in await all_rows(c, f"{_SELECT} order by name".encode())]
+
+
+async def get(c: Connection, name: str) -> SavedSearch:
+    """A saved search by its name."""
+    row = await one(c, f"{_SELECT} where name = %s".encode(), [name])
+    if row is None:
+        raise NotFoundError(f"There is no saved search {name!r}.", hint=Hint(action("saved"), " lists all."))
+    return _saved(row)
+
+
+async def count(c: Connection) -> int:
+    """Return how many searches are saved."""
+    return int(await scalar(c, "select count(*) from saved_search") or 0)
+
+
+async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> SavedSearch:
+    """Save a search; what matches now is no news."""
+    try:
+        async with c.transaction():
+            row = await one(
+                c,
+                "insert into saved_search (name, query, sources, after) values (%s, %s, %s, %s) returning id",
+                [name, query, list(sources) or None, await last_number(c)],
+            )
+    except errors.UniqueViolation:
+        raise RefusedError(f"There is a saved search {name!r} already. Nothing was changed.") from None
+    assert row is not None  # noqa: S101 (it was inserted)
+    found = await c.execute(_FIND, {"search": row[0], "query": query, "sources": list(sources) or None})
+    await c.execute("update saved_search set matches = %s where id = %s", [found.rowcount, row[0]])
+    return await get(c, name)
+
+
+async def remove(c: Connection, search_id: int) -> None:
+    """Forget a saved search."""
+    await c.execute("delete from saved_search where id = %s", [search_id])
+
+
+async def catch_up(c: Connection, name: str) -> bool:
+    """Look at what the log tells since the last time, some lines at a time; True if there is more."""
+    await c.execute("select from saved_search where name = %s for update", [name])
+    search = await get(c, name)
+    found = await next_range(c, search.after, lines=_BATCH)
+    if found.upto == search.after:
+        return False
+    values = {
+        "search": search.id,
+        "query": search.query,
+        "sources": list(search.sources) or None,
+        "after": found.after,
+        "until": found.upto,
+    }
+    await c.execute(_LOOK, values)
+    await c.execute("update saved_search set after = %s where id = %s", [found.upto, search.id])
+    return not found.is_all
+
+
+async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list[SavedNews]:
+    """What newly matches or no longer does, after a line."""
+    return await list_of(
+        c,
+        SavedNews,
+        "select id, kind, number, source, url, title, at from saved_news"
+        " where search_id = %s and id > %s order by id limit %s",
+        [search_id, after, limit],
+    )
+
+
+async def newest(c: Connection, search_id: int, *, before: int | None, limit: int) -> list[SavedNews]:
+    """The same, newest first: all, or what came before a line."""
+    return await list_of(
+        c,
+        SavedNews,
+        "select id, kind, number, source, url, title, at from saved_news"
+        " where search_id = %s and id < coalesce(%s, 9223372036854775807) order by id desc limit %s",
+        [search_id, before, limit],
+    )

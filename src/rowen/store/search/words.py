@@ -1,0 +1,265 @@
+"""How rare words are, counted at the end of each run that changed passages; and the word that a typo may have meant.
+
+The counts are a function of the passages that there are, and not of how they came about: a refreshed index ranks as a
+rebuilt one. Each passage that is stored, changed or deleted is noted in the transaction that does it. A count adds what
+differs, or counts anew where that is cheaper; both give the same.
+"""
+
+import string
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rowen.errors import StoreError
+from rowen.store.database import Connection, Database
+from rowen.store.locks import Lock, hold, try_hold
+from rowen.store.rows import all_rows, one, scalar
+
+__all__ = ["WordIndex", "characteristic_words", "corrections", "count_words", "restore_word_index", "variants"]
+
+
+SAMPLE = 50_000
+"""Of more passages at most so many are counted, and the counts scaled up: a whole count takes a second or two."""
+
+ANEW_SHARE = 0.25
+"""With more changes than this share of the passages all are counted anew: to add up one costs three times as much as to
+count one, and a changed passage is two. At half of that, or at twice, a count takes a half longer at most."""
+# Passages that others store meanwhile may move the bound of the sample once more; the next count puts it right.
+_MOST_COUNTS = 3
+_LETTERS = string.ascii_lowercase
+# Of a shorter word too many others differ by one letter; of a longer one the guesses (54 a letter) become many.
+_SHORTEST, _LONGEST = 4, 24
+
+# Counted are passages whose text hash is below a bound: half of them, a quarter, and so on, the same in each database.
+_IN_SAMPLE = "(%(bound)s::bytea is null or text_hash < %(bound)s::bytea)"
+_ANEW = f"""
+with noted as (
+    delete from term_change
+), total as materialized (
+    select count(*) as passages from chunk
+), sample as materialized (
+    select count(*) as passages, coalesce(sum(length(tsv)), 0) as lengths from chunk where {_IN_SAMPLE}
+), counted as materialized (
+    select word as lexeme, ndoc * %(scale)s::bigint as passages from ts_stat(%(query)s)
+), gone as (
+    delete from term where not exists (select from counted where counted.lexeme = term.lexeme)
+), counts as (
+    insert into term select lexeme, passages from counted
+    on conflict (lexeme) do update set passages = excluded.passages where term.passages <> excluded.passages
+)
+update term_count set passages = total.passages, halvings = %(halvings)s, counted = sample.passages,
+       lengths = sample.lengths, mean_length = sample.lengths::float8 / greatest(sample.passages, 1), counted_at = now()
+  from total, sample
+"""  # noqa: S608 (of constants)
+# All parts of one statement see the same: what is committed meanwhile is noted still, and added by the next count.
+_ADD = f"""
+with noted as materialized (
+    delete from term_change returning number, chunk_id, text_hash, tsv
+), earliest as (
+    select distinct on (chunk_id) chunk_id, text_hash, tsv from noted order by chunk_id, number
+), difference as materialized (
+    select -1 as sign, text_hash, tsv from earliest where tsv is not null
+    union all
+    select 1, chunk.text_hash, chunk.tsv from earliest join chunk on chunk.id = chunk_id
+), sampled as materialized (
+    select sign, tsv from difference where {_IN_SAMPLE}
+), totals as (
+    update term_count set passages = term_count.passages + (select coalesce(sum(sign), 0) from difference),
+           counted = counted + changed.passages, lengths = term_count.lengths + changed.lengths,
+           mean_length = (term_count.lengths + changed.lengths)::float8 / greatest(counted + changed.passages, 1),
+           counted_at = now()
+      from (select coalesce(sum(sign), 0) as passages, coalesce(sum(sign * length(tsv)), 0) as lengths
+              from sampled) changed
+)
+merge into term using (
+    select lexeme, sum(sign) * %(scale)s::bigint as passages
+      from sampled cross join lateral unnest(tsvector_to_array(tsv)) as lexeme
+     group by lexeme having sum(sign) <> 0) as changed on term.lexeme = changed.lexeme
+ when matched and term.passages + changed.passages <= 0 then delete
+ when matched then update set passages = term.passages + changed.passages
+ when not matched and changed.passages > 0 then insert (lexeme, passages) values (changed.lexeme, changed.passages)
+"""  # noqa: S608 (of constants)
+_CHANGED = """
+select exists (select from term_change) or halvings is null and exists (select from chunk) from term_count
+"""
+_STATE = """
+select passages, halvings, (select count(*) from term_change),
+       case when halvings is null then (select count(*) from chunk) end
+  from term_count
+"""
+
+
+async def count_words(database: Database) -> bool:
+    """Count words if passages were changed; returns whether it did.
+
+    Nothing waits for the count but its caller: it reads what is committed, and writes what only search reads.
+    """
+    async with database.connection() as c:
+        changed = await scalar(c, _CHANGED)
+    if not changed:
+        return False
+    async with database.transaction() as c:
+        return await _count(c)
+
+
+async def _count(c: Connection) -> bool:
+    if not await try_hold(c, Lock.TERMS):
+        return False
+    state = await one(c, _STATE)
+    assert state is not None  # noqa: S101 (the table has one row)
+    passages, halvings, changes, uncounted = state
+    if uncounted is not None or changes > ANEW_SHARE * passages:
+        await _count_anew(c, _halvings(uncounted if uncounted is not None else passages))
+    else:
+        await c.execute(_ADD, _sample(halvings))
+    # How many passages there are is known only now; they decide how many are counted.
+    for _ in range(_MOST_COUNTS):
+        row = await one(c, "select passages, halvings from term_count")
+        assert row is not None  # noqa: S101 (the table has one row)
+        if row[1] == (due := _halvings(row[0])):
+            return True
+        await _count_anew(c, due)
+    return True
+
+
+async def _count_anew(c: Connection, halvings: int) -> None:
+    sample = _sample(halvings)
+    query = "select tsv from chunk"
+    if (bound := sample["bound"]) is not None:
+        query += f" where text_hash < '\\x{bound.hex()}'"
+    # ts_stat keeps words in a tree that is not balanced: words in ascending order, such as numbers of records in the
+    # order of their harvest, would make it a list, and the count quadratic.
+    query += " order by hashint8(id)"
+    await c.execute(_ANEW, {**sample, "halvings": halvings, "query": query})
+
+
+def _halvings(passages: int) -> int:
+    """How often the passages are halved until no more are counted than the sample has."""
+    halvings = 0
+    while passages >> halvings > SAMPLE:
+        halvings += 1
+    return halvings
+
+
+def _sample(halvings: int) -> dict[str, Any]:
+    bound = None if halvings == 0 else (1 << (32 - halvings)).to_bytes(4)
+    return {"bound": bound, "scale": 1 << halvings}
+
+
+async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
+    """For words that stand nowhere: the commonest word of the index that differs by one letter, if there is one."""
+    guesses = [(word, guess, rank) for word in words for rank, guess in variants(word)]
+    if not guesses:
+        return {}
+    rows = await all_rows(
+        c,
+        """
+            select distinct on (guess.word) guess.word, guess.variant
+              from unnest(%s::text[], %s::text[], %s::integer[]) as guess(word, variant, rank)
+              cross join text_configs() as config(name)
+              cross join lateral unnest(to_tsvector(config.name, guess.variant)) found
+              join term using (lexeme)
+             order by guess.word, guess.rank, term.passages desc, guess.variant
+            """,
+        [list(column) for column in zip(*guesses, strict=True)],
+    )
+    return dict(rows)
+
+
+def variants(word: str) -> Iterator[tuple[int, str]]:
+    """The words that differ by one slip, and how unlikely it is: letters swapped, then any other."""
+    word = word.lower()
+    if not (word.isalpha() and _SHORTEST <= len(word) <= _LONGEST):
+        return
+    for at in range(len(word)):
+        head, tail = word[:at], word[at:]
+        if len(tail) > 1:
+            yield 0, head + tail[1] + tail[0] + tail[2:]
+        yield 1, head + tail[1:]
+        for letter in _LETTERS:
+            yield 1, head + letter + tail
+            yield 1, head + letter + tail[1:]
+    yield from ((1, word + letter) for letter in _LETTERS)
+
+
+async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> list[str]:
+    """The lexemes that tell an item from others: often in it, rare elsewhere."""
+    rows = await all_rows(
+        c,
+        """
+            select found.lexeme
+              from chunk cross join lateral unnest(chunk.tsv) found
+              left join term using (lexeme) cross join term_count
+             where chunk.item_id = %s and length(found.lexeme) > 2
+             group by found.lexeme, term.passages, term_count.passages
+            having count(*) > 1 or coalesce(term.passages, 0) > 1
+             order by sum(cardinality(found.positions))
+                      * ln(1 + greatest(term_count.passages, 1)::float8 / greatest(coalesce(term.passages, 1), 1)) desc,
+                      found.lexeme
+             limit %s
+            """,
+        [item_id, limit],
+    )
+    return [lexeme for (lexeme,) in rows]
+
+
+ENOUGH_PASSAGES = 1_000
+"""So many take a second or two; of a source with fewer, two changes of the schema would be what costs."""
+
+LONGEST_S = 300.0
+"""A harvest that takes longer waits for its portal, not for the index; and whoever searches has waited enough."""
+
+_LOCK_PATIENCE = "2s"  # longer than groups take that are on their way; a reader that takes longer is not kept waiting
+
+# Asked of the catalog itself: what a session has looked up by name it may go on believing.
+_IS_MISSING = """
+select not exists (select from pg_indexes where indexname = 'chunk_tsv' and schemaname = current_schema())
+"""
+
+
+@dataclass(slots=True)
+class WordIndex:
+    """Follows one run, and sets the index aside if most of the passages that there are come from it."""
+
+    database: Database
+    clock: Callable[[], float] = time.monotonic
+    _is_decided: bool = False
+    _aside_since: float | None = field(default=None)
+
+    async def grown(self, passages: int) -> None:
+        """The run has stored so many passages by now."""
+        if self._aside_since is not None and self.clock() > self._aside_since + LONGEST_S:
+            self._aside_since = None
+            await restore_word_index(self.database)
+        if not self._is_decided and passages >= ENOUGH_PASSAGES:
+            self._is_decided = True
+            if await _set_aside(self.database, passages):
+                self._aside_since = self.clock()
+
+
+async def _set_aside(database: Database, passages: int) -> bool:
+    """Drop the index, unless others have stored as much as this run, or read for long, or it is not ours."""
+    counted = "select count(*) from (select from chunk limit %s) found"
+    try:
+        async with database.transaction() as c:
+            if await scalar(c, counted, [2 * passages]) >= 2 * passages:
+                return False
+            await c.execute(f"set local lock_timeout to '{_LOCK_PATIENCE}'".encode())
+            await c.execute("drop index if exists chunk_tsv")
+    except StoreError:
+        return False
+    return True
+
+
+async def restore_word_index(database: Database) -> bool:
+    """Make the index if it is missing; tells whether it was."""
+    async with database.transaction() as c:
+        if not await scalar(c, _IS_MISSING):
+            return False
+        # Of runs that end together one makes it: the server would let both begin, and fail the second.
+        await hold(c, Lock.WORDS)
+        if not await scalar(c, _IS_MISSING):
+            return False
+        await c.execute("create index if not exists chunk_tsv on chunk using gin (tsv)")
+    return True

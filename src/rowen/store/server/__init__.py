@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL: its files, processes and programs, and dumps."""

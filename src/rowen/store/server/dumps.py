@@ -1,0 +1,143 @@
+"""The client programs of PostgreSQL: those of the package, else those on the PATH."""
+
+import asyncio
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rowen.errors import NotFoundError, RefusedError, StoreError, StoreUnavailableError, UsageError
+from rowen.programs import environment, find, start
+from rowen.store.database import Database, without_password
+from rowen.store.migrate import SCHEMA, hold_restore, schema_aside
+from rowen.store.server.programs import program_folders
+from rowen.store.sources import exist_any
+
+__all__ = ["client_program", "dump", "restore", "run_client"]
+
+
+# What is asked for where the server does not say: the version of the package.
+_USUAL_MAJOR = 18
+
+
+async def client_program(name: str, *, least_major: int = 0) -> str:
+    """The first program of that name which is not older than the server: an older one may refuse to read it."""
+    paths = [str(folder / name) for folder in program_folders() if (folder / name).is_file()]
+    for path in [*paths, *([found] if (found := find(name)) else [])]:
+        code, out, _ = await run_client([path, "--version"], {})
+        version = re.search(r"\) (\d+)", out)
+        if not code and version and int(version[1]) >= least_major:
+            return path
+    raise StoreUnavailableError(
+        f"There is no {name} that can read this server.",
+        hint=f"Put the client programs of PostgreSQL {least_major or _USUAL_MAJOR} on the PATH.",
+    )
+
+
+async def run_client(command: list[str], secrets: dict[str, str]) -> tuple[int, str, str]:
+    """Run a program to its end: its exit code, and what it wrote on stdout and stderr."""
+    env = {**environment("HOME", prefixes=("PG",)), **secrets}
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    process = await start(command, environment=env, stdin=nothing, stdout=pipe, stderr=pipe)
+    try:
+        out, err = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+# What PostgreSQL says of an error is on its first lines; the statement that follows may be a table.
+_TOLD_CHARACTERS = 500
+
+
+async def dump(database: Database, conninfo: str, path: Path) -> int:
+    """Write everything into a new file, as it is at this moment; returns its size in bytes.
+
+    The file is there whole or not at all, is never written over another, and is its owner's alone.
+    """
+    program = await client_program("pg_dump", least_major=await _server_major(database))
+    with _new_file(path) as part:
+        await _run([program, "--format=custom", f"--schema={SCHEMA}", *_BARE, f"--file={part}"], conninfo)
+    return os.stat(path).st_size  # noqa: PTH116 (a moment, once)
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[str]:
+    """A file beside the one that is wanted, which becomes that one at the end, and goes if something fails."""
+    path = path.absolute()
+    there = RefusedError(f"{path} is there already, and was left as it is.", hint="Choose another name.")
+    if path.exists():
+        raise there
+    try:
+        handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be written: {problem.strerror}.") from None
+    os.close(handle)
+    try:
+        yield part
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise there from None
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+# Roles differ from server to server; whoever restores owns what is restored.
+_BARE = ("--no-owner", "--no-privileges")
+
+
+async def restore(database: Database, conninfo: str, path: Path) -> None:
+    """Put what a dump holds into a database that has no sources: all of it, or nothing is changed."""
+    given = _existing(path)
+    async with database.connection() as c:
+        if await exist_any(c):
+            raise RefusedError(
+                "The database has sources, and was left as it is.",
+                hint="Restore into an empty one: another --home, or another ROWEN_DATABASE_URL.",
+            )
+    program = await client_program("pg_restore")
+    await _check(program, given)
+    async with await database.connect() as c:
+        await c.set_autocommit(True)
+        await hold_restore(c)
+        await c.execute(f"alter schema {SCHEMA} rename to {schema_aside(SCHEMA)}".encode())
+        try:
+            await _run([program, "--single-transaction", "--exit-on-error", *_BARE, given], conninfo)
+        except BaseException:
+            await c.execute(f"alter schema {schema_aside(SCHEMA)} rename to {SCHEMA}".encode())
+            raise
+        await c.execute(f"drop schema {schema_aside(SCHEMA)} cascade".encode())
+
+
+def _existing(path: Path) -> str:
+    if not path.is_file():
+        raise NotFoundError(f"There is no file {path}.")
+    return str(path.absolute())
+
+
+async def _check(program: str, path: str) -> None:
+    """Refuse what is no dump of ours before anything is touched."""
+    code, out, _ = await run_client([program, "--list", path], {})
+    if code or f" TABLE {SCHEMA} source " not in out:
+        raise UsageError(f"{path} is no dump of Rowen. Nothing was changed.", hint="`rowen db dump FILE` makes one.")
+
+
+async def _server_major(database: Database) -> int:
+    async with database.connection() as c:
+        return c.info.server_version // 10_000
+
+
+async def _run(command: list[str], conninfo: str) -> None:
+    # A command line is there for all users of the machine to read; the environment is not.
+    where, secrets = without_password(conninfo)
+    code, _, told = await run_client([*command, f"--dbname={where}"], secrets)
+    if code:
+        raise StoreError(
+            f"{Path(command[0]).name} failed: {told.strip()[:_TOLD_CHARACTERS]}", hint="Nothing was changed."
+        )

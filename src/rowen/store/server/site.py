@@ -1,0 +1,390 @@
+"""Whether a data folder's server is its own: who made the link that leads to it, and which home is written in it.
+
+Where `postgres` in a data folder is a link, a copy of the folder (`cp -a`) has the same link, and would work on the
+original's database. So each server's folder says which home it belongs to, in the file `home`.
+"""
+
+import errno
+import hashlib
+import os
+import shlex
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rowen.errors import StoreError, StoreFullError, StoreUnavailableError
+from rowen.store.server.programs import Account, Binaries, run_as, server_account
+
+__all__ = [
+    "ServerSite",
+    "check_home",
+    "check_link",
+    "check_record",
+    "explained",
+    "failure",
+    "initialise",
+    "make_site",
+    "prepare_start",
+    "record",
+    "site_folder",
+]
+
+
+_RECORD = "home"
+# A path has at most 4,096 bytes on Linux; what is longer was not written by us.
+_MOST_BYTES = 4_096
+
+
+def check_link(home: Path) -> None:
+    """Refuse a link that somebody else may have put into `home`: what follows is done with our rights."""
+    link = home / "postgres"
+    try:
+        facts = link.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISLNK(facts.st_mode):
+        return
+    us = os.geteuid()
+    if facts.st_uid in (0, us) and (us != 0 or _only_root_writes(home)):
+        return
+    raise StoreUnavailableError(
+        f"{link} is a link that another user may have made, to {link.readlink()}. It was not followed.",
+        hint=f"If you made it, see that nobody but you can write to {home} and to the folders above it.",
+    )
+
+
+def check_record(home: Path, folder: Path, *, own_name: str | None) -> None:
+    """Refuse a server's folder that belongs to another home.
+
+    `own_name` is what the folder is called if it was named after this home, None if folders there have any name: that
+    is how one from before there was a record is known.
+    """
+    if not (home / "postgres").is_symlink() or not folder.exists():
+        return
+    recorded = _recorded(folder)
+    if recorded == home.resolve() or (recorded is None and own_name in (None, folder.name)):
+        return
+    owner = f"belongs to {recorded}" if recorded else "was not made for this data folder"
+    raise StoreUnavailableError(
+        f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.",
+        hint=_way_on(home, folder, recorded),
+    )
+
+
+def record(home: Path, folder: Path) -> None:
+    """Write down which home a server's folder belongs to, if that is not there yet."""
+    if _recorded(folder) == home.resolve():
+        return
+    fresh = folder / f"{_RECORD}.new"
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
+        file.write(os.fsencode(home.resolve()))
+    fresh.replace(folder / _RECORD)
+
+
+def _only_root_writes(home: Path) -> bool:
+    """Whether nobody but root can put something else into the place of `home`, or of what lies in it.
+
+    In a folder with the sticky bit, such as /tmp, others cannot touch what is root's.
+    """
+    real = home.resolve()
+    return all(
+        facts.st_uid == 0 and (not facts.st_mode & 0o022 or facts.st_mode & stat.S_ISVTX)
+        for facts in (place.stat() for place in (real, *real.parents))
+    )
+
+
+def _recorded(folder: Path) -> Path | None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        descriptor = os.open(folder / _RECORD, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            told = file.read(_MOST_BYTES).strip()
+        return Path(os.fsdecode(told)) if told else None
+    return None
+
+
+def _way_on(home: Path, folder: Path, recorded: Path | None) -> str:
+    moved = f"printf %s {shlex.quote(str(home.resolve()))} > {shlex.quote(str(folder / _RECORD))}"
+    copied = f"If it is a copy, remove the link {home / 'postgres'}: the copy then gets a database of its own."
+    if recorded is not None and recorded.exists():
+        return copied
+    return f"{copied} If the data folder was moved here, write that down: `{moved}`"
+
+
+SYSTEM_FOLDER = Path("/var/lib/rowen")
+
+# A new cluster is 40 MB in a thousand files, each synced: seconds, minutes on network storage.
+_INITDB_S = 600.0
+# The kernels allow 104 or 108 bytes; some are left for longer port numbers and lock names.
+_SOCKET_PATH_BYTES = 100
+# PostgreSQL writes its log in segments of this size: without room for one it does not start, whatever it says.
+_WAL_SEGMENT_BYTES = 16 * 2**20
+# There is a log file a weekday: one older than six days is of last week.
+_LOG_KEPT_S = 6 * 86_400
+# Without TCP the port is but a part of the socket's name; this is the one that clients expect.
+_SOCKET_PORT = 5432
+
+# The last one is what the server says where half a page could still be written.
+_FULL = ("No space left on device", "Disk quota exceeded", "Check free disk space")
+
+_ACCESS = """\
+# Written by Rowen at each start. The socket is guarded by its folder, which only the server's own user can enter.
+local all all trust
+host all all 127.0.0.1/32 scram-sha-256
+"""
+
+# A checkpoint every gigabyte of log (2 GB, less what is kept while one goes on): at half of that a tenth of what a
+# first harvest logs would be whole pages, at twice that a crash would take half a minute to recover from.
+_SETTINGS = """\
+# Written by Rowen at each start.
+listen_addresses = {addresses}
+port = {port}
+unix_socket_directories = {socket_folder}
+unix_socket_permissions = 0700
+hba_file = {access}
+password_encryption = 'scram-sha-256'
+max_connections = 60
+shared_buffers = '128MB'
+fsync = on
+full_page_writes = on
+wal_compression = 'pglz'
+wal_level = 'minimal'
+max_wal_size = '2GB'
+max_wal_senders = 0
+timezone = 'UTC'
+lc_messages = 'C'
+logging_collector = on
+log_timezone = 'UTC'
+log_destination = 'stderr'
+log_directory = 'log'
+log_filename = 'server-%a.log'
+log_file_mode = 0600
+log_rotation_age = '1d'
+log_rotation_size = 0
+log_truncate_on_rotation = on
+log_checkpoints = off
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSite:
+    """The folder of one server, and whom the server runs as."""
+
+    folder: Path
+    account: Account | None
+
+    @property
+    def data(self) -> Path:
+        """The cluster."""
+        return self.folder / "data"
+
+    @property
+    def cluster_version(self) -> str | None:
+        """The major version that made the cluster; None: there is no cluster yet."""
+        try:
+            return (self.data / "PG_VERSION").read_text().strip()
+        except FileNotFoundError:
+            return None
+
+    @property
+    def logs(self) -> list[Path]:
+        """The server's logs, newest last; none where the server's user put a link in their place."""
+        if (self.data / "log").is_symlink():
+            return []
+        return sorted((self.data / "log").glob("server-*.log"), key=lambda log: log.stat().st_mtime)
+
+    @property
+    def socket_folder(self) -> Path:
+        """Where the next start puts the socket."""
+        own = self.folder / "socket"
+        if _fits(own):
+            return own
+        uid = self.account.uid if self.account else os.geteuid()
+        private = Path(tempfile.gettempdir()).resolve() / f"rowen-{uid}-{_digest(self.folder)}"
+        if not _fits(private):
+            raise StoreUnavailableError(
+                f"Neither {own} nor {private} can hold a socket: too long, or with a comma.",
+                hint="Choose a shorter ROWEN_HOME or TMPDIR.",
+            )
+        return private
+
+
+def site_folder(home: Path) -> Path:
+    """Where the server of `home` lives, or would; nothing is made."""
+    return (home / "postgres").resolve()
+
+
+def make_site(home: Path, user: str | None) -> ServerSite:
+    """The server's folder, made if it is not there."""
+    home.mkdir(parents=True, exist_ok=True)
+    check_link(home)
+    account = server_account(user, site_folder(home) / "data")
+    if account and not account.may_enter(home) and not os.path.lexists(home / "postgres"):
+        _settle_elsewhere(home)
+        check_link(home)
+    folder = site_folder(home)
+    check_home(home)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if account:
+        _let_through(folder)
+    return ServerSite(folder, account)
+
+
+def check_home(home: Path) -> None:
+    """Refuse a server that belongs to another home; nothing is made."""
+    folder = site_folder(home)
+    is_ours = folder.parent == SYSTEM_FOLDER.resolve()
+    check_record(home, folder, own_name=_digest(home.resolve()) if is_ours else None)
+
+
+def initialise(site: ServerSite, binaries: Binaries) -> None:
+    """Make the cluster; it appears whole or not at all."""
+    for stale in site.folder.glob("init-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    fresh = Path(tempfile.mkdtemp(prefix="init-", dir=site.folder))
+    try:
+        if site.account:
+            os.chown(fresh, site.account.uid, site.account.gid, follow_symlinks=False)
+        command: list[str | Path] = [binaries.tool("initdb"), "--username=postgres"]
+        command += ["--encoding=UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=scram-sha-256"]
+        command += ["--data-checksums", "--no-instructions"]
+        code, text = run_as(site.account, command, data=fresh, patience_s=_INITDB_S)
+        if code != 0:
+            raise failure(site, "could not be set up", text)
+        _append(fresh / "postgresql.conf", b"\ninclude '../server.conf'\n")
+        fresh.rename(site.data)
+        _sync(site.folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def prepare_start(site: ServerSite, *, port: int) -> None:
+    """Put everything in place that the server reads, and out of its way what a dead one left."""
+    socket_folder = site.socket_folder
+    _make_private(socket_folder, site.account)
+    (site.data / "postmaster.pid").unlink(missing_ok=True)
+    for left in socket_folder.glob(".s.PGSQL.*"):
+        left.unlink(missing_ok=True)
+    for log in site.logs:
+        # The server truncates a log when the week comes round, but only if it runs at midnight.
+        if time.time() - log.stat().st_mtime > _LOG_KEPT_S:
+            log.unlink()
+    _write(site.folder / "access.conf", _ACCESS)
+    settings = _SETTINGS.format(
+        addresses=_quoted("127.0.0.1" if port else ""),
+        port=port or _SOCKET_PORT,
+        socket_folder=_quoted(str(socket_folder)),
+        access=_quoted(str(site.folder / "access.conf")),
+    )
+    _write(site.folder / "server.conf", settings)
+
+
+def failure(site: ServerSite, what: str, text: str) -> StoreError:
+    """The error that says why the server could not be made or started."""
+    full = any(words in text for words in _FULL)
+    if full or shutil.disk_usage(site.folder).free < _WAL_SEGMENT_BYTES:
+        return _full(site.folder)
+    tail = "\n".join(text.strip().splitlines()[-15:])
+    log = site.logs[-1] if site.logs else None
+    return StoreUnavailableError(
+        f"The embedded PostgreSQL in {site.folder} {what}:\n{tail}",
+        hint=f"{f'The whole log is {log}. ' if log else ''}ROWEN_DATABASE_URL names a server of yours to use instead.",
+    )
+
+
+@contextmanager
+def explained(home: Path) -> Iterator[None]:
+    """Give errors of the file system the words of the store."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full(site_folder(home)) from problem
+        raise StoreUnavailableError(
+            f"The embedded PostgreSQL of {home} cannot be used: {problem}.",
+            hint="Check whom the folder belongs to, or choose another in ROWEN_HOME.",
+        ) from problem
+
+
+def _full(folder: Path) -> StoreFullError:
+    return StoreFullError(
+        f"There is no space left for the embedded PostgreSQL in {folder}. What it holds was left untouched.",
+        hint="Free some space, or choose another folder in ROWEN_HOME.",
+    )
+
+
+def _settle_elsewhere(home: Path) -> None:
+    """Leave a link in `home` to a place that the server's user can enter, rather than opening `home` to it."""
+    SYSTEM_FOLDER.mkdir(parents=True, exist_ok=True)
+    SYSTEM_FOLDER.chmod(0o755)
+    with suppress(FileExistsError):
+        (home / "postgres").symlink_to(SYSTEM_FOLDER / _digest(home.resolve()))
+
+
+def _let_through(folder: Path) -> None:
+    """Let the server's user pass through a folder of ours; never one that took its place in the meantime."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o711)
+    finally:
+        os.close(descriptor)
+
+
+def _fits(folder: Path) -> bool:
+    # libpq reads a comma as the start of another host.
+    return len(os.fsencode(folder / f".s.PGSQL.{2**16}")) < _SOCKET_PATH_BYTES and "," not in str(folder)
+
+
+def _make_private(folder: Path, account: Account | None) -> None:
+    """Make sure that nobody but the server's user (and root) can enter; `folder` may lie in a place open to all."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    facts = folder.lstat()
+    is_folder = stat.S_ISDIR(facts.st_mode)
+    owner = facts.st_uid
+    if account and is_folder and owner == os.geteuid():
+        os.chown(folder, account.uid, account.gid, follow_symlinks=False)
+        owner = account.uid
+    if not is_folder or owner != (account.uid if account else os.geteuid()) or facts.st_mode & 0o077:
+        raise StoreUnavailableError(
+            f"{folder} should be a folder of the server's user alone, and is not; no socket was made in it.",
+            hint="Remove it, or choose a shorter ROWEN_HOME or another TMPDIR.",
+        )
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n") + "'"
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file; never through a link, since the folder may be a less privileged user's."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(os.fsencode(text))
+        os.fchmod(file.fileno(), 0o644)
+    fresh.replace(path)
+
+
+def _append(path: Path, text: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "ab") as file:
+        file.write(text)
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]

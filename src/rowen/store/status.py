@@ -1,0 +1,253 @@
+"""How everything is, in a few statements that each page may ask: nothing here is counted item by item twice."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rowen.model.item import Validators
+from rowen.model.query import Filters, Passage
+from rowen.model.run import Run, RunStats
+from rowen.model.standing import ItemDetail, ItemLine, Savings, SwitchedOff, TroubleGroup
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, list_of, one
+from rowen.store.search.search import condition
+
+__all__ = [
+    "ItemCounts",
+    "browse",
+    "count_items",
+    "counted_since",
+    "detail",
+    "last_runs",
+    "newest_run",
+    "savings",
+    "stale_shares",
+    "state",
+    "switched_off",
+    "troubles",
+]
+
+
+class ItemCounts(NamedTuple):
+    """How many items each source has, by its number, as of a line of the log."""
+
+    items: dict[int, int]
+    number: int
+
+
+async def count_items(c: Connection) -> ItemCounts:
+    """Count all items, and say up to which line of the log; must be the first step of a transaction."""
+    await c.execute("set transaction isolation level repeatable read")
+    rows = await all_rows(c, "select source_id, count(*) from item group by source_id")
+    row = await one(c, "select coalesce(max(number), 0) from change")
+    return ItemCounts(dict(rows), int(row[0]) if row else 0)
+
+
+async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
+    """The same, later: each item that came or went since has its line in the log, which is quicker to count.
+
+    An item that moved was created under its new address first, and is one with the old item from then on.
+    """
+    rows = await all_rows(
+        c,
+        "select source_id, count(*) filter (where kind = 'created')"
+        " - count(*) filter (where kind in ('deleted', 'moved')),"
+        " max(number) from change where number > %s group by source_id",
+        [before.number],
+    )
+    items = dict(before.items)
+    for source_id, more, _ in rows:
+        items[source_id] = items.get(source_id, 0) + more
+    return ItemCounts(items, max([before.number, *(number for _, _, number in rows)]))
+
+
+_STATE = """
+select count(*) as sources, count(*) filter (where state = 'paused') as paused,
+       count(*) filter (where last.status is null) as unread,
+       count(*) filter (where state = 'active' and last.status in ('failed', 'partial')) as failing,
+       (select count(*) from item_held where kept_at is null) as held,
+       (select count(distinct source_id) from item_held where kept_at is null) as held_sources,
+       (select count(*) from quarantine) as quarantined,
+       (select count(*) from run where status = 'running') as running,
+       coalesce((select max(number) from change), 0) - coalesce((select number from change
+           where at < date_trunc('day', now(), 'UTC') order by at desc, number desc limit 1), 0) as changed_today
+  from source
+  left join lateral (select status from run where run.source_id = source.id and status <> 'running'
+                      order by id desc limit 1) last on true
+"""
+_SWITCHED_OFF = """
+select form, name, null from webhook where state = 'disabled'
+union all
+select 'endpoint', target.endpoint, source.name
+  from statement_target target join source on source.id = target.source_id where target.state = 'disabled'
+ order by 1, 2, 3
+"""
+_NEXT = """
+select source.name, source_due.due_at from source_due join source on source.id = source_due.source_id
+ where source.state = 'active' order by source_due.due_at limit 1
+"""
+
+
+async def state(c: Connection) -> dict[str, Any]:
+    """The counts of `Situation`, but for items."""
+    row = await one(c, _STATE)
+    due = await one(c, _NEXT)
+    names = ("sources", "paused", "unread", "failing", "held", "held_sources", "quarantined", "running")
+    told = dict(zip((*names, "changed_today"), row or (0,) * 9, strict=True))
+    told["switched_off"] = await switched_off(c)
+    return {**told, "next_source": due[0] if due else None, "next_at": due[1] if due else None}
+
+
+async def switched_off(c: Connection) -> tuple[SwitchedOff, ...]:
+    """Who is told nothing any more, since calls failed for days."""
+    return tuple(SwitchedOff(*one) for one in await all_rows(c, _SWITCHED_OFF))
+
+
+async def stale_shares(c: Connection) -> dict[int, float]:
+    """The share of the items of each source that are expected to be stale, as far as it is known."""
+    return dict(await all_rows(c, "select source_id, stale from source_stale"))
+
+
+# What an item costs that is asked for and read, by the run that read most; one that never read any spares nothing that
+# we know of. The first harvest reads all, and of the last ten runs one may have walked through all of it since.
+_SAVINGS = """
+with lately as (
+    select source_id, count(*) as runs, {sums}
+      from run cross join lateral jsonb_to_record(tally) as t({columns})
+     where started_at >= %s group by source_id
+)
+select sum(runs), sum(not_asked), sum(stopped_at_validator), sum(stopped_at_body), sum(stopped_at_content),
+       sum(created + updated + amended), sum(requests), sum(bytes), sum(embedded),
+       sum(embedding_tokens + extraction_tokens), sum(embedding_usd + extraction_usd),
+       sum(not_asked * coalesce(each.asked, 0)), sum((not_asked + not_modified) * coalesce(each.sent, 0)),
+       sum(embeddings_reused), sum(extraction_calls_avoided)
+  from lately
+  left join lateral (
+       select t.requests / (read + t.not_modified) as asked, t.bytes / read as sent
+         from (
+              (select tally from run where run.source_id = lately.source_id order by id limit 1)
+              union all
+              (select tally from run where run.source_id = lately.source_id order by id desc limit 10)
+              ) known
+        cross join lateral jsonb_to_record(tally) as t(created float8, updated float8, amended float8,
+                                                       unchanged float8, requests float8, not_modified float8,
+                                                       bytes float8)
+        cross join lateral (select t.created + t.updated + t.amended + t.unchanged - t.not_modified as read) looks
+        where read > 0 order by read desc limit 1
+       ) each on not_asked + not_modified > 0
+"""
+_SUMMED = (
+    *("not_asked", "stopped_at_validator", "stopped_at_body", "stopped_at_content", "created", "updated", "amended"),
+    *("requests", "bytes", "embedded", "embedding_tokens", "extraction_tokens", "embedding_usd", "extraction_usd"),
+    *("not_modified", "embeddings_reused", "extraction_calls_avoided"),
+)
+_SAVED = (
+    *("runs", "listing", "validator", "body", "content", "paid", "requests", "bytes", "embedded", "tokens", "usd"),
+    *("requests_spared", "bytes_spared", "embeddings_spared", "calls_spared"),
+)
+_AVOIDED = "select coalesce(sum(tokens), 0), coalesce(sum(usd), 0) from avoided_call where day >= %s::date"
+
+
+async def savings(c: Connection, since: datetime) -> Savings:
+    """What runs since a moment found, spent and spared."""
+    sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in _SUMMED)
+    told = _SAVINGS.format(sums=sums, columns=", ".join(f"{name} float8" for name in _SUMMED))
+    row = await one(c, told.encode(), [since])
+    tokens, usd = await one(c, _AVOIDED, [since]) or (0, 0)
+    if row is None or not row[0]:
+        return Savings(since)
+    counts = {name: int(value or 0) for name, value in zip(_SAVED, row, strict=True)}
+    paid = {"usd": float(row[_SAVED.index("usd")] or 0), "usd_spared": float(usd), "tokens_spared": int(tokens)}
+    return Savings(since, **{**counts, **paid})  # type: ignore[arg-type]
+
+
+_COUNTS = ("created", "updated", "amended", "unchanged", "deleted", "failed", "not_asked", "requests", "seconds")
+
+
+async def newest_run(c: Connection) -> tuple[int, int]:
+    """What tells whether runs were begun or ended: the number of the last one, and how many are live."""
+    row = await one(c, "select coalesce(max(id), 0), (select count(*) from run where status = 'running') from run")
+    return (int(row[0]), int(row[1])) if row else (0, 0)
+
+
+async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, list[Run]]:
+    """The last runs of some sources, oldest first, with the counts that a picture of them needs."""
+    counts = ", ".join(f"'{name}', tally -> '{name}'" for name in _COUNTS)
+    rows = await all_rows(
+        c,
+        f"""
+        select run.id, source.name, source.kind, run.mode, run.status, run.complete, run.started_at, run.finished_at,
+               jsonb_strip_nulls(jsonb_build_object({counts})), run.error
+          from source
+         cross join lateral (select * from run where run.source_id = source.id order by id desc limit %(limit)s) run
+         where source.name = any(%(names)s) order by source.name, run.id
+        """.encode(),  # noqa: S608 (names of counts)
+        {"names": names, "limit": limit},
+    )
+    found: dict[str, list[Run]] = {name: [] for name in names}
+    for number, source, kind, mode, status, complete, started_at, finished_at, stats, error in rows:
+        run = Run(
+            number, source, kind, mode, status, complete, started_at, finished_at, RunStats.from_json(stats), error
+        )
+        found[source].append(run)
+    return found
+
+
+async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
+    """Items of a source, in the order of their URLs; of very many in that of their keys, which an index has."""
+    narrowed, values = condition(filters)
+    order = "url" if by_url else "encode(key, 'hex')"
+    return await list_of(
+        c,
+        ItemLine,
+        f"""
+        select url, title, language, revision, updated_at, {order} as place from item
+         where {narrowed} and (%(after)s::text is null or {_AFTER[by_url]})
+         order by {"url" if by_url else "key"} limit %(limit)s
+        """.encode(),  # noqa: S608 (two orders and conditions of our own)
+        {**values, "after": after, "limit": limit},
+    )
+
+
+_AFTER = {True: "url > %(after)s", False: "key > decode(%(after)s, 'hex')"}
+
+
+async def troubles(c: Connection, source: str, since: datetime, limit: int) -> list[TroubleGroup]:
+    """Why items of a source could not be read since a moment, the most frequent reason first.
+
+    Most errors name their item; without its address, the same reason reads the same.
+    """
+    return await list_of(
+        c,
+        TroubleGroup,
+        """
+        select reason as error, min(hint) as hint, count(*) as items, min(quarantine.url) as url
+          from quarantine join source on source.id = source_id
+         cross join lateral (
+               select case when starts_with(error, quarantine.url)
+                           then 'The item' || substr(error, length(quarantine.url) + 1)
+                           else replace(error, quarantine.url, 'the item') end as reason
+               ) told
+         where source.name = %s and last_at >= %s
+         group by reason order by count(*) desc, reason limit %s
+        """,
+        [source, since, limit],
+    )
+
+
+async def detail(c: Connection, item_id: int) -> ItemDetail:
+    """What is kept beside an item's text."""
+    check = await one(
+        c,
+        "select etag, last_modified,"
+        " case when item_check.item_id is null then item.body_hash else item_check.body_hash end, coalesce(depth, 0),"
+        " case when coalesce(links, '') = '' then 0 else 1 + length(links) - length(replace(links, e'\\n', '')) end"
+        " from item left join item_check on item_id = item.id"
+        " where item.id = %s and (item_check.item_id is not null or item.recipe is not null)",
+        [item_id],
+    )
+    rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
+    passages = tuple(Passage(text, tuple(heading), anchor, 0.0) for text, heading, anchor in rows)
+    if check is None:
+        return ItemDetail(passages=passages)
+    etag, last_modified, body_hash, depth, links = check
+    return ItemDetail(Validators(etag, last_modified, body_hash), depth, links, passages)
