@@ -93,7 +93,7 @@ async def notice(w: World) -> AsyncIterator[Reader]:
     async def read() -> None:
         await w.r.deliver("people")
 
-    w.monkeypatch.setattr(webhooks.publications, "of_numbers", told)
+    w.monkeypatch.setattr(webhooks.changes, "published", told)
     w.monkeypatch.setattr(webhooks, "notice", lambda numbers: (numbers,))
     w.monkeypatch.setattr(webhooks, "send", send)
     w.monkeypatch.setenv("PEOPLE", "json://nowhere")
@@ -320,17 +320,15 @@ CONSUMERS: list[Consumer] = [
 
 # Who may name the log in SQL. Each one that reads it after a number has a line above.
 STATEMENTS_OVER_THE_LOG = {
-    "announcements": "lines and position in one statement: `announced`",
-    "source_schemas": "ranges of `changes.next_range`: `extraction`",
-    "changes": "the log itself: `read_after` and `next_range`",
+    "changes": "`read_after`, `next_range`, and pages of published changes: `linked_data_event_stream`, `feed`",
     "exports": "one snapshot, which is repeatable",
-    "freshness": "how often something changed",
-    "log_search": "lines before a number, newest first",
-    "publications": "spans and pages after the last number was read: `linked_data_event_stream`, `feed`",
+    "push": "lines and position in one statement: `announced`",
+    "rdf": "numbers of the lines that were just logged, under the lock of the log; whether an endpoint has work",
     "saved": "ranges of `changes.next_range`: `saved_search`",
-    "standing": "counts and position in one snapshot or statement: `item_counts`",
-    "statement_targets": "whether anything is to be told",
-    "statements": "numbers of the lines that were just logged, under the lock of the log",
+    "schedules": "how often something changed",
+    "schemas": "the last number of a source",
+    "source_schemas": "ranges of `changes.next_range`: `extraction`",
+    "status": "counts and position in one snapshot or statement: `item_counts`",
     "webhooks": "`changes.read_after`, and whether anything is to be told: `webhook`",
 }
 
@@ -339,7 +337,7 @@ def test_the_log_is_read_after_a_number_only_by_consumers_of_this_list() -> None
     """A new consumer reads by `changes.read_after` or `changes.next_range`, and joins `CONSUMERS`."""
     store = Path(changes.__file__).parent
     reads = re.compile(r"\b(from|join) change\b(?! of)")
-    found = {path.stem for path in store.glob("*.py") if reads.search(path.read_text())}
+    found = {path.stem for path in store.rglob("*.py") if reads.search(path.read_text())}
 
     assert found == STATEMENTS_OVER_THE_LOG.keys()
 

@@ -19,7 +19,7 @@ from rowen.model.twins import host_of
 from rowen.model.url import path_url
 from rowen.operations.paging import as_moment, as_number, as_text, decoded, page_of
 from rowen.operations.sources import Announce, Sources
-from rowen.store import library, runs, source_schemas
+from rowen.store import runs, source_schemas
 from rowen.store import schedules as store_schedules
 from rowen.store import sources as source_store
 
@@ -157,6 +157,8 @@ class Runs:
 
     async def quarantine(self, source: str | None = None, *, limit: int = 100, after: str | None = None) -> Page[Case]:
         """What could not be read, with the reasons, newest trouble first; `after` is the `next` of the page before."""
+        from rowen.store import library
+
         listing = ["quarantine", source]
         place = decoded(after, listing, as_moment, as_text, as_text)
         start = (place[0], place[1], place[2]) if place else None
