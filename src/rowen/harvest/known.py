@@ -16,8 +16,9 @@ from rowen.model.run import Mode
 from rowen.model.source import Source
 from rowen.model.url import key
 from rowen.net.target import redact
-from rowen.store import announcements, items, notes
+from rowen.store import push, sources
 from rowen.store.database import Database
+from rowen.store.items import items as store_items
 
 __all__ = ["KnownIds", "Seen", "StoredKnown"]
 
@@ -178,7 +179,7 @@ class StoredKnown:
         self._database = database
         self._source_id = source.id
         self._url = source.url
-        self._reading = items.PresentReading(list(recipes.current), recipes.old, recipes.chunker)
+        self._reading = store_items.CurrentReading(list(recipes.current), recipes.old, recipes.chunker)
         self._distrust = distrust
         self.forgets = self.cursor is None
         self._ids = KnownIds(count)
@@ -187,7 +188,7 @@ class StoredKnown:
         """Return the stored items with these URLs."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
-            rows = await items.held(connection, self._source_id, list(by_key), self._reading)
+            rows = await store_items.known(connection, self._source_id, list(by_key), self._reading)
         held_by_url = {}
         ids, make = self._ids.recent, Held._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
@@ -205,13 +206,13 @@ class StoredKnown:
         """Return the stored URL of each URL that names a stored item."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
-            rows = await items.held(connection, self._source_id, list(by_key), self._reading)
+            rows = await store_items.known(connection, self._source_id, list(by_key), self._reading)
         return {by_key[row[0]]: row[2] for row in rows}
 
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
         """Yield all stored items in batches."""
         async with self._database.connection() as connection:
-            async for batch in items.every_held(connection, self._source_id, self._reading):
+            async for batch in store_items.every_known(connection, self._source_id, self._reading):
                 self._ids.add_all((row.url, row.id) for row in batch)
                 yield [self._visible(row) for row in batch]
 
@@ -220,29 +221,29 @@ class StoredKnown:
         if self.forgets or not names:
             return {}
         async with self._database.connection() as connection:
-            return await notes.recall(connection, self._source_id, room, names)
+            return await sources.recall_notes(connection, self._source_id, room, names)
 
     async def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
         """Yield all notes of a namespace in batches."""
         if self.forgets:
             return
         async with self._database.connection() as connection:
-            async for batch in notes.every(connection, self._source_id, room):
+            async for batch in sources.all_notes(connection, self._source_id, room):
                 yield batch
 
     async def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
         """Yield the announcements of the feed with the same address after a line of the change log."""
         async with self._database.connection() as connection:
-            feed = await announcements.feed_of(connection, self._source_id, self._url)
+            feed = await push.feed_of(connection, self._source_id, self._url)
             if feed is None:
                 raise SourceError(
                     f"There is no feed source for {redact(self._url)}, so its announcements are unknown.",
                     hint=Hint("Add it first: ", action("add", f"ldes:{self._url}"), "."),
                 )
-            async for batch in announcements.changed(connection, feed[0], after=after):
+            async for batch in push.announced_after(connection, feed[0], after=after):
                 yield batch
 
-    def _visible(self, row: items.HeldRow) -> Held:
+    def _visible(self, row: store_items.KnownItem) -> Held:
         links = tuple(row.links.split("\n")) if row.links else ()
         etag, last_modified = (None, None) if self._distrust else (row.etag, row.last_modified)
         is_leaving = row.id in self._leaving

@@ -13,11 +13,10 @@ from rowen.content import readers
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Passages, Text
 from rowen.model.hashes import Hash, text_hash
-from rowen.store import chunks, embeddings, hash_versions, items
-from rowen.store.chunks import NewChunk, StoredChunk
 from rowen.store.database import Connection, Database
-from rowen.store.hash_versions import PASSAGES
-from rowen.store.items import UncutItem
+from rowen.store.items import chunks as store_chunks
+from rowen.store.items.chunks import PASSAGE_HASHES, NewChunk, OutdatedItem, StoredChunk
+from rowen.store.search import embeddings
 
 if TYPE_CHECKING:
     from rowen.model.chunk import Chunk
@@ -117,14 +116,14 @@ def _positions(anchored: dict[int, int], count: int) -> list[int] | None:
 
 async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
     """Apply edits and return the counts; a text whose hash changes keeps its vector."""
-    await chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
-    await chunks.move(c, [place for edit in edits for place in edit.move])
+    await store_chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
+    await store_chunks.move(c, [place for edit in edits for place in edit.move])
     rehashed = [change for edit in edits for change in edit.rehash]
     await embeddings.carry(c, [(old.text_hash, new) for old, new in rehashed])
-    await chunks.rehash(c, [(old.id, new) for old, new in rehashed])
+    await store_chunks.rehash(c, [(old.id, new) for old, new in rehashed])
     fresh = [chunk for edit in edits for chunk in edit.insert]
     reused = await embeddings.reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
-    await chunks.insert(c, fresh)
+    await store_chunks.insert(c, fresh)
     written = sum(len(edit.insert) + len(edit.move) for edit in edits)
     return Counter(
         chunks_written=written,
@@ -161,13 +160,13 @@ class Recut:
         if self._version == version:
             return 0
         async with self.database.connection() as c:
-            self._version = await hash_versions.get(c, PASSAGES)
+            self._version = await store_chunks.hash_version(c, PASSAGE_HASHES)
         if self._version >= version:
             return 0
         renewed = after = 0
         while True:
             async with self.database.connection() as c:
-                batch = await items.uncut(c, after=after, chunker=version, limit=_AT_ONCE)
+                batch = await store_chunks.outdated(c, after=after, chunker=version, limit=_AT_ONCE)
             if not batch:
                 break
             if stopped():
@@ -177,13 +176,13 @@ class Recut:
             renewed += await self._renew(batch, version)
             after = batch[-1].id
         async with self.database.transaction() as c:
-            await hash_versions.put(c, PASSAGES, version)
+            await store_chunks.set_hash_version(c, PASSAGE_HASHES, version)
         self._version = version
         if renewed:
             log.warning("renewed the passages of %d items", renewed)
         return renewed
 
-    async def _renew(self, batch: list[UncutItem], version: int) -> int:
+    async def _renew(self, batch: list[OutdatedItem], version: int) -> int:
         answers = await self.workers.prepare([Text(item.url, item.text) for item in batch])
         # An item that cannot be cut any more keeps its passages until it is read again.
         cut = {
@@ -193,8 +192,8 @@ class Recut:
         }
         async with self.database.transaction() as c:
             await embeddings.share_passages(c)
-            same = await items.hold_uncut(c, [item for item, _ in cut.values()], chunker=version)
-            stored = await chunks.stored(c, same)
+            same = await store_chunks.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)
+            stored = await store_chunks.stored(c, same)
             await write_edits(c, [plan_edit(item_id, stored[item_id], cut[item_id][1]) for item_id in same])
-            await items.set_chunker(c, same, version)
+            await store_chunks.set_chunker(c, same, version)
         return len(same)

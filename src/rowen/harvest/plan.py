@@ -19,11 +19,11 @@ from rowen.model.run import Outcome
 from rowen.model.source import Source
 from rowen.model.twins import DATASET
 from rowen.model.url import key as key_of
-from rowen.store import items
 from rowen.store.database import Database
-from rowen.store.held import Pending
-from rowen.store.items import Check, OwnCheck, Stored
-from rowen.store.moves import Arrival, arrival
+from rowen.store.items import items
+from rowen.store.items.deletions import PendingDeletions
+from rowen.store.items.items import InlineCheck, ItemCheck, StoredItem
+from rowen.store.items.moves import Arrival, arrival
 
 if TYPE_CHECKING:
     from rowen.model.chunk import Chunk
@@ -38,9 +38,9 @@ class Write:
     key: Hash
     document: Document
     verdict: sieve.Verdict
-    stored: Stored | None
+    stored: StoredItem | None
     chunks: list[Chunk]
-    check: OwnCheck | None = None
+    check: InlineCheck | None = None
 
     @property
     def renamed(self) -> bool:
@@ -59,7 +59,7 @@ class Plan:
     """
 
     writes: list[Write] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    checks: list[ItemCheck] = field(default_factory=list)
     gone: dict[Hash, int] = field(default_factory=dict)
     marked: list[int] = field(default_factory=list)
     unmarked: list[int] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Planner:
         quarantined: set[Hash],
         redirects: Mapping[Hash, Hash],
         gone: Iterable[int] = (),
-        pending: Pending,
+        pending: PendingDeletions,
         chronological: bool = False,
         states: bool = False,
     ) -> None:
@@ -200,7 +200,7 @@ class Planner:
             self._release([key_of(url) for url in urls], plan)
         return unknown
 
-    async def _stored(self, group: Group, fetched: list[Hash], unknown: list[Unchanged]) -> dict[Hash, Stored]:
+    async def _stored(self, group: Group, fetched: list[Hash], unknown: list[Unchanged]) -> dict[Hash, StoredItem]:
         urls = [other.url for others in (group.rechecked, group.failed, group.skipped, unknown) for other in others]
         keys = [*fetched, *map(key_of, urls)]
         if not keys:
@@ -208,7 +208,7 @@ class Planner:
         async with self._database.connection() as connection:
             return await items.stored(connection, self._source.id, keys)
 
-    def _recheck(self, unchanged: list[Unchanged], stored: dict[Hash, Stored], plan: Plan) -> None:
+    def _recheck(self, unchanged: list[Unchanged], stored: dict[Hash, StoredItem], plan: Plan) -> None:
         for observation in unchanged:
             key = key_of(observation.url)
             row = stored.get(key)
@@ -238,7 +238,9 @@ class Planner:
         if len(self.gone):
             plan.unmarked.extend(item_id for item_id in item_ids if self.gone.discard(item_id))
 
-    async def _read(self, fetched: list[tuple[Hash, Document | Raw]], stored: dict[Hash, Stored], plan: Plan) -> None:
+    async def _read(
+        self, fetched: list[tuple[Hash, Document | Raw]], stored: dict[Hash, StoredItem], plan: Plan
+    ) -> None:
         """Parse new bodies and judge all documents."""
         unread: list[tuple[Hash, Raw]] = []
         documents: list[tuple[Hash, Document, list[Chunk] | None]] = []
@@ -266,7 +268,7 @@ class Planner:
         await self._judge(documents, stored, plan)
 
     async def _judge(
-        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored], plan: Plan
+        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, StoredItem], plan: Plan
     ) -> None:
         uncut: list[Write] = []
         reread = await self._same_records(documents, stored)
@@ -296,7 +298,7 @@ class Planner:
         self._release([key for key, _, _ in documents if key not in refused], plan)
 
     async def _same_records(
-        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored]
+        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, StoredItem]
     ) -> set[Hash]:
         """Return the datasets last read by another release whose own records did not change."""
         rows = {
@@ -309,10 +311,10 @@ class Planner:
         if not rows:
             return set()
         async with self._database.connection() as connection:
-            before = await items.records(connection, [item_id for item_id, _ in rows.values()])
+            before = await items.source_records(connection, [item_id for item_id, _ in rows.values()])
         return {key for key, (item_id, source) in rows.items() if before.get(item_id) == source}
 
-    async def _verdicts(self, documents: list[tuple[Document, Stored | None, bool]]) -> list[sieve.Verdict]:
+    async def _verdicts(self, documents: list[tuple[Document, StoredItem | None, bool]]) -> list[sieve.Verdict]:
         """Return each document's verdict; stored texts are read only where the title is equal and the rest differs."""
         verdicts = [sieve.judge(document, row, self._recipes, same_record=same) for document, row, same in documents]
         doubtful = {
@@ -323,20 +325,20 @@ class Planner:
         if not doubtful:
             return verdicts
         async with self._database.connection() as c:
-            texts = await items.said(c, list(doubtful.values()))
+            texts = await items.contents(c, list(doubtful.values()))
         for at, item_id in doubtful.items():
             if item_id in texts and sieve.only_markup_differs(documents[at][0], texts[item_id]):
                 verdicts[at] = replace(verdicts[at], outcome=Outcome.AMENDED)
         return verdicts
 
-    def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:
+    def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, StoredItem], plan: Plan) -> None:
         plan.writes.remove(write)
         # With the new validators the next run would consider the item unchanged and never retry it.
         plan.checks = [check for check in plan.checks if write.stored is None or check.item_id != write.stored.id]
         plan.counts[write.verdict.outcome] -= 1
         self._fail(write.key, Failed(write.document.url, refused.error, refused.hint), stored, plan)
 
-    def _accepts(self, key: Hash, row: Stored | None) -> bool:
+    def _accepts(self, key: Hash, row: StoredItem | None) -> bool:
         """Return whether to keep this version of an item: the first of a run, or each one of a chronological source."""
         if self._chronological:
             if row is not None:
@@ -349,14 +351,14 @@ class Planner:
         self._arriving.add(key)
         return True
 
-    def _stop_at_body(self, key: Hash, raw: Raw, row: Stored, plan: Plan) -> None:
+    def _stop_at_body(self, key: Hash, raw: Raw, row: StoredItem, plan: Plan) -> None:
         plan.counts[Outcome.UNCHANGED] += 1
         plan.counts["stopped_at_body"] += 1
         self._release([key], plan)
         if check := sieve.unread_check(raw, row):
             plan.checks.append(check)
 
-    def _fail(self, key: Hash, failed: Failed, stored: dict[Hash, Stored], plan: Plan) -> None:
+    def _fail(self, key: Hash, failed: Failed, stored: dict[Hash, StoredItem], plan: Plan) -> None:
         row = stored.get(key)
         if failed.keeps_copy:
             self._see(row, plan)
@@ -384,7 +386,7 @@ class Planner:
             plan.released.append(key)
             plan.counts[Outcome.FAILED] -= 1
 
-    def _see(self, row: Stored | None, plan: Plan) -> None:
+    def _see(self, row: StoredItem | None, plan: Plan) -> None:
         if row is not None:
             self.seen.add(row.id)
             self._unmark([row.id], plan)
@@ -396,16 +398,16 @@ class Planner:
             plan.released.extend(released)
 
 
-def _own_check(document: Document, row: Stored | None, recipes: Recipes) -> OwnCheck | None:
+def _own_check(document: Document, row: StoredItem | None, recipes: Recipes) -> InlineCheck | None:
     """Return the check if it fits into the item's row; None if it needs a row of its own."""
     now = document.validators
     if now.etag or now.last_modified or document.depth or document.links or (row is not None and row.checked_apart):
         return None
-    return OwnCheck(now.body_hash, recipes.of(document))
+    return InlineCheck(now.body_hash, recipes.of(document))
 
 
-def check_of(item_id: int, document: Document, recipes: Recipes) -> Check:
+def check_of(item_id: int, document: Document, recipes: Recipes) -> ItemCheck:
     """Return the check of a parsed document."""
     now = document.validators
     links = "\n".join(document.links)
-    return Check(item_id, now.etag, now.last_modified, now.body_hash, document.depth, links, recipes.of(document))
+    return ItemCheck(item_id, now.etag, now.last_modified, now.body_hash, document.depth, links, recipes.of(document))

@@ -47,10 +47,10 @@ from rowen.model.source import Source
 from rowen.model.url import key as key_of
 from rowen.net.target import redact
 from rowen.settings import Settings
-from rowen.store import gone, items, quarantine, runs, sources, statements, twins, withdrawn
-from rowen.store import held as held_store
+from rowen.store import rdf, runs, sources
 from rowen.store.database import Database
-from rowen.store.word_index import WordIndex
+from rowen.store.items import deletions, duplicates, items
+from rowen.store.search.words import WordIndex
 
 __all__ = ["Harvest", "Order", "seldom_collecting"]
 
@@ -220,7 +220,7 @@ class Harvest:
         return Run(0, source.name, source.kind, self._order.mode, status, complete, now, now, self.stats, error, code)
 
     async def _flow(self, lease: runs.Lease) -> Status:
-        self.stats.rows_written += await twins.fill(self._database, self._source.id)
+        self.stats.rows_written += await duplicates.fill_marks(self._database, self._source.id)
         planner = await self._planner()
         committer = Committer(
             self._database,
@@ -248,10 +248,10 @@ class Harvest:
     async def _planner(self) -> Planner:
         async with self._database.connection() as connection:
             count = await items.count(connection, self._source.id)
-            quarantined = await quarantine.failed(connection, self._source.id)
-            marked = await gone.marked(connection, self._source.id)
-            pending = await held_store.pending(connection, self._source.id)
-            states = await statements.are_kept(connection, self._source.id)
+            quarantined = await items.quarantined(connection, self._source.id)
+            marked = await deletions.gone(connection, self._source.id)
+            pending = await deletions.pending(connection, self._source.id)
+            states = await rdf.has_statements(connection, self._source.id)
             if self._order.only:
                 spent = await runs.deleted_since_whole(connection, self._source.id)
                 self._guard = replace(self._guard, spent=spent)
@@ -454,11 +454,11 @@ class Harvest:
             if planner.pending.held and not sweeps:
                 # Also the pending deletions that this run knows nothing about.
                 async with self._database.connection() as c:
-                    stats.deletions_held = await held_store.waiting(c, source_id)
+                    stats.deletions_held = await deletions.count_pending(c, source_id)
             await self._tidy(run_id, planner, whole=whole)
             if (planner.failed or planner.failed_before) and not self._order.only:
                 async with self._database.connection() as c:
-                    stats.missing = await quarantine.missing(c, source_id)
+                    stats.missing = await items.count_unread(c, source_id)
         return self._status()
 
     async def _sweep(self, run_id: int, planner: Planner, created: Seen, *, whole: bool) -> Swept:
@@ -498,7 +498,7 @@ class Harvest:
         days, since = self._settings.withdrawn_kept_days, planner.pending.withdrawn_since
         if since is not None and since <= datetime.now(UTC) - timedelta(days=days):
             async with self._database.transaction() as c:
-                await withdrawn.expire(c, self._source.id, days=days)
+                await deletions.expire_withdrawn(c, self._source.id, days=days)
 
     def _status(self) -> Status:
         if self._stopped:

@@ -15,7 +15,7 @@ from rowen.model.hashes import DOCUMENT_VERSION, Hash, canonical_json, unmarked
 from rowen.model.item import Document, Raw, Unchanged, Validators
 from rowen.model.run import Outcome
 from rowen.model.twins import DATASET
-from rowen.store.items import Check, Said, Stored
+from rowen.store.items.items import ItemCheck, ItemContent, StoredItem
 
 __all__ = [
     "Recipes",
@@ -90,7 +90,7 @@ class Verdict:
     revised: bool = False
 
 
-def same_body(raw: Raw, stored: Stored | None, recipes: Recipes) -> bool:
+def same_body(raw: Raw, stored: StoredItem | None, recipes: Recipes) -> bool:
     """Return whether a body is the stored one and was read as it would be now, so that parsing can be skipped."""
     return (
         stored is not None
@@ -100,7 +100,7 @@ def same_body(raw: Raw, stored: Stored | None, recipes: Recipes) -> bool:
     )
 
 
-def judge(document: Document, stored: Stored | None, recipes: Recipes, *, same_record: bool = False) -> Verdict:
+def judge(document: Document, stored: StoredItem | None, recipes: Recipes, *, same_record: bool = False) -> Verdict:
     """Return the verdict on a document; `same_record` means that the source's own record is the stored one."""
     if stored is None:
         return Verdict(outcome=Outcome.CREATED, write_item=True, write_chunks=True, write_check=True)
@@ -116,12 +116,12 @@ def judge(document: Document, stored: Stored | None, recipes: Recipes, *, same_r
     return Verdict(outcome=outcome, write_item=True, write_chunks=True, write_check=checked, revised=True)
 
 
-def is_reread(document: Document, stored: Stored, recipes: Recipes) -> bool:
+def is_reread(document: Document, stored: StoredItem, recipes: Recipes) -> bool:
     """Return whether a record differs from the stored one, which another recipe has read."""
     return document.content_hash != stored.content_hash and not _is_current(stored, recipes)
 
 
-def only_markup_differs(document: Document, said: Said) -> bool:
+def only_markup_differs(document: Document, said: ItemContent) -> bool:
     """Return whether a document has the stored words line by line, so that only links or markup differ.
 
     Inside a code fence every letter counts.
@@ -153,15 +153,15 @@ def _plain(line: str) -> tuple[int, str]:
     return len(line) - len(body), " ".join(words.split()) if "`" in body else words
 
 
-def _is_current(stored: Stored, recipes: Recipes) -> bool:
+def _is_current(stored: StoredItem, recipes: Recipes) -> bool:
     return recipes.is_current(stored.recipe, is_body=stored.body_hash is not None)
 
 
-def _same_source_body(validators: Validators, stored: Stored) -> bool:
+def _same_source_body(validators: Validators, stored: StoredItem) -> bool:
     return validators.body_hash is not None and validators.body_hash == stored.body_hash
 
 
-def _check_differs(document: Document, stored: Stored, recipes: Recipes) -> bool:
+def _check_differs(document: Document, stored: StoredItem, recipes: Recipes) -> bool:
     recipe = recipes.of(document)
     if stored.recipe == recipes.old and _is_current(stored, recipes):
         # An equivalent recipe of an earlier release.
@@ -176,18 +176,18 @@ def _check_differs(document: Document, stored: Stored, recipes: Recipes) -> bool
     return before != (seen.etag, seen.last_modified, seen.body_hash, document.depth, links, recipe)
 
 
-def unread_check(raw: Raw, stored: Stored) -> Check | None:
+def unread_check(raw: Raw, stored: StoredItem) -> ItemCheck | None:
     """Return the check to write for an unparsed body; None if its validators and depth are unchanged."""
     if (stored.etag, stored.last_modified, stored.depth) == (raw.etag, raw.last_modified, raw.depth):
         return None
-    return Check(stored.id, raw.etag, raw.last_modified, raw.body_hash, raw.depth, None, stored.recipe)
+    return ItemCheck(stored.id, raw.etag, raw.last_modified, raw.body_hash, raw.depth, None, stored.recipe)
 
 
-def recheck(unchanged: Unchanged, stored: Stored) -> Check | None:
+def recheck(unchanged: Unchanged, stored: StoredItem) -> ItemCheck | None:
     """Return the check to write for an unchanged item; None if its validators and depth are unchanged."""
     now = unchanged.validators or Validators(stored.etag, stored.last_modified, stored.body_hash)
     depth = stored.depth or 0 if unchanged.depth is None else unchanged.depth
     before = (stored.etag, stored.last_modified, stored.body_hash, stored.depth)
     if before == (now.etag, now.last_modified, now.body_hash, depth):
         return None
-    return Check(stored.id, now.etag, now.last_modified, now.body_hash, depth, None, stored.recipe)
+    return ItemCheck(stored.id, now.etag, now.last_modified, now.body_hash, depth, None, stored.recipe)

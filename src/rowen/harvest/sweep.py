@@ -13,8 +13,10 @@ from rowen.harvest.known import Seen
 from rowen.harvest.plan import Planner
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import changes, held, items, missing, moves, quarantine, runs
+from rowen.store import changes, runs
 from rowen.store.database import Connection, Database
+from rowen.store.items import deletions as store_deletions
+from rowen.store.items import items, moves
 
 __all__ = ["Guard", "Swept", "rehearse", "sweep"]
 
@@ -94,19 +96,21 @@ async def sweep(
         if swept.moved:
             await moves.make(c, revisions_kept=settings.revisions_kept)
         if swept.pending:
-            swept = replace(swept, newly_pending=await held.put(c, source.id, run_id))
+            swept = replace(swept, newly_pending=await store_deletions.add_pending(c, source.id, run_id))
         if swept.deleted:
-            await missing.delete(c, copies=settings.withdrawn_kept_days > 0)
-        await held.release(c, planner.returned)
+            await store_deletions.delete_marked(c, copies=settings.withdrawn_kept_days > 0)
+        await store_deletions.remove_pending(c, planner.returned)
         if whole:
-            await quarantine.release(c, source.id, list(await quarantine.keys(c, source.id) - planner.failed))
+            await items.release_quarantined(
+                c, source.id, list(await items.quarantined_keys(c, source.id) - planner.failed)
+            )
         await runs.fence(c, run_id)
         if swept.moved:
             async for moved in moves.made(c):
                 await changes.append(c, source, run_id, [move.line for move in moved])
         if swept.deleted:
             unstated = 0
-            async for dropped in missing.deleted(c):
+            async for dropped in store_deletions.read_deleted(c):
                 unstated += sum(len(item.stated or ()) for item in dropped)
                 await changes.append(c, source, run_id, [item.line for item in dropped])
             swept = replace(swept, unstated=unstated)
@@ -148,24 +152,24 @@ async def _decide(
     )
     absent -= moved.moved
     # An item that was created and deleted within this run was never visible.
-    deleted = await missing.mark_deleted(c, (item_id for item_id in planner.gone if is_created(item_id)))
+    deleted = await store_deletions.mark_deleted(c, (item_id for item_id in planner.gone if is_created(item_id)))
     if planner.pending.held:
-        absent -= await held.spare_kept(c)
-        deleted += await held.doom_overdue(
+        absent -= await store_deletions.unmark_kept(c)
+        deleted += await store_deletions.mark_overdue(
             c, source.id, runs=settings.deletion_patience_runs, days=settings.deletion_patience_days
         )
     if deleted < absent and guard.allows(absent - deleted, of=planner.count):
-        await missing.doom(c)
+        await store_deletions.mark_all_deleted(c)
         deleted = absent
     if deleted and not planner.seen:
-        deleted = await missing.unmark_unconfirmed(c)
+        deleted = await store_deletions.unmark_unconfirmed(c)
     return Swept(moved.moved, moved.amended, moved.updated, deleted, absent - deleted)
 
 
 async def _note_missing(c: Connection, source: Source, planner: Planner, *, whole: bool) -> int:
     """Fill the table of missing items and return their number; after a complete run it includes unobserved items."""
     if not whole:
-        return await missing.note_marked(c, source.id, planner.gone) if planner.gone else 0
+        return await store_deletions.note_gone(c, source.id, planner.gone) if planner.gone else 0
     if len(planner.seen) == await items.count(c, source.id):
         return 0
-    return await missing.note_unseen(c, source.id, planner.seen, told=planner.gone)
+    return await store_deletions.note_unseen(c, source.id, planner.seen, told=planner.gone)
