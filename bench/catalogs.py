@@ -17,7 +17,7 @@ import psycopg
 import rowen
 from bench.catalog_portal import Portal, portal
 from bench.meter import Meter
-from rowen.model.run import Run
+from rowen.model.runs import Run
 from rowen.settings import Settings
 from rowen.store.server.embedded import EmbeddedServer
 

@@ -11,7 +11,7 @@ from rowen.content.blocks import BlockKind, scan
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import ItemError
-from rowen.model.item import Document, Raw
+from rowen.model.items import Document, Raw
 from rowen.model.url import file_url
 
 ENDINGS = {".md", ".rst", ".html", ".htm"}

@@ -19,7 +19,7 @@ import psycopg
 import rowen
 from bench.meter import Meter
 from rowen.connectors.catalog.dataset import Dataset, Resource
-from rowen.model import twins
+from rowen.model import datasets
 from rowen.model.url import key
 from rowen.publish.formats import FORMATS
 from rowen.settings import Settings
@@ -74,7 +74,7 @@ def _row(source_id: int, document: Any) -> list[Any]:
     return [
         *(source_id, key(document.url), document.url, document.title, document.text, list(document.tags)),
         *(document.record_json, document.content_hash, document.record_hash, document.media_type, 1),
-        list(twins.marks(document) or ()),
+        list(datasets.marks(document) or ()),
     ]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import rowen
 from bench.meter import Meter
-from rowen.model.media import media_type_of
+from rowen.model.files import media_type_of
 from rowen.settings import Settings
 
 EDIT = "\n\nA paragraph that was not here before: number {} of the edited files, and it says so.\n\n"

@@ -18,7 +18,7 @@ from random import Random
 from typing import Protocol
 
 from rowen.jobs.freshness import Allocation, Demand, allocate
-from rowen.model.change_rate import ChangeRate, SourceLook, learned, population
+from rowen.model.freshness import ChangeRate, SourceLook, learned, population
 
 DAY_S = 86_400.0
 DAYS = 360

@@ -23,7 +23,7 @@ from pyoxigraph import RdfFormat, parse
 from rowen.connectors import registry
 from rowen.connectors.base import Held, Meter, Tools
 from rowen.harvest.run import seldom_collecting
-from rowen.model.item import Fetched, Unchanged
+from rowen.model.items import Fetched, Unchanged
 from rowen.net.client import Client
 from rowen.net.exchange import Exchange
 from rowen.settings import Settings

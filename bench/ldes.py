@@ -31,7 +31,7 @@ from rowen.connectors.ldes.options import LdesOptions
 from rowen.connectors.ldes.versions import Decision, Versions
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.run import seldom_collecting
-from rowen.model.item import Checkpoint, Fetched
+from rowen.model.items import Checkpoint, Fetched
 from rowen.net.client import Client
 from rowen.settings import Settings
 

@@ -23,7 +23,7 @@ import psutil
 
 import rowen
 from rowen.interfaces.web.routing import PAGES
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
 from rowen.server.app import assemble
 from rowen.settings import Settings
 from rowen.store.database import Connection, Database

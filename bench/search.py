@@ -21,8 +21,8 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from rowen.model.query import Filters, Query
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
+from rowen.model.search import Filters, Query
 from rowen.settings import Settings
 from rowen.store.database import Connection, Database
 from rowen.store.search import search

@@ -24,7 +24,7 @@ import rowen
 from bench import site_pages
 from bench.meter import Meter
 from bench.page_server import Nginx, Served, late_server, nginx
-from rowen.model.run import Run
+from rowen.model.runs import Run
 from rowen.settings import Settings
 
 CONCURRENCY, ROUNDS, LATENCY_S = 16, 5, 0.1

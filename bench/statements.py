@@ -15,7 +15,7 @@ from turbohtml import parse
 from rowen.content.page_statements import page_type, statements_in
 from rowen.content.read import read
 from rowen.formats.rdf.rdfa import read_rdfa
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 from tests.portals.council import PREFIXES, TYPES
 
 URL = "https://council.example/page"

@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 @given(st.integers(), st.text())
 def test_something(which, number, text):
     if which == 0:
-        import rowen.model.schedule  # whose constants must not matter to what runs later
+        import rowen.model.schedules  # whose constants must not matter to what runs later
     with open(os.path.join(os.environ["HERE"], str(which)), "a", encoding="utf-8") as file:
         file.write(f"{number!r} {text!a}\\n")
 """

@@ -37,53 +37,69 @@ if TYPE_CHECKING:
         UsageError,
     )
     from rowen.model.access import AccessToken, AuditLine, NewSession, NewToken, Principal, Reach, RepeatedAnswer, Scope
-    from rowen.model.announcement import AnnouncedDocument
-    from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-    from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
-    from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
-    from rowen.model.evaluation import ModelScore, PageScore
-    from rowen.model.export import Export
+    from rowen.model.changes import Change, DiffLine, DiffPiece, FieldChange, FieldDiff, Hunk, ItemDiff, Publication
+    from rowen.model.datasets import TwinGroup, TwinItem
     from rowen.model.extraction import (
-        CostLine,
-        Costs,
         Evidence,
         Extracted,
         Extraction,
         ExtractionReport,
-        FieldChange,
+        ModelScore,
+        PageScore,
         SourceSchema,
     )
-    from rowen.model.health import Health
-    from rowen.model.item import (
+    from rowen.model.items import (
+        Case,
         Checkpoint,
         Complete,
         Document,
+        Entry,
+        Export,
         Failed,
         FellBack,
         Fetched,
         Gone,
+        HeldDeletion,
         Incomplete,
+        ItemDetail,
+        ItemLine,
         Observation,
+        Passage,
         Raw,
         Redirected,
+        Revision,
         Skipped,
         Unchanged,
         Validators,
     )
-    from rowen.model.job import Job, LiveWorker, QueueDepth
-    from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
+    from rowen.model.models import (
+        CostLine,
+        Costs,
+        EmbeddingEstimate,
+        EmbeddingProgress,
+        EmbeddingReport,
+        FetchedModel,
+        ModelStatus,
+    )
     from rowen.model.page import Page
-    from rowen.model.publication import Publication
-    from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
-    from rowen.model.query import Answer, Hit, Passage, Twin
-    from rowen.model.run import Change, Outcome, Run, RunStats
-    from rowen.model.saved import SavedNews, SavedSearch
-    from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
-    from rowen.model.source import AppliedSource, Source
-    from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, SwitchedOff, TroubleGroup
-    from rowen.model.statements import StatementFile, StatementReport, StatementSummary, StatementTarget
-    from rowen.model.twins import TwinGroup, TwinItem
-    from rowen.model.webhook import Delivery, Webhook, WebhookFilter
+    from rowen.model.push import AnnouncedDocument, Poked, PushAccess, PushVerdict, Subscription
+    from rowen.model.queue import Job, LiveWorker, QueueDepth
+    from rowen.model.rdf import StatementFile, StatementReport, StatementSummary, StatementTarget
+    from rowen.model.runs import Outcome, Run, RunStats
+    from rowen.model.schemas import Schema, SchemaChange, SchemaComparison, SchemaUse
+    from rowen.model.search import Answer, Hit, SavedNews, SavedSearch, Twin
+    from rowen.model.sources import AppliedSource, Following, FoundVersion, Overview, Preview, Source
+    from rowen.model.status import (
+        DatabaseStatus,
+        Health,
+        Savings,
+        ServerStatus,
+        Situation,
+        SwitchedOff,
+        Tidied,
+        TroubleGroup,
+    )
+    from rowen.model.webhooks import Delivery, Webhook, WebhookFilter
     from rowen.operations import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
     from rowen.operations.blocking import BlockingRowen, open_blocking
     from rowen.operations.discovery import Discovery, Unconfirmed
@@ -223,13 +239,17 @@ __all__ = [
 ]
 
 _HOME = {
-    "rowen.content.base": ("Body", "FormatReader", "Part"),
     "rowen.connectors.base": (
         "Connector",
         "Known",
         "Meter",
         "Options",
         "Tools",
+    ),
+    "rowen.content.base": (
+        "Body",
+        "FormatReader",
+        "Part",
     ),
     "rowen.errors": (
         "Action",
@@ -254,112 +274,129 @@ _HOME = {
     "rowen.model.access": (
         "AccessToken",
         "AuditLine",
-        "RepeatedAnswer",
         "NewSession",
         "NewToken",
         "Principal",
         "Reach",
+        "RepeatedAnswer",
         "Scope",
     ),
-    "rowen.model.database": (
-        "DatabaseStatus",
-        "ServerStatus",
-        "Tidied",
+    "rowen.model.changes": (
+        "Change",
+        "DiffLine",
+        "DiffPiece",
+        "FieldChange",
+        "FieldDiff",
+        "Hunk",
+        "ItemDiff",
+        "Publication",
     ),
-    "rowen.model.diff": ("DiffLine", "DiffPiece", "FieldDiff", "Hunk", "ItemDiff"),
-    "rowen.model.embedding": (
+    "rowen.model.datasets": (
+        "TwinGroup",
+        "TwinItem",
+    ),
+    "rowen.model.extraction": (
+        "Evidence",
+        "Extracted",
+        "Extraction",
+        "ExtractionReport",
+        "ModelScore",
+        "PageScore",
+        "SourceSchema",
+    ),
+    "rowen.model.items": (
+        "Case",
+        "Checkpoint",
+        "Complete",
+        "Document",
+        "Entry",
+        "Export",
+        "Failed",
+        "FellBack",
+        "Fetched",
+        "Gone",
+        "HeldDeletion",
+        "Incomplete",
+        "ItemDetail",
+        "ItemLine",
+        "Observation",
+        "Passage",
+        "Raw",
+        "Redirected",
+        "Revision",
+        "Skipped",
+        "Unchanged",
+        "Validators",
+    ),
+    "rowen.model.models": (
+        "CostLine",
+        "Costs",
         "EmbeddingEstimate",
         "EmbeddingProgress",
         "EmbeddingReport",
         "FetchedModel",
         "ModelStatus",
     ),
-    "rowen.model.evaluation": ("ModelScore", "PageScore"),
-    "rowen.model.export": ("Export",),
-    "rowen.model.health": ("Health",),
-    "rowen.model.job": ("Job", "LiveWorker", "QueueDepth"),
-    "rowen.model.extraction": (
-        "SourceSchema",
-        "CostLine",
-        "Costs",
-        "Evidence",
-        "Extracted",
-        "Extraction",
-        "ExtractionReport",
-        "FieldChange",
-    ),
-    "rowen.model.item": (
-        "Checkpoint",
-        "Complete",
-        "Document",
-        "Failed",
-        "FellBack",
-        "Fetched",
-        "Gone",
-        "Incomplete",
-        "Observation",
-        "Raw",
-        "Redirected",
-        "Skipped",
-        "Unchanged",
-        "Validators",
-    ),
-    "rowen.model.library": (
-        "Entry",
-        "Following",
-        "FoundVersion",
-        "HeldDeletion",
-        "Overview",
-        "Case",
-        "Revision",
-    ),
     "rowen.model.page": ("Page",),
     "rowen.model.push": (
+        "AnnouncedDocument",
         "Poked",
         "PushAccess",
         "PushVerdict",
         "Subscription",
     ),
-    "rowen.model.publication": ("Publication",),
-    "rowen.model.query": (
-        "Answer",
-        "Hit",
-        "Passage",
-        "Twin",
+    "rowen.model.queue": (
+        "Job",
+        "LiveWorker",
+        "QueueDepth",
     ),
-    "rowen.model.run": (
-        "Change",
+    "rowen.model.rdf": (
+        "StatementFile",
+        "StatementReport",
+        "StatementSummary",
+        "StatementTarget",
+    ),
+    "rowen.model.runs": (
         "Outcome",
         "Run",
         "RunStats",
     ),
-    "rowen.model.saved": ("SavedNews", "SavedSearch"),
-    "rowen.model.schema": (
+    "rowen.model.schemas": (
         "Schema",
         "SchemaChange",
         "SchemaComparison",
         "SchemaUse",
     ),
-    "rowen.model.source": (
+    "rowen.model.search": (
+        "Answer",
+        "Hit",
+        "SavedNews",
+        "SavedSearch",
+        "Twin",
+    ),
+    "rowen.model.sources": (
         "AppliedSource",
+        "Following",
+        "FoundVersion",
+        "Overview",
+        "Preview",
         "Source",
     ),
-    "rowen.model.announcement": ("AnnouncedDocument",),
-    "rowen.model.statements": ("StatementFile", "StatementReport", "StatementSummary", "StatementTarget"),
-    "rowen.model.standing": (
-        "ItemDetail",
-        "ItemLine",
-        "Preview",
+    "rowen.model.status": (
+        "DatabaseStatus",
+        "Health",
         "Savings",
+        "ServerStatus",
         "Situation",
         "SwitchedOff",
+        "Tidied",
         "TroubleGroup",
     ),
-    "rowen.model.twins": (
-        "TwinGroup",
-        "TwinItem",
+    "rowen.model.webhooks": (
+        "Delivery",
+        "Webhook",
+        "WebhookFilter",
     ),
-    "rowen.model.webhook": ("Delivery", "Webhook", "WebhookFilter"),
     "rowen.operations": (
         "Rowen",
         "open",
@@ -368,7 +405,10 @@ _HOME = {
         "BlockingRowen",
         "open_blocking",
     ),
-    "rowen.operations.discovery": ("Discovery", "Unconfirmed"),
+    "rowen.operations.discovery": (
+        "Discovery",
+        "Unconfirmed",
+    ),
     "rowen.operations.facts": ("fact",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

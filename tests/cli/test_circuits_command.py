@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rowen.model.circuit import CircuitStatus
+from rowen.model.status import CircuitStatus
 from tests.cli.conftest import Cli
 from tests.conftest import ScratchDatabase
 from tests.jobs.processes import Nursery, until

@@ -9,7 +9,7 @@ import pytest
 from rowen.interfaces.cli.demo_field import CHANGES, lay_out, next_day
 from rowen.interfaces.cli.demo_place import demo_world
 from rowen.interfaces.cli.demo_story import side_by_side
-from rowen.model.run import RunStats
+from rowen.model.runs import RunStats
 from tests.cli.conftest import Cli
 from tests.conftest import ScratchDatabase
 

@@ -1,7 +1,7 @@
 """The line beside a bar: how far a source is, how fast it goes, how long it will take."""
 
 from rowen.interfaces.cli.progress import progress_words
-from rowen.model.run import RunStats
+from rowen.model.runs import RunStats
 
 
 def test_a_crawl_tells_pages_known_done_rate_and_time_left() -> None:

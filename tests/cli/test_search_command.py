@@ -1,7 +1,7 @@
 """search: its forms, its filters, its explanations."""
 
-from rowen.model.query import Query
-from rowen.model.snippet import marked, pattern
+from rowen.model.passages import marked, pattern
+from rowen.model.search import Query
 from tests.cli.conftest import Cli
 
 

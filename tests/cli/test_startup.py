@@ -73,7 +73,7 @@ def test_a_sync_of_a_catalog_that_did_not_change_imports_what_asks_and_compares_
     assert {name for name in modules if name.startswith("rowen.enrich.")} == {
         *("rowen.enrich.base", "rowen.enrich.ledger", "rowen.enrich.registry"),
     }
-    assert modules & {f"rowen.model.{name}" for name in ("chunk", "extraction", "library", "query", "words")} == set()
+    assert modules & {f"rowen.model.{name}" for name in ("extraction", "passages", "search")} == set()
     assert modules & {"rowen.harvest.embed", "rowen.operations.apply", "rowen.store.status"} == set()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen.interfaces.cli.summary import exit_code, plain, worst
-from rowen.model.run import Run, RunStats
+from rowen.model.runs import Run, RunStats
 from rowen.operations.summary import remarks
 
 

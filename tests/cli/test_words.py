@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.interfaces.cli.words import clean
-from rowen.model.query import Query
-from rowen.model.since import parse_since as parse
-from rowen.model.snippet import marked, pattern, snippet
+from rowen.model.dates import parse_since as parse
+from rowen.model.passages import marked, pattern, snippet
+from rowen.model.search import Query
 from rowen.model.wording import age, count, seconds, size
 
 LONG = "\n\n".join(f"Paragraph {n} about fences and rain." for n in range(20)) + "\n\nThe goats ate the paint.\n\nEnd."

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
 from rowen.connectors.catalog.listing import ListingPage, Row
-from rowen.model.item import Failed
+from rowen.model.items import Failed
 from tests.portals.shelf import Catalog, Index, Shelf, expected, url_of
 
 LATE = datetime.max.replace(tzinfo=UTC)

@@ -10,7 +10,7 @@ from rowen.connectors.catalog.changes import IGNORED
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, ListingPage
 from rowen.connectors.catalog.portal_client import SourceBusyError, TooMuchError
 from rowen.errors import FetchTimeoutError, SourceError
-from rowen.model.item import Complete
+from rowen.model.items import Complete
 from tests.portals.shelf import Catalog, Index, NamedCatalog, NamedShelf, Shelf, expected
 
 REJECTED = SourceError("No such parameter: since.")

@@ -12,7 +12,7 @@ from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.connectors.catalog.retries import MOST_ASKED
 from rowen.errors import FetchTimeoutError, SourceError
-from rowen.model.item import Complete, Failed, Fetched, Incomplete
+from rowen.model.items import Complete, Failed, Fetched, Incomplete
 from tests.conftest import ScratchDatabase
 from tests.portals.oai import OaiRepository
 from tests.portals.opendatasoft import OpenDataSoftPortal

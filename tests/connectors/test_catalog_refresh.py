@@ -8,7 +8,7 @@ import pytest
 
 from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.catalog.listing import ListingPage
-from rowen.model.item import Complete, Failed, Incomplete
+from rowen.model.items import Complete, Failed, Incomplete
 from tests.portals.shelf import Catalog, Index, Shelf, expected, url_of
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from rowen.connectors.base import FailedBefore, unread_url
-from rowen.model.item import Complete, Incomplete
+from rowen.model.items import Complete, Incomplete
 from tests.portals.shelf import Index, NamedCatalog, NamedShelf, expected, url_of
 
 

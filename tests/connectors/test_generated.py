@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rowen.model.generated import Built, is_copy, is_index
+from rowen.model.files import Built, is_copy, is_index
 from rowen.operations.summary import remarks
 from tests.conftest import ScratchDatabase
 from tests.portals.site import Page, Site, keep

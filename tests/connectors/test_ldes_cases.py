@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import RowenError, SourceError
-from rowen.model.item import Document, Fetched
+from rowen.model.items import Document, Fetched
 from rowen.settings import Settings
 from tests.portals.follower import Follower
 from tests.portals.ldes import PREFIXES, Event, LdesSite, Leaf

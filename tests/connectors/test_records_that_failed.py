@@ -12,7 +12,7 @@ from rowen.connectors.catalog import retries
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, SourceBusyError
 from rowen.errors import CircuitOpenError, ConnectError, FetchTimeoutError, SourceError, TlsError
-from rowen.model.item import Complete, Failed
+from rowen.model.items import Complete, Failed
 from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened
 from tests.logical import titles

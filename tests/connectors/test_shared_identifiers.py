@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from rowen.model.run import RunStats
+from rowen.model.runs import RunStats
 from rowen.operations.summary import remarks
 from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened

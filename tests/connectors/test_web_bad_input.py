@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Rowen, Run
-from rowen.model.library import Case
+from rowen.model.items import Case
 from tests.conftest import ScratchDatabase
 from tests.connectors.test_web import names, paths
 from tests.net.world import serve

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from rowen.connectors.base import FailedBefore, Held, Meter, Tools
 from rowen.connectors.files import Files
 from rowen.connectors.files.options import FilesOptions
-from rowen.model.item import Checkpoint, Complete, Document, Failed, Fetched, Raw, Unchanged
-from rowen.model.run import Mode
+from rowen.model.items import Checkpoint, Complete, Document, Failed, Fetched, Raw, Unchanged
+from rowen.model.runs import Mode
 from rowen.model.url import file_url
 
 

@@ -12,7 +12,7 @@ from rowen.content.documents import markup, packages, sheets
 from rowen.content.documents.markup import elements
 from rowen.content.read import read
 from rowen.errors import ItemError
-from rowen.model.item import Document, Raw
+from rowen.model.items import Document, Raw
 from tests.content.office_files import Sheet, docx, epub, opendocument, packed, paragraph, pdf, relations, xlsx
 from tests.content.test_documents import SAMPLES
 from tests.hostile.clock import costs_at_most

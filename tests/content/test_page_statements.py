@@ -8,7 +8,7 @@ from rowen.content import page_statements
 from rowen.content.page_statements import statements_in
 from rowen.content.read import read
 from rowen.errors import RowenError
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 from tests.conftest import ScratchDatabase
 from tests.portals.council import TYPES, Paper
 from tests.portals.site import Page, Site

@@ -9,7 +9,7 @@ from rowen.content.documents import pdf as reader
 from rowen.content.documents.pdf_pages import Bookmark, markdown
 from rowen.content.read import read
 from rowen.errors import ItemError
-from rowen.model.item import Document, Raw
+from rowen.model.items import Document, Raw
 from tests.content.office_files import pdf
 
 LOCKED = f"/ID[<00><00>]/Encrypt<</Filter/Standard/V 1/R 2/P -4/O<{'00' * 32}>/U<{'00' * 32}>>>"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from rowen.content.chunks import split
 from rowen.content.read import read, supported
 from rowen.errors import ItemError
-from rowen.model.item import Document, Raw
-from rowen.model.media import MEDIA
+from rowen.model.files import MEDIA
+from rowen.model.items import Document, Raw
 
 
 def body(name: str, content: str | bytes, **facts: object) -> Document:

@@ -7,7 +7,7 @@ import pytest
 from turbohtml import parse
 
 from rowen.content.structured import facts_in
-from rowen.model.facts import FactsWanted
+from rowen.model.items import FactsWanted
 
 PRICE = FactsWanted(("name", "price"))
 

@@ -4,7 +4,7 @@ import pytest
 
 from rowen.content.read import read
 from rowen.formats.rdf.rdfa import read_rdfa
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 from tests.corpus import CORPUS, needs
 
 pytestmark = needs(CORPUS)

@@ -6,7 +6,7 @@ import pytest
 
 from rowen.connectors.web.sitemap import read_entries
 from rowen.content.read import read
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 from tests.corpus import CORPUS, needs
 
 pytestmark = needs(CORPUS)

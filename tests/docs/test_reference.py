@@ -12,7 +12,7 @@ from rowen.connectors.registry import connector
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import RowenError
 from rowen.interfaces.cli.app import app
-from rowen.model.run import Outcome, RunStats
+from rowen.model.runs import Outcome, RunStats
 from rowen.settings import Settings, variables
 from tests.docs.markdown import PAGES, ROOT, links, rows
 

@@ -8,7 +8,7 @@ import pytest
 
 from rowen.harvest import parse_pool
 from rowen.harvest.parse_worker import Task, Uncut
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 from tests.conftest import ScratchDatabase
 from tests.portals.site import Site
 

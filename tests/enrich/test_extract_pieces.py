@@ -16,8 +16,9 @@ from rowen.enrich.extract.prompt import PageText
 from rowen.enrich.extract.structured import converted, filled, wanted_names
 from rowen.enrich.llm.base import ModelSpec
 from rowen.enrich.schemas.bundled import bundled_schemas
-from rowen.model.extraction import data_hash, differences, leaves
-from rowen.model.schema import Schema
+from rowen.model.changes import differences, leaves
+from rowen.model.hashes import data_hash
+from rowen.model.schemas import Schema
 
 PRODUCT = next(one for one in bundled_schemas() if one.name == "product")
 MODEL = ModelSpec("openai", "small", "http://127.0.0.1/v1")

@@ -24,7 +24,7 @@ from rowen.errors import (
     ProviderDownError,
     ProviderKeyError,
 )
-from rowen.model.schema import Schema
+from rowen.model.schemas import Schema
 from rowen.net.client import Client
 from tests.enrich.test_provider import KeptEntries
 from tests.net.world import settings

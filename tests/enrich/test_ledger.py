@@ -6,7 +6,7 @@ import pytest
 
 from rowen.enrich.ledger import Budgets, Purse, charged_to, current_charge, current_purse, paid_from
 from rowen.errors import BudgetExceededError
-from rowen.model.ledger import Charge, SpentUsd
+from rowen.model.models import Charge, SpentUsd
 
 SPENT = SpentUsd(by_run=1, for_source=2, by_day=3, tokens_by_run=10, tokens_for_source=20, tokens_by_day=30)
 

@@ -10,7 +10,7 @@ from rowen.enrich.llm.base import ModelTools
 from rowen.enrich.llm.registry import make
 from rowen.enrich.prices import known_price, told_price
 from rowen.errors import ConfigurationError
-from rowen.model.ledger import Price
+from rowen.model.models import Price
 from rowen.settings import load
 from tests.net.world import settings
 

@@ -23,7 +23,7 @@ from rowen.errors import (
     SourceError,
     StoreUnavailableError,
 )
-from rowen.model.ledger import Charge, LedgerEntry, Price, SpentUsd, TokenUsage
+from rowen.model.models import Charge, LedgerEntry, Price, SpentUsd, TokenUsage
 from rowen.net.client import Client
 from tests.cancelling import cancelled_at_each_wait
 from tests.net.world import FakeTime, saying, serve, serve_raw, settings

@@ -19,7 +19,7 @@ from rowen.enrich.extract.prompt import asked
 from rowen.enrich.llm.base import ModelQuestion
 from rowen.enrich.schemas.validation import violations
 from rowen.errors import AnswerInvalidError, AnswerMismatchError, AnswerTruncatedError, ContextOverflowError
-from rowen.model.schema import Schema
+from rowen.model.schemas import Schema
 from tests.conftest import ScratchDatabase
 from tests.enrich.test_language_models import LAMP, PAGE, Desk, desk
 from tests.harvest.shop import Shop

@@ -16,7 +16,7 @@ from rowen.enrich.schemas.compatibility import compare
 from rowen.enrich.schemas.derivation import lenient, strict, without_nulls
 from rowen.enrich.schemas.validation import check_definition, violations
 from rowen.errors import NotFoundError, RefusedError, UsageError
-from rowen.model.schema import Schema, SchemaRef
+from rowen.model.schemas import Schema, SchemaRef
 from tests.conftest import ScratchDatabase
 from tests.enrich.strictness import strict_problems
 

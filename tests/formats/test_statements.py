@@ -7,7 +7,7 @@ import pytest
 from rowen.formats.rdf.graph import Blank, Iri, Literal
 from rowen.formats.rdf.rdfa import XSD
 from rowen.formats.rdf.statements import Statements, kept_statements
-from rowen.model.statements import compared
+from rowen.model.rdf import compared
 
 A, P = Iri("http://ex.org/a"), Iri("http://ex.org/p")
 PAGE = "http://ex.org/page"

@@ -8,7 +8,7 @@ import pytest
 from rowen import Fetched, Gone
 from rowen.enrich import registry
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
-from rowen.model.database import Tidied
+from rowen.model.status import Tidied
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, sync, untitled
 from tests.harvest.senses import _vector

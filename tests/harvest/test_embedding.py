@@ -12,7 +12,7 @@ from rowen.enrich import registry
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
-from rowen.model.database import Tidied
+from rowen.model.status import Tidied
 from rowen.operations.question_vectors import QuestionVectors
 from rowen.store.search.embeddings import Claim
 from tests.conftest import ScratchDatabase

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.errors import NotFoundError, UsageError
-from rowen.model.evaluation import wrong_fields
+from rowen.model.extraction import wrong_fields
 from rowen.operations.facts import fact
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP

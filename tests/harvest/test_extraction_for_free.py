@@ -166,7 +166,7 @@ async def test_a_file_is_read_as_a_page_is_and_what_is_not_there_is_told(
 
 async def test_the_record_of_a_dataset_is_its_markup(database: ScratchDatabase, kinds: Any) -> None:
     from rowen import Complete, Document, Fetched
-    from rowen.model.twins import DATASET
+    from rowen.model.datasets import DATASET
     from tests.portals.scripted import Scripted, shows
 
     record = {"title": "Trees", "publisher": "City", "license": "CC0", "tags": ["trees", "green"]}

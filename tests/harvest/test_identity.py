@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rowen import Checkpoint, Complete, Document, Fetched, Gone, Incomplete, Observation, Rowen, Run, Unchanged
 from rowen.errors import RowenError
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
 from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of, replayed
 from tests.portals.scripted import Scripted, shows

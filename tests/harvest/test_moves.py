@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched, Gone, Incomplete, Observation, Rowen, Run
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
 from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of, replayed
 from tests.portals.datajson import DataJsonSite

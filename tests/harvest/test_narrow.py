@@ -8,7 +8,7 @@ import pytest
 
 import rowen
 from rowen import Fetched, NotFoundError, Unchanged, UsageError
-from rowen.model.item import Checkpoint, Complete, Observation
+from rowen.model.items import Checkpoint, Complete, Observation
 from rowen.operations.summary import remarks
 from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of, titles

@@ -11,7 +11,7 @@ from rowen.enrich.extract.grounding import GroundingText
 from rowen.errors import ItemError
 from rowen.harvest import page_facts
 from rowen.harvest.parse_pool import Workers
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
 from tests.portals.language_model import AskedModel, Said

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.harvest.passages import first_edit, plan_edit
-from rowen.model.chunk import Chunk
 from rowen.model.hashes import text_hash
+from rowen.model.passages import Chunk
 from rowen.store.items.chunks import StoredChunk
 
 texts = st.lists(st.sampled_from("abcdefgh"), max_size=12)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, Rowen
-from rowen.model.excerpt import excerpt
+from rowen.model.passages import excerpt
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 

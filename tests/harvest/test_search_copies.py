@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, NotFoundError, Rowen
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 

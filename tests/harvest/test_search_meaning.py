@@ -7,7 +7,7 @@ import pytest
 
 from rowen import Complete, Document, Fetched, Gone, Rowen
 from rowen.enrich import registry
-from rowen.model.query import plain
+from rowen.model.search import plain
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import untitled as page
 from tests.harvest.senses import Senses

@@ -9,7 +9,7 @@ import pytest
 from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Observation, Rowen, Unchanged
 from rowen.harvest.plan import Plan, Planner
 from rowen.model.hashes import Hash
-from rowen.model.run import Run
+from rowen.model.runs import Run
 from rowen.store import database as database_module
 from rowen.store.items import items
 from rowen.store.items.items import StoredItem

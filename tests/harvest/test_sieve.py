@@ -8,8 +8,8 @@ import pytest
 from rowen.harvest import sieve
 from rowen.harvest.sieve import Recipes
 from rowen.harvest.sweep import Guard
-from rowen.model.item import Document, Raw, Unchanged, Validators
-from rowen.model.run import Outcome
+from rowen.model.items import Document, Raw, Unchanged, Validators
+from rowen.model.runs import Outcome
 from rowen.store.items.items import ItemCheck, ItemContent, StoredItem
 
 BODY, OTHER_BODY = b"b" * 16, b"o" * 16

@@ -7,8 +7,8 @@ import pytest
 
 from rowen import Complete, Document, Fetched, Gone
 from rowen.enrich import registry
-from rowen.model.database import Tidied
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
+from rowen.model.status import Tidied
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, sync
 from tests.harvest.senses import Senses

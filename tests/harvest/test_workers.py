@@ -30,7 +30,7 @@ from rowen.harvest.parse_worker import (
     Uncut,
     unpickle,
 )
-from rowen.model.facts import FactsWanted
+from rowen.model.items import FactsWanted
 from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, shows

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from rowen.formats.rdf.contexts import settled
-from rowen.model.budget import CONSTANT_CHARS, FACTOR
+from rowen.model.text import CONSTANT_CHARS, FACTOR
 from tests.content.office_files import (
     Sheet,
     docx,
@@ -32,7 +32,7 @@ resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 from rowen.content.read import read
 from rowen.content.chunks import split
 from rowen.errors import ItemError
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 name, url = sys.argv[1:3]
 body = sys.stdin.buffer.read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

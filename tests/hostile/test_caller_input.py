@@ -25,8 +25,7 @@ from rowen.errors import ConfigurationError, RowenError
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Prepared, Refused
 from rowen.interfaces.mcp.server import _tools
-from rowen.model.facts import FactsWanted
-from rowen.model.item import Raw
+from rowen.model.items import FactsWanted, Raw
 from rowen.server.app import HttpServer, Interfaces, assemble
 from rowen.settings import load
 from tests.cli.conftest import Cli

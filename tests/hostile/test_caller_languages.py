@@ -14,15 +14,14 @@ from rowen.errors import RowenError, UsageError
 from rowen.formats.rdf.profile import profile_in
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Prepared, Refused
-from rowen.model.address import Address
-from rowen.model.condition import Condition
-from rowen.model.item import Raw
-from rowen.model.patterns import linear_search, pattern_states
-from rowen.model.query import Query, plain
-from rowen.model.schedule import Schedule
-from rowen.model.since import parse_since
-from rowen.model.statements import StatementProfile
-from rowen.model.version import VersionSpec
+from rowen.model.dates import parse_since
+from rowen.model.items import Raw
+from rowen.model.rdf import StatementProfile
+from rowen.model.schedules import Schedule
+from rowen.model.search import Condition, Query, plain
+from rowen.model.text import linear_search, pattern_states
+from rowen.model.url import Address
+from rowen.model.versions import VersionSpec
 from rowen.operations.paging import decoded
 from tests.conftest import ScratchDatabase
 from tests.hostile.clock import at_most, cheapest_s, costs_at_most, slowness

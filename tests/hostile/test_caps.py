@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rowen.connectors.web.memory import Bridge, SiteCursor
 from rowen.errors import SourceError
-from rowen.model import caps
-from rowen.model.chunk import Chunk
-from rowen.model.item import Complete, Document, Failed, Fetched, Raw, Validators
+from rowen.model import text
+from rowen.model.items import Complete, Document, Failed, Fetched, Raw, Validators
+from rowen.model.passages import Chunk
 from tests.cli.conftest import Cli
 from tests.portals.scripted import Scripted, shows
 
@@ -40,11 +40,11 @@ async def test_a_title_of_a_hundred_kilobytes_is_cut_and_says_so(database, tmp_p
 
     entry = await harvested(database, tmp_path / "site", content)
 
-    assert len(entry.title) <= caps.LONGEST_TITLE
+    assert len(entry.title) <= text.LONGEST_TITLE
     assert entry.title.startswith("word0 word1")
     assert entry.remarks == [f"Its title has {len(WORDS):,} characters; the first 1,000 are kept."]
     assert index_bytes(database) < 3 * len(content)
-    assert max(len(title) for (title,) in database.query("select title from change")) <= caps.LONGEST_TITLE
+    assert max(len(title) for (title,) in database.query("select title from change")) <= text.LONGEST_TITLE
 
 
 async def test_tags_are_counted_and_measured(database, tmp_path):
@@ -52,8 +52,8 @@ async def test_tags_are_counted_and_measured(database, tmp_path):
 
     entry = await harvested(database, tmp_path / "site", page(f"<meta name=keywords content='{many},{'x' * 5000}'>"))
 
-    assert len(entry.tags) <= caps.MOST_TAGS
-    assert sum(map(len, entry.tags)) <= caps.MOST_TAG_CHARS
+    assert len(entry.tags) <= text.MOST_TAGS
+    assert sum(map(len, entry.tags)) <= text.MOST_TAG_CHARS
     [remark] = entry.remarks
     assert "of its 30,001 tags" in remark
 
@@ -65,22 +65,22 @@ async def test_headings_and_anchors_of_any_length_cost_no_more_than_the_text(dat
     entry = await harvested(database, tmp_path / "site", content)
 
     rows = database.query("select heading, anchor from chunk")
-    assert all(len(part) <= caps.LONGEST_HEADING for heading, _ in rows for part in heading)
-    assert all(anchor is None or len(anchor) <= caps.LONGEST_ANCHOR for _, anchor in rows)
+    assert all(len(part) <= text.LONGEST_HEADING for heading, _ in rows for part in heading)
+    assert all(anchor is None or len(anchor) <= text.LONGEST_ANCHOR for _, anchor in rows)
     assert "part-1" in {anchor for _, anchor in rows}
     assert len(entry.text) < 1.5 * len(content)
     assert index_bytes(database) < 3 * len(content)
 
 
 async def test_links_without_number_or_of_any_length_are_left_out(database, tmp_path):
-    links = "".join(f"<a href=a{number}>x</a> " for number in range(caps.MOST_LINKS + 1_000))
+    links = "".join(f"<a href=a{number}>x</a> " for number in range(text.MOST_LINKS + 1_000))
     long = f"<a href='https://example.org/{'y' * 20_000}'>y</a>"
 
     entry = await harvested(database, tmp_path / "site", page("<title>Hay</title>", long + links))
 
     [(stored,)] = database.query("select links from item_check")
-    assert 1_000 < len(stored.split("\n")) <= caps.MOST_LINKS
-    assert len(stored) <= caps.MOST_LINK_CHARS + caps.MOST_LINKS
+    assert 1_000 < len(stored.split("\n")) <= text.MOST_LINKS
+    assert len(stored) <= text.MOST_LINK_CHARS + text.MOST_LINKS
     assert "y" * 100 not in stored
     assert any("links were too long or too many" in remark for remark in entry.remarks)
 
@@ -119,8 +119,8 @@ async def test_errors_and_hints_are_kept_in_part(database, kinds):
         await rowen.sync("scripted:one")
         [case] = await rowen.quarantine()
 
-    assert len(case.error) <= caps.LONGEST_ERROR
-    assert len(case.hint or "") <= caps.LONGEST_ERROR
+    assert len(case.error) <= text.LONGEST_ERROR
+    assert len(case.hint or "") <= text.LONGEST_ERROR
 
 
 async def test_a_run_keeps_the_beginning_of_its_error(database, kinds):
@@ -134,7 +134,7 @@ async def test_a_run_keeps_the_beginning_of_its_error(database, kinds):
         run = await rowen.sync("scripted:one")
 
     assert run.status == "failed"
-    assert 100 < len(run.error or "") <= caps.LONGEST_ERROR
+    assert 100 < len(run.error or "") <= text.LONGEST_ERROR
 
 
 def test_a_validator_without_end_proves_nothing_and_is_not_kept():
@@ -158,7 +158,7 @@ def test_what_is_left_out_is_part_of_the_records_hash():
 def test_passages_keep_what_they_are_found_by_within_limits():
     chunk = Chunk("Hay.", ("h" * 5_000, "Second"), "a" * 5_000)
 
-    assert [len(part) for part in chunk.heading] == [caps.LONGEST_HEADING, 6]
+    assert [len(part) for part in chunk.heading] == [text.LONGEST_HEADING, 6]
     assert chunk.anchor is None
 
 

@@ -9,7 +9,7 @@ from rowen.enrich.schemas.compatibility import compare
 from rowen.enrich.schemas.cost import schema_cost
 from rowen.enrich.schemas.validation import check_definition, violations
 from rowen.errors import UsageError
-from rowen.model.schema import Schema
+from rowen.model.schemas import Schema
 from tests.conftest import ScratchDatabase
 from tests.hostile.clock import at_most, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES, doubled

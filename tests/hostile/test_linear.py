@@ -22,11 +22,11 @@ from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json_records import Splitter
 from rowen.formats.rdf.syntax import RdfBody, read_graph
-from rowen.model.item import Raw
-from rowen.model.query import Query
+from rowen.model.items import Raw
+from rowen.model.passages import words_of
+from rowen.model.search import Query
 from rowen.model.text import normalise
-from rowen.model.version import VersionSpec
-from rowen.model.words import words_of
+from rowen.model.versions import VersionSpec
 from rowen.net.response import Response, next_link
 from rowen.net.robots import read_rules
 from tests.hostile.clock import grows

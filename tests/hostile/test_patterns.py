@@ -13,8 +13,8 @@ import pytest
 from rowen.connectors.files.gitignore import any_of
 from rowen.connectors.web.options import WebOptions
 from rowen.formats.xml_records import _tags_of
-from rowen.model.query import Query
-from rowen.model.snippet import pattern as snippet_pattern
+from rowen.model.passages import pattern as snippet_pattern
+from rowen.model.search import Query
 from tests.hostile.clock import FLOOR_S, TooSlowError, cheapest_s, grows
 from tests.hostile.patterns import Use, held, made_at_run_time, patterns, worst_texts
 
@@ -31,13 +31,13 @@ BOUNDED = {
 """The longest text that a module's patterns ever see, where the code cuts it; nothing else is exempt."""
 
 MADE = {
-    "rowen.model.snippet.pattern",
+    "rowen.model.passages.pattern",
     "rowen.connectors.files.gitignore._Decision.__init__",
     "rowen.connectors.files.gitignore.any_of",
     "rowen.connectors.web.options.UrlPatterns.__init__",
     "rowen.content.pieces._Cutter._rarely",
     "rowen.formats.xml_records._tags_of",
-    "rowen.model.version._numbers",
+    "rowen.model.versions._numbers",
 }
 """Who makes patterns at run time."""
 

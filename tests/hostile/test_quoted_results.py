@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from rowen.model.query import Answer, Hit, Passage, Twin
+from rowen.model.items import Passage
+from rowen.model.search import Answer, Hit, Twin
 from rowen.operations.markdown import markdown
 from tests.cli.conftest import Cli
 

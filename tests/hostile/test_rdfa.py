@@ -7,7 +7,7 @@ import pytest
 
 from rowen.content.read import read
 from rowen.errors import ItemError
-from rowen.model.item import Raw
+from rowen.model.items import Raw
 from tests.hostile.clock import costs_at_most, grows
 
 SIZES = (20_000, 40_000, 80_000)

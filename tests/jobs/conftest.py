@@ -13,7 +13,7 @@ import rowen
 from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import AtWork, Task
 from rowen.jobs.worker import Worker
-from rowen.model.job import Job, JobEnd
+from rowen.model.queue import Job, JobEnd
 from rowen.store import jobs, queue
 from tests.conftest import ScratchDatabase
 

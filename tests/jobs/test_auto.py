@@ -12,7 +12,7 @@ from rowen import Complete, Fetched
 from rowen.jobs.freshness import outlook
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
-from rowen.model.schedule import Schedule
+from rowen.model.schedules import Schedule
 from rowen.operations import counts
 from tests.conftest import ScratchDatabase
 from tests.logical import index_of

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rowen.jobs.queue import put_extraction
 from rowen.jobs.tasks import TASKS
-from rowen.model.job import Job
+from rowen.model.queue import Job
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market
 from tests.jobs.conftest import Opened, Yard

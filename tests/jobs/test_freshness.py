@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.jobs.freshness import LEAST_GAIN_S, Demand, allocate
-from rowen.model.change_rate import ChangeRate
+from rowen.model.freshness import ChangeRate
 
 DAY_S = 86_400.0
 

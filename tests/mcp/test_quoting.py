@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rowen import Complete, Fetched
 from rowen.interfaces.mcp.words import Quotes
-from rowen.model.quoting import boundary, fence, fenced, inline
+from rowen.model.wording import boundary, fence, fenced, inline
 from tests.mcp.conftest import asking, text_of
 from tests.portals.scripted import page, shows
 
@@ -69,8 +69,8 @@ def test_no_text_contains_the_word_that_marks_it(texts):
 
 
 def test_a_word_that_was_guessed_is_not_taken(monkeypatch: pytest.MonkeyPatch):
-    drawn = iter(["11111111", "22222222"])
-    monkeypatch.setattr("rowen.model.quoting.secrets.token_hex", lambda _: next(drawn))
+    drawn = iter([b"\x11" * 4, b"\x22" * 4])
+    monkeypatch.setattr("rowen.model.wording.os.urandom", lambda _: next(drawn))
 
     assert boundary(["</quote-11111111>"]) == "quote-22222222"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.address import Address
+from rowen.model.url import Address
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rowen.model.change_rate import ChangeRate, SourceLook, learned, looks_from_ages, population
+from rowen.model.freshness import ChangeRate, SourceLook, learned, looks_from_ages, population
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rowen.errors import UsageError
-from rowen.model.condition import Condition
+from rowen.model.search import Condition
 
 DATA = {"price": 20.0, "name": "Aurora lamp", "tags": ["red", "brass"], "offer": {"price": 3}, "gone": None}
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.diff import DiffLine, hunks_of
+from rowen.model.changes import DiffLine, hunks_of
 
 LINES = st.lists(st.sampled_from(["hay", "barley and oats", "", "a b c d", "a b x d", "  indented", "é́"]), max_size=25)
 

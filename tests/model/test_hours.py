@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.errors import UsageError
-from rowen.model.hours import Hours, hours_of
+from rowen.model.schedules import Hours, hours_of
 
 BRUSSELS = ZoneInfo("Europe/Brussels")
 

@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rowen.errors import UsageError
-from rowen.model.schedule import Schedule
+from rowen.model.schedules import Schedule
 
 BRUSSELS = ZoneInfo("Europe/Brussels")
 # In 2026 the clocks of Brussels go from 02:00 to 03:00 on 29 March, and from 03:00 to 02:00 on 25 October.

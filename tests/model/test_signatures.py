@@ -5,7 +5,7 @@ import hmac
 
 import pytest
 
-from rowen.model.signatures import derived, is_hub_signed, is_webhook_signed, webhook_secret, webhook_signature
+from rowen.model.webhooks import derived, is_hub_signed, is_webhook_signed, webhook_secret, webhook_signature
 
 
 def test_the_example_of_github_is_signed() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rowen.model.query import Query
-from rowen.model.snippet import marked, pattern, snippet
+from rowen.model.passages import marked, pattern, snippet
+from rowen.model.search import Query
 
 FILLER = [f"Paragraph {number} has other words." for number in range(12)]
 

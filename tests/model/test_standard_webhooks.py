@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.signatures import is_webhook_signed, webhook_secret, webhook_signature
+from rowen.model.webhooks import is_webhook_signed, webhook_secret, webhook_signature
 
 # Published with the specification, for its libraries to be tested with.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.hashes import canonical_json, content_hash
-from rowen.model.item import Document
-from rowen.model.record import _changed, storable
+from rowen.model.hashes import _changed, canonical_json, content_hash, storable
+from rowen.model.items import Document
 from rowen.model.text import normalise
 
 anything = st.recursive(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.connectors.catalog.dataset import Dataset
-from rowen.model.item import Document
-from rowen.model.twins import DATASET, Families, TwinItem, as_array, marks, marks_of, named_hosts, original
+from rowen.model.datasets import DATASET, Families, TwinItem, as_array, marks, marks_of, named_hosts, original
+from rowen.model.items import Document
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 HEX = UUID.replace("-", "")

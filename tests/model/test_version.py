@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.version import VersionSpec, parse
+from rowen.model.versions import VersionSpec, parse
 
 HELD = ["0.9", "1.0", "1.2.0", "1.9", "1.20", "2.0rc1", "2.0", "2.1.3", "2.10", "3.0.0-canary.1", "latest", "main"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.words import words_of
+from rowen.model.passages import words_of
 
 MARKS = [
     "a", "b c", "é", "0", ".", " ", "  ", "    ", "\t", "\n", "\n\n",

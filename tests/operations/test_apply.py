@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen.errors import NotFoundError, RefusedError, UsageError
-from rowen.model.source import AppliedSource
+from rowen.model.sources import AppliedSource
 from tests.conftest import ScratchDatabase
 from tests.portals.ckan import CkanPortal
 from tests.portals.site import Page, Site

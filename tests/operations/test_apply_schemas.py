@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen.errors import UsageError
-from rowen.model.source import AppliedSource
+from rowen.model.sources import AppliedSource
 from tests.conftest import ScratchDatabase
 
 SHOP = """

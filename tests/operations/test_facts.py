@@ -12,7 +12,7 @@ import pytest
 import rowen
 from rowen import Complete, Failed, Fetched, NotFoundError, fact
 from rowen.errors import Hint, action
-from rowen.model.library import Overview
+from rowen.model.sources import Overview
 from rowen.operations.summary import remarks, remarks_on_source
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import UsageError
-from rowen.model.naming import check_name, trouble_with_name
+from rowen.model.wording import check_name, trouble_with_name
 from tests.conftest import ScratchDatabase
 from tests.server.interfaces import Interface, interface
 

@@ -14,7 +14,7 @@ import pytest
 
 from rowen import ConfigurationError, NotFoundError, PushVerdict, Rowen, SourceError, UsageError
 from rowen.jobs.push import lease_of, put_renewals
-from rowen.model.signatures import webhook_signature
+from rowen.model.webhooks import webhook_signature
 from rowen.operations import push as module
 from rowen.operations.push import Push
 from rowen.operations.sources import Sources

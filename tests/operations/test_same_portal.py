@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import UsageError
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.operations.same_portal import SameAs, Site, same_as
 from tests.conftest import ScratchDatabase
 from tests.portals.ckan import CkanPortal

@@ -9,8 +9,8 @@ from rowen.connectors.base import FailedBefore, Held, Meter, Tools
 from rowen.connectors.ldes import Ldes
 from rowen.connectors.ldes.options import LdesOptions
 from rowen.harvest.parse_pool import Workers
-from rowen.model.item import Checkpoint, Complete, Document, Fetched, Gone, NoteName, Observation
-from rowen.model.run import Mode
+from rowen.model.items import Checkpoint, Complete, Document, Fetched, Gone, NoteName, Observation
+from rowen.model.runs import Mode
 from rowen.net.client import Client
 from rowen.settings import Settings
 

@@ -11,18 +11,8 @@ from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row, T
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.errors import SourceError
-from rowen.model.item import (
-    Checkpoint,
-    Complete,
-    Document,
-    Failed,
-    FellBack,
-    Fetched,
-    Gone,
-    Incomplete,
-    Unchanged,
-)
-from rowen.model.run import Mode
+from rowen.model.items import Checkpoint, Complete, Document, Failed, FellBack, Fetched, Gone, Incomplete, Unchanged
+from rowen.model.runs import Mode
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

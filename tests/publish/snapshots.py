@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rowen.model.export import Export
+from rowen.model.items import Export
 from rowen.publish.formats import Format
 from tests.conftest import ScratchDatabase
 from tests.portals.datajson import DataJsonSite

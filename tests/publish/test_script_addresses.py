@@ -10,9 +10,9 @@ import pytest
 from pyoxigraph import NamedNode, RdfFormat, parse
 
 from rowen import Complete, Document, Fetched
-from rowen.model.quoting import address
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
 from rowen.model.url import is_link, runs_script
+from rowen.model.wording import address
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, shows
 from tests.server.interfaces import interface

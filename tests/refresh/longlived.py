@@ -29,8 +29,8 @@ from rowen.harvest.parse_worker import Text, Uncut
 from rowen.jobs import worker as worker_module
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
-from rowen.model.item import Raw
-from rowen.model.job import JobEnd
+from rowen.model.items import Raw
+from rowen.model.queue import JobEnd
 from tests.conftest import ScratchDatabase, Server
 from tests.logical import contents, replayed
 from tests.portals.large import PROBES, ChangingShop, LargeCkan, LargeFolder, LargeSite, Stalling, StallingFeed

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rowen.content import chunks as chunker
-from rowen.model.item import Document
+from rowen.model.items import Document
 from tests.conftest import ScratchDatabase
 from tests.logical import contents, index_of
 from tests.portals.site import Page, Site, hang, html, keep, links_of

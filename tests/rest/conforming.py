@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from rowen.model.outside import UNSTORABLE
+from rowen.model.text import UNSTORABLE
 from tests.seeds import drawn
 from tests.server.interfaces import HERE, Interface
 

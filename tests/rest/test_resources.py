@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rowen import Rowen
-from rowen.model.signatures import webhook_signature
+from rowen.model.webhooks import webhook_signature
 from tests.conftest import ScratchDatabase
 from tests.server.interfaces import interface
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import RowenError
-from rowen.model.outside import is_storable
+from rowen.model.text import is_storable
 from tests.conftest import ScratchDatabase
 from tests.server.interfaces import interface
 

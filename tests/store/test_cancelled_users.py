@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowen.errors import BusyError
-from rowen.model.run import RunStats
+from rowen.model.runs import RunStats
 from rowen.store import runs, sources
 from rowen.store.database import Database
 from rowen.store.locks import Lock

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from rowen.errors import StoreError, StoreUnavailableError
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.store import changes, sources
 from rowen.store.changes import LogLine
 from rowen.store.database import Database

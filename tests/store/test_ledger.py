@@ -11,7 +11,7 @@ from rowen.enrich import registry
 from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.ledger import charged_to
 from rowen.errors import EmbeddingError
-from rowen.model.ledger import Charge, LedgerEntry, SpentUsd, TokenUsage
+from rowen.model.models import Charge, LedgerEntry, SpentUsd, TokenUsage
 from rowen.net.client import Client
 from rowen.settings import Settings
 from rowen.store.ledger import ProviderLedger, prune

@@ -8,9 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from rowen.model.catalog import CatalogPlace
-from rowen.model.schema import Schema
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET, CatalogPlace
+from rowen.model.schemas import Schema
 from rowen.store import changes, extractions, library, runs, schemas, source_schemas, sources
 from rowen.store.database import Connection, Database
 from rowen.store.items import duplicates

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.hashes import canonical_json
-from rowen.model.record import storable
+from rowen.model.hashes import canonical_json, storable
 from rowen.store.items.items import pack, whole, whole_json
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('aé"\\')

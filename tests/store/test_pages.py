@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Failed, Fetched
-from rowen.model.query import Query
+from rowen.model.search import Query
 from rowen.store import library, runs, sources
 from rowen.store.search import search
 from tests.conftest import ScratchDatabase

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched, Rowen
-from rowen.model.query import Filters, Query, pairs
+from rowen.model.search import Filters, Query, pairs
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
 from rowen.store.search import ranking, search

@@ -24,11 +24,10 @@ from rowen.enrich.extract import identity, prompt
 from rowen.enrich.llm.base import ModelSpec
 from rowen.harvest import sieve
 from rowen.jobs.push import callback_hash
-from rowen.model import hashes, twins
-from rowen.model.caps import name_within
-from rowen.model.extraction import data_hash
-from rowen.model.hashes import body_hash, text_hash
-from rowen.model.schema import Schema
+from rowen.model import datasets, hashes
+from rowen.model.hashes import body_hash, data_hash, text_hash
+from rowen.model.schemas import Schema
+from rowen.model.text import name_within
 from rowen.model.url import canonical, key
 from rowen.net.response import Response
 from rowen.operations.access import _digest as token_digest
@@ -64,7 +63,7 @@ DATASET = {
 DOCUMENTS = (
     Document("https://example.org/1", " A\ttitle ", "Text \r\nwith  lines\n\n\n", ("b", "a", "b"), {"x": [1, 2.0]}),
     Document(
-        "https://example.org/2", "e\u0301", "e\u0301 \x00", record=DATASET, language="de", media_type=twins.DATASET
+        "https://example.org/2", "e\u0301", "e\u0301 \x00", record=DATASET, language="de", media_type=datasets.DATASET
     ),
     Document("https://example.org/3", "t" * 5_000, "", links=("https://example.org/1",), depth=2),
 )
@@ -133,7 +132,7 @@ STORED = {
     "body": Stored(_of("body"), lambda: [body_hash(b"a"), *_pages()], {1: "045097088987782b"}),
     "record": Stored(_of("record"), _records, {1: "27401250c92d74d3"}),
     "twins": Stored(
-        _of("twins"), lambda: [twins.marks(DOCUMENTS[1]), twins.page_mark(URLS[0])], {1: "765b002ad721f445"}
+        _of("twins"), lambda: [datasets.marks(DOCUMENTS[1]), datasets.page_mark(URLS[0])], {1: "765b002ad721f445"}
     ),
     "question": Stored(_of("question"), lambda: text_hash("What is hay?"), {1: "a0b32040db784cdd"}),
     "schema": Stored(_of("schema"), lambda: SCHEMA.hash, {1: "725776d38cdd83ba"}),
@@ -182,7 +181,7 @@ async def test_a_title_is_hashed_by_the_database_as_its_version_says(database: S
     facts = """('{"publisher": "Us"}'::jsonb)"""
     told = database.query(
         f"select title_words('Hay', {facts}, type), title_words('', {facts}, type)"
-        f" from unnest(array['{twins.DATASET}', 'text/html', null]) as type"
+        f" from unnest(array['{datasets.DATASET}', 'text/html', null]) as type"
     )
 
     assert {1: "8d6a8a390ea21b44", 2: "5b9ecb9df3849fef"}[hashes.VERSIONS["title"]] == digest(told)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from rowen import Rowen
-from rowen.model.twins import TwinGroup, as_array
+from rowen.model.datasets import TwinGroup, as_array
 from rowen.store.items import duplicates
 from rowen.store.items.exports import snapshot
 from tests.conftest import ScratchDatabase

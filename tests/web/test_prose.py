@@ -11,8 +11,8 @@ from rowen.errors import Hint, action
 from rowen.interfaces.web import charts, words
 from rowen.interfaces.web.addresses import PageAddresses, joined, local, outside
 from rowen.interfaces.web.prose import MOST_HTML, first_part, prose
-from rowen.model.library import Overview
-from rowen.model.run import Run, RunStats, Status
+from rowen.model.runs import Run, RunStats, Status
+from rowen.model.sources import Overview
 
 BASE = "https://example.org/docs/page"
 ALLOWED = {

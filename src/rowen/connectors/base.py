@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, 
 import msgspec
 
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.item import Cursor, Document, Observation, Raw
-from rowen.model.outside import UNREADABLE
-from rowen.model.run import Mode
+from rowen.model.items import Cursor, Document, Observation, Raw
+from rowen.model.runs import Mode
+from rowen.model.text import UNREADABLE
 from rowen.settings import Settings, load
 
 if TYPE_CHECKING:
     from rowen.connectors.options import Options
-    from rowen.model.announcement import Announcement
+    from rowen.model.push import Announcement
     from rowen.net.client import Client
 
 __all__ = [

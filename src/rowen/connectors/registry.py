@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from rowen.errors import RowenError, UsageError
-from rowen.model.address import Address
-from rowen.model.url import canonical
+from rowen.model.url import Address, canonical
 from rowen.net.credentials import exposed, exposed_in, leaves, references, troubles_with_headers
 
 if TYPE_CHECKING:

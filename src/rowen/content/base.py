@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowen.formats.charset import decode
-from rowen.model.facts import FactsWanted
-from rowen.model.statements import StatementProfile, StatementsWanted
+from rowen.model.items import FactsWanted
+from rowen.model.rdf import StatementProfile, StatementsWanted
 
 __all__ = ["Body", "FormatReader", "Part"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from rowen.content.headings import Trail
 from rowen.content.pieces import FORBIDDEN, Piece, checksum, pieces
-from rowen.model.chunk import Chunk
+from rowen.model.passages import Chunk
 
 __all__ = ["split"]
 

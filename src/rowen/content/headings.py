@@ -2,7 +2,7 @@
 
 import re
 
-from rowen.model.caps import LONGEST_HEADING, heading_within
+from rowen.model.text import LONGEST_HEADING, heading_within
 
 __all__ = ["Slugs", "Trail", "title_and_anchor"]
 

@@ -15,9 +15,8 @@ from rowen.content.concealed import drop_concealed
 from rowen.content.headings import Slugs, title_and_anchor
 from rowen.content.html_tables import as_boxes, make_regular
 from rowen.content.structured import facts_in
-from rowen.model.budget import spend
-from rowen.model.caps import LONGEST_ANCHOR
-from rowen.model.facts import FactsWanted
+from rowen.model.items import FactsWanted
+from rowen.model.text import LONGEST_ANCHOR, spend
 from rowen.model.url import runs_script, trimmed
 
 __all__ = ["HtmlPage", "read_page"]

@@ -4,7 +4,7 @@ import re
 
 from turbohtml import Element
 
-from rowen.model.budget import spend
+from rowen.model.text import spend
 
 __all__ = ["as_boxes", "make_regular"]
 

@@ -9,7 +9,7 @@ import ada_url
 from rowen.content.base import Part
 from rowen.content.blocks import BlockKind, scan
 from rowen.content.headings import title_and_anchor
-from rowen.model.caps import LONGEST_URL, MOST_LINK_CHARS
+from rowen.model.text import LONGEST_URL, MOST_LINK_CHARS
 
 __all__ = ["escaped", "first_heading", "markdown_links", "read_markdown", "read_plain"]
 

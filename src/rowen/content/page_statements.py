@@ -13,8 +13,8 @@ from turbohtml import Document, Element, parse
 
 from rowen.formats.rdf.rdfa import statements_of
 from rowen.formats.rdf.statements import kept_statements
-from rowen.model.budget import OverspentError, spend
-from rowen.model.statements import RDFA, PageType, StatementProfile, StatementsWanted
+from rowen.model.rdf import RDFA, PageType, StatementProfile, StatementsWanted
+from rowen.model.text import OverspentError, spend
 from rowen.model.url import same_site, without_session
 
 __all__ = ["page_type", "statements_in"]

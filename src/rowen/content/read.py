@@ -8,10 +8,9 @@ from rowen.content.base import Body, FormatReader, Part
 from rowen.content.readers import is_claimed, is_foreign, reader_of
 from rowen.errors import ItemError
 from rowen.formats.charset import parameter
-from rowen.model.budget import Budget, OverspentError, reading
-from rowen.model.item import Document, Raw
-from rowen.model.media import is_text, media_type_of
-from rowen.model.outside import UNREADABLE
+from rowen.model.files import is_text, media_type_of
+from rowen.model.items import Document, Raw
+from rowen.model.text import UNREADABLE, Budget, OverspentError, reading
 
 __all__ = ["is_document", "read", "supported"]
 

@@ -14,7 +14,7 @@ from typing import Any
 from rowen.content.base import Body, FormatReader, Part
 from rowen.content.documents import DamagedError
 from rowen.errors import ConfigurationError, ItemError
-from rowen.model import media
+from rowen.model import files
 
 __all__ = [
     "BUILT_IN",
@@ -110,7 +110,7 @@ def _page(body: Body) -> Part:
 
 
 def _code(body: Body) -> Part:
-    return read_fenced(body.text, media.language_of(body.media_type) or "")
+    return read_fenced(body.text, files.language_of(body.media_type) or "")
 
 
 _TABLES = {
@@ -249,7 +249,7 @@ def _taken(table: _ReaderTable) -> dict[str, tuple[str, ...]]:
         for claim in reader.media_types:
             taken.setdefault(_built_in(claim).format, set()).add(claim)
         for ending in reader.endings:
-            if before := media.MEDIA.get(ending):
+            if before := files.MEDIA.get(ending):
                 taken.setdefault(_built_in(before).format, set()).add(f".{ending}")
     return {name: tuple(sorted(claims)) for name, claims in taken.items()}
 
@@ -262,7 +262,7 @@ def _built_in(media_type: str) -> FormatReader:
 
 
 def _general(media_type: str) -> FormatReader:
-    if media.language_of(media_type):
+    if files.language_of(media_type):
         return _CODE
     family = _BY_SUFFIX.get(media_type.rpartition("+")[2])
     return _OWN[family] if family else _TEXT
@@ -279,7 +279,7 @@ def _table() -> _ReaderTable:
         names.add(reader.format)
         by_type.update(dict.fromkeys(reader.media_types, reader))
     endings = {ending.lower(): reader.media_types[0] for reader in joined.values() for ending in reader.endings}
-    media.claim(endings, (claim for reader in joined.values() for claim in reader.media_types))
+    files.claim(endings, (claim for reader in joined.values() for claim in reader.media_types))
     return _ReaderTable(by_type, (*BUILT_IN, *joined.values()), joined)
 
 

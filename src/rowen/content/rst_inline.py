@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rowen.model.budget import spend
+from rowen.model.text import spend
 
 __all__ = ["RstNames", "inline"]
 

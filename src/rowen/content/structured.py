@@ -10,8 +10,8 @@ from typing import Any
 from turbohtml import Document
 
 from rowen.content.rules import values_of
-from rowen.model.facts import FactsWanted, plain_name
-from rowen.model.numbers import finite
+from rowen.model.items import FactsWanted, plain_name
+from rowen.model.text import finite
 
 __all__ = ["facts_in"]
 

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from rowen.content.base import Part
 from rowen.content.code import fenced
-from rowen.model.budget import spend
+from rowen.model.text import spend
 
 __all__ = ["fitting_table", "markdown_table", "read_csv", "read_tsv"]
 

@@ -39,7 +39,7 @@ from rowen.errors import (
     NotFoundError,
     UsageError,
 )
-from rowen.model.embedding import FetchedModel
+from rowen.model.models import FetchedModel
 
 if TYPE_CHECKING:
     from rowen.net.client import Client

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from rowen.errors import BudgetExceededError
-from rowen.model.ledger import Charge, LedgerEntry, SpentUsd
+from rowen.model.models import Charge, LedgerEntry, SpentUsd
 from rowen.settings import Settings
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from rowen.model.ledger import Price
+from rowen.model.models import Price
 from rowen.net.target import parse
 
 __all__ = ["known_price", "told_price"]

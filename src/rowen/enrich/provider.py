@@ -31,7 +31,7 @@ from rowen.errors import (
     StoreError,
     TruncatedError,
 )
-from rowen.model.ledger import CallResult, Charge, LedgerEntry, Price, TokenUsage
+from rowen.model.models import CallResult, Charge, LedgerEntry, Price, TokenUsage
 from rowen.net.breaker import State
 from rowen.net.credentials import Credentials
 from rowen.net.politeness import backoff_s

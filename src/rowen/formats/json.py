@@ -9,7 +9,7 @@ import msgspec
 from rowen.errors import SourceError
 from rowen.formats.charset import decode_utf8
 from rowen.formats.errors import UnreadableError
-from rowen.model.outside import UNREADABLE
+from rowen.model.text import UNREADABLE
 
 __all__ = ["payload_of", "read_json"]
 

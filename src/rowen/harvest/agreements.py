@@ -15,7 +15,7 @@ from typing import Any
 from rowen.connectors.registry import sendings, steering
 from rowen.errors import Hint, RefusedError, action
 from rowen.model.hashes import canonical_json
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.net.credentials import destinations, references
 from rowen.settings import Settings
 

@@ -11,8 +11,8 @@ from rowen.harvest.models import facts_wanted
 from rowen.harvest.parse_pool import FactWorkers, Workers
 from rowen.harvest.run import Harvest, Order
 from rowen.harvest.sieve import recipes
-from rowen.model.facts import FactsWanted
-from rowen.model.source import Source
+from rowen.model.items import FactsWanted
+from rowen.model.sources import Source
 from rowen.store import source_schemas
 
 if TYPE_CHECKING:

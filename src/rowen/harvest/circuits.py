@@ -15,7 +15,7 @@ from functools import partial
 from uuid import uuid4
 
 from rowen.errors import StoreError
-from rowen.model.circuit import CircuitKind
+from rowen.model.status import CircuitKind
 from rowen.net.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.settings import Settings
 from rowen.store import hosts

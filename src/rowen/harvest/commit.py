@@ -16,11 +16,12 @@ from rowen.harvest.known import Seen
 from rowen.harvest.passages import first_edit, plan_edit, write_edits
 from rowen.harvest.plan import Plan, check_of
 from rowen.harvest.sieve import Recipes
+from rowen.model.changes import ChangeKind
 from rowen.model.hashes import Hash
-from rowen.model.item import Checkpoint, Cursor, Failed
-from rowen.model.run import ChangeKind, Outcome
-from rowen.model.source import Source
-from rowen.model.statements import compared, stated
+from rowen.model.items import Checkpoint, Cursor, Failed
+from rowen.model.rdf import compared, stated
+from rowen.model.runs import Outcome
+from rowen.model.sources import Source
 from rowen.store import changes, rdf, runs, sources
 from rowen.store.database import Connection, Database
 from rowen.store.items import chunks, deletions, items

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rowen.model.item import Document
-from rowen.model.run import Run, RunStats
-from rowen.model.source import Source
+from rowen.model.items import Document
+from rowen.model.runs import Run, RunStats
+from rowen.model.sources import Source
 from rowen.settings import Settings
 from rowen.store.database import Database, Patience
 from rowen.tracing import span

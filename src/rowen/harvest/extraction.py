@@ -36,11 +36,11 @@ from rowen.errors import (
 )
 from rowen.harvest.page_facts import NotAskedError, PageFacts, PageInput, PageReading
 from rowen.harvest.parse_pool import Workers
-from rowen.model.address import Address
 from rowen.model.extraction import Extracted, ExtractionReport
 from rowen.model.hashes import Hash
-from rowen.model.outside import one_item
-from rowen.model.source import Source
+from rowen.model.sources import Source
+from rowen.model.text import one_item
+from rowen.model.url import Address
 from rowen.store import changes, extractions, source_schemas
 from rowen.store.database import Database
 from rowen.store.extractions import AvoidedCalls, FoundFacts

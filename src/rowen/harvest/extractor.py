@@ -33,11 +33,9 @@ from rowen.errors import (
 )
 from rowen.harvest.extraction import ExtractionOrder, ExtractionPass, Observe, RuleLearning
 from rowen.harvest.page_facts import PageFacts, PageInput, PageReading
-from rowen.model.address import Address
-from rowen.model.evaluation import ModelScore, PageScore, wrong_fields
-from rowen.model.facts import FactsWanted
-from rowen.model.item import Document, Raw
-from rowen.model.url import file_url
+from rowen.model.extraction import ModelScore, PageScore, wrong_fields
+from rowen.model.items import Document, FactsWanted, Raw
+from rowen.model.url import Address, file_url
 from rowen.net.breaker import CircuitLimits
 from rowen.store import source_schemas
 from rowen.store.locks import Lock
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from rowen.harvest.engine import Engine, Work
     from rowen.harvest.page_facts import PageReading
     from rowen.model.extraction import Extracted, ExtractionReport
-    from rowen.model.source import Source
+    from rowen.model.sources import Source
     from rowen.net.client import Client
     from rowen.net.response import Response
     from rowen.net.robots import Robots

@@ -10,10 +10,10 @@ from typing import Any
 from rowen.connectors.base import FailedBefore, Held
 from rowen.errors import Hint, SourceError, action
 from rowen.harvest.sieve import Recipes
-from rowen.model.announcement import Announcement
-from rowen.model.item import Cursor
-from rowen.model.run import Mode
-from rowen.model.source import Source
+from rowen.model.items import Cursor
+from rowen.model.push import Announcement
+from rowen.model.runs import Mode
+from rowen.model.sources import Source
 from rowen.model.url import key
 from rowen.net.target import redact
 from rowen.store import push, sources

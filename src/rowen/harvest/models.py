@@ -26,7 +26,7 @@ from rowen.errors import (
     Hint,
     action,
 )
-from rowen.model.facts import FactsWanted
+from rowen.model.items import FactsWanted
 from rowen.settings import Settings
 from rowen.store.search.embeddings import Model
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from rowen.connectors.base import Connector, LooksAgain
 from rowen.errors import Hint, ItemError, SourceError, UsageError, action
 from rowen.harvest.known import StoredKnown
-from rowen.model.caps import LONGEST_URL
 from rowen.model.hashes import Hash
-from rowen.model.item import (
+from rowen.model.items import (
     Checkpoint,
     Complete,
     Document,
@@ -23,7 +22,8 @@ from rowen.model.item import (
     Skipped,
     Unchanged,
 )
-from rowen.model.source import Source
+from rowen.model.sources import Source
+from rowen.model.text import LONGEST_URL
 from rowen.model.url import key
 
 __all__ = ["Group", "first_documents", "observed_url", "refuse_unable", "selected"]

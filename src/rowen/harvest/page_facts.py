@@ -15,11 +15,11 @@ from rowen.enrich.llm.base import LanguageModel
 from rowen.enrich.schemas.validation import violations
 from rowen.errors import UngroundedError
 from rowen.harvest.models import LanguageModels
+from rowen.model.datasets import DATASET
 from rowen.model.extraction import Evidence, Extracted, Grounding
 from rowen.model.hashes import Hash
-from rowen.model.ledger import TokenUsage
-from rowen.model.schema import Schema
-from rowen.model.twins import DATASET
+from rowen.model.models import TokenUsage
+from rowen.model.schemas import Schema
 from rowen.settings import Settings
 from rowen.store import extractions
 from rowen.store.database import Database

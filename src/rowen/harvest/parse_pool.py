@@ -33,8 +33,7 @@ from rowen.harvest.parse_worker import (
     prepare_all,
     unpickle,
 )
-from rowen.model.facts import FactsWanted
-from rowen.model.item import Document, Raw
+from rowen.model.items import Document, FactsWanted, Raw
 from rowen.programs import end, environment, isolated_python, start
 
 __all__ = ["FactWorkers", "Workers"]

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from rowen.content import readers
 from rowen.errors import ItemError, RowenError
 from rowen.harvest.sandbox import lock_in
-from rowen.model.item import Document, Raw
-from rowen.model.outside import one_item
+from rowen.model.items import Document, Raw
+from rowen.model.text import one_item
 
 if TYPE_CHECKING:
-    from rowen.model.chunk import Chunk
+    from rowen.model.passages import Chunk
 
 __all__ = [
     "HEAD",

@@ -19,7 +19,7 @@ from rowen.store.items.chunks import PASSAGE_HASHES, NewChunk, OutdatedItem, Sto
 from rowen.store.search import embeddings
 
 if TYPE_CHECKING:
-    from rowen.model.chunk import Chunk
+    from rowen.model.passages import Chunk
 
 __all__ = ["Edit", "Recut", "first_edit", "plan_edit", "write_edits"]
 

@@ -13,11 +13,11 @@ from rowen.harvest.observations import Group
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Passages, Prepared, Refused, Text, check_url
 from rowen.harvest.sieve import Recipes
+from rowen.model.datasets import DATASET
 from rowen.model.hashes import Hash
-from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
-from rowen.model.run import Outcome
-from rowen.model.source import Source
-from rowen.model.twins import DATASET
+from rowen.model.items import Checkpoint, Document, Failed, Raw, Unchanged
+from rowen.model.runs import Outcome
+from rowen.model.sources import Source
 from rowen.model.url import key as key_of
 from rowen.store.database import Database
 from rowen.store.items import items
@@ -26,7 +26,7 @@ from rowen.store.items.items import InlineCheck, ItemCheck, StoredItem
 from rowen.store.items.moves import Arrival, arrival
 
 if TYPE_CHECKING:
-    from rowen.model.chunk import Chunk
+    from rowen.model.passages import Chunk
 
 __all__ = ["Plan", "Planner", "Write"]
 

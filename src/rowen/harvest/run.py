@@ -25,7 +25,7 @@ from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.sieve import Recipes
 from rowen.harvest.sweep import Guard, Swept, rehearse, sweep
 from rowen.model.hashes import Hash
-from rowen.model.item import (
+from rowen.model.items import (
     Checkpoint,
     Complete,
     Document,
@@ -41,9 +41,9 @@ from rowen.model.item import (
     Skipped,
     Unchanged,
 )
-from rowen.model.outside import message
-from rowen.model.run import Mode, Run, RunStats, Status
-from rowen.model.source import Source
+from rowen.model.runs import Mode, Run, RunStats, Status
+from rowen.model.sources import Source
+from rowen.model.text import message
 from rowen.model.url import key as key_of
 from rowen.net.target import redact
 from rowen.settings import Settings

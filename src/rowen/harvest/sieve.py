@@ -11,10 +11,10 @@ from hashlib import sha256
 from typing import Any
 
 from rowen.content import readers
+from rowen.model.datasets import DATASET
 from rowen.model.hashes import DOCUMENT_VERSION, Hash, canonical_json, unmarked
-from rowen.model.item import Document, Raw, Unchanged, Validators
-from rowen.model.run import Outcome
-from rowen.model.twins import DATASET
+from rowen.model.items import Document, Raw, Unchanged, Validators
+from rowen.model.runs import Outcome
 from rowen.store.items.items import ItemCheck, ItemContent, StoredItem
 
 __all__ = [
@@ -146,7 +146,7 @@ def _plain(line: str) -> tuple[int, str]:
 
     Spaces within inline code are normalized, since they depend on line breaks in the page's source.
     """
-    from rowen.model.words import words_of
+    from rowen.model.passages import words_of
 
     body = line.lstrip()
     words = words_of(body)

@@ -11,7 +11,7 @@ from math import ceil
 
 from rowen.harvest.known import Seen
 from rowen.harvest.plan import Planner
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.settings import Settings
 from rowen.store import changes, runs
 from rowen.store.database import Connection, Database

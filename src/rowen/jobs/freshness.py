@@ -21,11 +21,11 @@ from math import exp, log
 from typing import Any
 
 from rowen.connectors.registry import connector, kinds
-from rowen.model.change_rate import ChangeRate, SourceLook, learned, looks_from_ages, population
 from rowen.model.dates import http_date, iso_moment
-from rowen.model.run import Run
-from rowen.model.schedule import Schedule
-from rowen.model.source import Source
+from rowen.model.freshness import ChangeRate, SourceLook, learned, looks_from_ages, population
+from rowen.model.runs import Run
+from rowen.model.schedules import Schedule
+from rowen.model.sources import Source
 from rowen.settings import Settings
 from rowen.store import schedules as store_schedules
 from rowen.store.database import Connection

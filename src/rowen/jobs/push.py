@@ -30,9 +30,9 @@ from rowen.harvest.engine import Engine
 from rowen.jobs.queue import POKED, put
 from rowen.model.hashes import Hash
 from rowen.model.push import Poked, Subscription
-from rowen.model.signatures import derived
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.model.url import joined, key
+from rowen.model.webhooks import derived
 from rowen.net.credentials import resolve
 from rowen.net.target import redact
 from rowen.settings import Settings

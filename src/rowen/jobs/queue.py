@@ -4,8 +4,8 @@ from typing import Any
 
 from rowen.errors import RefusedError
 from rowen.harvest.engine import Engine
-from rowen.model.job import Job
-from rowen.model.source import Source
+from rowen.model.queue import Job
+from rowen.model.sources import Source
 from rowen.store import jobs, schedules, source_schemas
 from rowen.store.database import Connection, Database
 

@@ -16,8 +16,8 @@ from rowen.errors import BusyError, ExportError, Hint, RefusedError, RowenError,
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import AtWork
-from rowen.model.source import Source
-from rowen.model.statements import StatementChange, StatementReport, StatementTarget
+from rowen.model.rdf import StatementChange, StatementReport, StatementTarget
+from rowen.model.sources import Source
 from rowen.net.breaker import Breakers, CircuitLimits
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials

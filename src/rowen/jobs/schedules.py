@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from rowen.jobs import freshness
 from rowen.jobs.queue import put_extraction_if_behind
-from rowen.model.run import ChangeKind, Run
-from rowen.model.schedule import Schedule
-from rowen.model.source import Source
+from rowen.model.changes import ChangeKind
+from rowen.model.runs import Run
+from rowen.model.schedules import Schedule
+from rowen.model.sources import Source
 from rowen.model.url import key
 from rowen.settings import Settings
 from rowen.store import changes, schedules

@@ -31,8 +31,8 @@ from rowen.harvest.run import Order
 from rowen.jobs import freshness, push, schedules
 from rowen.jobs.queue import POKED, put, put_extraction_if_behind
 from rowen.jobs.schedules import Turn
-from rowen.model.run import Run, RunStats
-from rowen.model.source import Source
+from rowen.model.runs import Run, RunStats
+from rowen.model.sources import Source
 from rowen.store import source_schemas, sources
 from rowen.store.database import Connection, Database
 from rowen.store.queue import JobClaim

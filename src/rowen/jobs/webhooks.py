@@ -18,9 +18,9 @@ from rowen.errors import FetchError, RowenError
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import AtWork, JobReleasedError
-from rowen.model.run import Change
-from rowen.model.source import Source
-from rowen.model.webhook import Webhook
+from rowen.model.changes import Change
+from rowen.model.sources import Source
+from rowen.model.webhooks import Webhook
 from rowen.net.breaker import Breakers, CircuitLimits
 from rowen.net.client import Client
 from rowen.net.credentials import resolve

@@ -41,7 +41,7 @@ from rowen.jobs.tasks import (
     again,
 )
 from rowen.jobs.ticks import tick, tidy
-from rowen.model.job import SIDE_PLACES, JobEnd, JobState
+from rowen.model.queue import SIDE_PLACES, JobEnd, JobState
 from rowen.net.politeness import backoff_s
 from rowen.settings import Settings
 from rowen.store import queue

@@ -1,12 +1,13 @@
-"""Moments as the outside writes them: aware, in UTC, and so far from the ends of time that they can be moved.
+"""Times as sources and users write them, as aware datetimes in UTC.
 
-Nothing here raises: what is no moment is None.
+All are so far from the ends of the calendar that they can be moved by days.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-__all__ = ["bounded", "http_date", "in_utc", "iso_moment"]
+__all__ = ["bounded", "http_date", "in_utc", "iso_moment", "parse_since"]
 
 _MARGIN = timedelta(days=3)  # a day to its end, and twice the widest time zone
 EARLIEST = datetime.min.replace(tzinfo=UTC) + _MARGIN
@@ -43,3 +44,23 @@ def in_utc(value: datetime) -> datetime | None:
 def bounded(value: datetime) -> datetime:
     """The moment, or the first or last one that can be moved."""
     return min(max(value, EARLIEST), LATEST)
+
+
+_UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_PASSED = re.compile(r"(\d{1,7})\s*(s|min|m|h|d|w)")
+# A thousand years. Longer spans are mistakes, and twice as much exceeds the range of dates.
+_LONGEST = timedelta(days=365_000)
+
+
+def parse_since(text: str) -> int | timedelta | datetime:
+    """Read what a user typed; raises `ValueError` or `OverflowError` for anything else."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    if match := _PASSED.fullmatch(text.lower()):
+        unit = "min" if match[2] == "m" else match[2]
+        passed = timedelta(**{_UNITS[unit]: int(match[1])})
+        if passed > _LONGEST:
+            raise ValueError(f"{text} is too long ago")
+        return passed
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,36 +1,31 @@
-"""Extractions: what an item yields under a schema, in versions, with what differs between them and where it stands."""
+"""Extraction: facts that items yield under a schema, the sources that carry schemas, and evaluations of models."""
 
-import hashlib
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
-from rowen.model.hashes import Hash, canonical_json
+from rowen.model.changes import FieldChange, leaves
+from rowen.model.hashes import data_hash
 
 __all__ = [
-    "CostLine",
-    "Costs",
     "Evidence",
     "Extracted",
     "Extraction",
     "ExtractionLimits",
     "ExtractionReport",
-    "FieldChange",
     "Grounding",
+    "ModelScore",
     "Origin",
     "PageOptions",
+    "PageScore",
     "SourceSchema",
-    "data_hash",
-    "differences",
-    "flattened",
-    "leaves",
+    "Verdict",
+    "wrong_fields",
 ]
 
 Grounding: TypeAlias = Literal["off", "warn", "null", "fail"]
 Origin: TypeAlias = Literal["model", "structured", "rules"]
-FieldOp: TypeAlias = Literal["added", "removed", "changed"]
 
 
 class ExtractionLimits(TypedDict, total=False):
@@ -62,24 +57,6 @@ class PageOptions(TypedDict, total=False):
     render: bool
     proxy: str | None
     fetch_limit_s: float | None
-
-
-class FieldChange(NamedTuple):
-    """One field that differs between two versions, by its JSON pointer (RFC 6901)."""
-
-    op: FieldOp
-    path: str
-    before: Any = None
-    after: Any = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The change as plain values, without what it does not have."""
-        told: dict[str, Any] = {"op": self.op, "path": self.path}
-        if self.op != "added":
-            told["before"] = self.before
-        if self.op != "removed":
-            told["after"] = self.after
-        return told
 
 
 class Evidence(NamedTuple):
@@ -205,103 +182,103 @@ class ExtractionReport:
         return self.avoided_reused + self.avoided_structured + self.avoided_rules
 
 
-class CostLine(NamedTuple):
-    """What calls for one thing cost, and what was not spent beside."""
-
-    source: str | None
-    purpose: str
-    subject: str | None
-    model: str | None
-    calls: int
-    failed: int
-    tokens_sent: int
-    tokens_received: int
-    usd: float | None
-    avoided: int = 0
-    avoided_tokens: int = 0
-    avoided_usd: float = 0.0
+Verdict: TypeAlias = Literal["valid", "invalid", "error", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """What paid calls cost since a moment, and what was avoided."""
+class PageScore:
+    """What one model made of one page.
 
-    since: datetime
-    lines: tuple[CostLine, ...]
+    `invalid`: no JSON, or against the schema, also after a correction. `error`: no whole answer was to be had, and
+    `code` says why. `skipped`: beyond the budget. Of an answer that was known (`reused`), tokens and price are those of
+    the time when it was paid for, and nobody knows how long it took. `wrong` are fields that were expected otherwise.
+    """
+
+    page: str
+    verdict: Verdict
+    data: Any = None
+    code: str | None = None
+    error: str | None = None
+    reused: bool = False
+    calls: int = 0
+    tokens: int = 0
+    usd: float | None = 0.0
+    seconds: float | None = None
+    ungrounded: tuple[str, ...] = ()
+    expected: int = 0
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelScore:
+    """What one model made of all pages."""
+
+    model: str
+    pages: tuple[PageScore, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        """How many pages ended so."""
+        return sum(page.verdict == verdict for page in self.pages)
 
     @property
-    def usd(self) -> float:
-        """All that is known to have been paid."""
-        return sum(line.usd or 0.0 for line in self.lines)
+    def expected(self) -> int:
+        """How many fields were expected, over all pages."""
+        return sum(page.expected for page in self.pages)
 
     @property
-    def avoided_usd(self) -> float:
-        """About what would have been paid without."""
-        return sum(line.avoided_usd for line in self.lines)
+    def right(self) -> int:
+        """How many of them are as expected."""
+        return self.expected - sum(len(page.wrong) for page in self.pages)
+
+    @property
+    def ungrounded(self) -> int:
+        """How many values do not stand in the text of their page."""
+        return sum(len(page.ungrounded) for page in self.pages)
+
+    @property
+    def tokens(self) -> int:
+        """What all answers took, failed ones and corrections as well."""
+        return sum(page.tokens for page in self.pages)
+
+    @property
+    def usd(self) -> float | None:
+        """What they cost; None if nobody knows the price."""
+        prices = [page.usd for page in self.pages]
+        return None if None in prices else round(sum(price or 0.0 for price in prices), 6)
+
+    @property
+    def median_s(self) -> float | None:
+        """How long half of the pages took at most; None if all answers were known."""
+        times = sorted(page.seconds for page in self.pages if page.seconds is not None)
+        return round((times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2, 3) if times else None
+
+    @property
+    def slowest_s(self) -> float | None:
+        """How long the slowest page took."""
+        return max((page.seconds for page in self.pages if page.seconds is not None), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        names = ("expected", "right", "ungrounded", "tokens", "usd", "median_s", "slowest_s")
+        verdicts = {name: self.count(name) for name in ("valid", "invalid", "error", "skipped")}
+        return {"model": self.model, **verdicts, **{name: getattr(self, name) for name in names}}
 
 
-def data_hash(data: Any) -> Hash:
-    """What facts say: keys sorted, no white space, nothing escaped, 5.0 the same as 5."""
-    return hashlib.sha256(canonical_json(_plain(data))).digest()
+def wrong_fields(expected: Mapping[str, Any], data: Any) -> tuple[int, tuple[str, ...]]:
+    """How many single values were expected, and the pointers of those that differ. What is not expected is not judged.
+
+    An empty list or object that is expected is a value as well.
+    """
+    told = dict(_values(data))
+    wanted = list(_values(expected))
+    wrong = [path for path, value in wanted if path not in told or data_hash(told[path]) != data_hash(value)]
+    return len(wanted), tuple(wrong)
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case float() if math.isfinite(value) and value == int(value):
-            return int(value)
-        case dict():
-            return {name: _plain(one) for name, one in value.items()}
-        case list():
-            return [_plain(one) for one in value]
-    return value
-
-
-def differences(before: Any, after: Any) -> Iterator[FieldChange]:
-    """What differs between two values, field by field: objects by their keys, lists by position."""
-    yield from _differences(before, after, "")
-
-
-def _differences(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
-    if type(before) is type(after) and isinstance(before, dict):
-        for name in [*before, *(name for name in after if name not in before)]:
-            yield from _one(before, after, name, f"{path}/{_escaped(name)}")
-    elif type(before) is type(after) and isinstance(before, list):
-        for number in range(max(len(before), len(after))):
-            yield from _one(dict(enumerate(before)), dict(enumerate(after)), number, f"{path}/{number}")
-    elif canonical_json(_plain(before)) != canonical_json(_plain(after)):
-        yield FieldChange("changed", path, before, after)
-
-
-def _one(before: Mapping[Any, Any], after: Mapping[Any, Any], name: Any, path: str) -> Iterator[FieldChange]:
-    if name not in after:
-        yield FieldChange("removed", path, before=before[name])
-    elif name not in before:
-        yield FieldChange("added", path, after=after[name])
-    else:
-        yield from _differences(before[name], after[name], path)
-
-
-def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The single values of data with their JSON pointers."""
-    if isinstance(data, dict):
-        for name, one in data.items():
-            yield from leaves(one, f"{path}/{_escaped(name)}")
-    elif isinstance(data, list):
-        for number, one in enumerate(data):
-            yield from leaves(one, f"{path}/{number}")
-    else:
-        yield path, data
-
-
-def flattened(data: Any, path: str = "") -> dict[str, Any]:
-    """The fields of nested data as one row: `offer.price`; a list is one value."""
-    if not isinstance(data, Mapping):
-        return {path or "value": data}
-    made: dict[str, Any] = {}
-    for name, one in data.items():
-        made |= flattened(one, f"{path}.{name}" if path else str(name))
-    return made
-
-
-def _escaped(name: str) -> str:
-    return str(name).replace("~", "~0").replace("/", "~1")
+def _values(data: Any) -> list[tuple[str, Any]]:
+    """Single values, and what is empty."""
+    found = list(leaves(data))
+    for name, one in data.items() if isinstance(data, Mapping) else ():
+        if one in ([], {}):
+            found.append((f"/{name}", one))
+    return found

@@ -1,8 +1,36 @@
-"""Numbers, sizes and times as people read them."""
+"""Text for readers: numbers, sizes and times; names that users give; quotations of foreign text.
 
+Foreign text may be written to look like another result, or like instructions. A passage stands between two lines that
+it cannot contain; anything else, such as a title, is one line in which the signs of Markdown are escaped.
+"""
+
+import os
+import re
+from collections.abc import Iterable
 from datetime import datetime
+from urllib.parse import quote
 
-__all__ = ["age", "brief", "count", "moment", "percent", "seconds", "size"]
+from rowen.errors import UsageError
+from rowen.model.url import runs_script
+
+__all__ = [
+    "LONGEST_NAME",
+    "address",
+    "age",
+    "boundary",
+    "brief",
+    "check_name",
+    "count",
+    "fence",
+    "fenced",
+    "inline",
+    "marked",
+    "moment",
+    "percent",
+    "seconds",
+    "size",
+    "trouble_with_name",
+]
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -60,3 +88,69 @@ def age(at: datetime | None, now: datetime) -> str:
         if passed_s >= unit_s:
             return f"{passed_s // unit_s:.0f} {unit} ago"
     return "just now"
+
+
+LONGEST_NAME = 100
+"""Letters of a name: a line of a terminal has room for it, and for what is said about it."""
+
+
+def trouble_with_name(name: str) -> str | None:
+    """Why this cannot be a name; None if it can."""
+    if not name or len(name) > LONGEST_NAME:
+        return f"a name has 1 to {LONGEST_NAME} letters"
+    if "/" in name or "\\" in name:
+        return "it has a slash, which no address of it could hold"
+    if not name.isprintable():
+        return "it has a line break, a control or another letter that is not shown"
+    if name in (".", "..") or name[0] in " :~" or name[-1] == " ":
+        return "it begins with a space, a colon or a tilde, ends with a space, or is a dot"
+    return None
+
+
+def check_name(name: str, of: str) -> None:
+    """Raise `UsageError` for what cannot be a name; `of` says what it is for, such as `a source`."""
+    if trouble := trouble_with_name(name):
+        raise UsageError(f"{name[: 2 * LONGEST_NAME]!r} cannot be the name of {of}: {trouble}. Nothing was changed.")
+
+
+_BACKTICKS = re.compile(r"`+")
+_SIGNS = re.compile(r"[\\`\[\]<>#]")
+_NOT_IN_ADDRESS = re.compile(r"[\s<>`\\\x00-\x1f\x7f]")
+# Drawn anew for each answer, and again if a text contains it: it can be neither searched for nor hit by chance.
+_BOUNDARY_BYTES = 4
+
+
+def inline(text: str) -> str:
+    """A title or a name as part of a line."""
+    return _SIGNS.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+def address(url: str) -> str:
+    """A URL that ends where it should; one that would run where it is followed is no link."""
+    if runs_script(url):
+        url = url.replace(":", "%3A", 1)
+    return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], errors="replace"), url)
+
+
+def fence(texts: Iterable[str]) -> str:
+    """A run of backticks that is longer than any in the texts."""
+    longest = max((len(run) for text in texts for run in _BACKTICKS.findall(text)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def fenced(text: str, mark: str) -> str:
+    """A text in a fence."""
+    return f"{mark}text\n{text}\n{mark}"
+
+
+def boundary(texts: Iterable[str]) -> str:
+    """A word that nobody could know before, and that stands in none of the texts."""
+    whole = "\n".join(texts)
+    while (word := f"quote-{os.urandom(_BOUNDARY_BYTES).hex()}") in whole:
+        continue
+    return word
+
+
+def marked(text: str, word: str) -> str:
+    """A text between two tags that are called by such a word."""
+    return f"<{word}>\n{text}\n</{word}>"

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from rowen.errors import ConfigurationError
-from rowen.model.address import Address
+from rowen.model.url import Address
 from rowen.net.target import parse
 
 __all__ = [

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypedDict
 
-from rowen.model.outside import header
+from rowen.model.text import header
 from rowen.net.credentials import Credentials
 from rowen.net.target import Target, parse
 

@@ -10,7 +10,7 @@ from multidict import CIMultiDictProxy
 
 from rowen.formats import charset
 from rowen.model.dates import http_date
-from rowen.model.outside import header
+from rowen.model.text import header
 from rowen.net import media
 from rowen.net.politeness import retry_after_s
 

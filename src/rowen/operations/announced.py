@@ -2,7 +2,7 @@
 
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
-from rowen.model.announcement import AnnouncedDocument
+from rowen.model.push import AnnouncedDocument
 from rowen.store import push, sources
 
 __all__ = ["AnnouncedDocuments"]

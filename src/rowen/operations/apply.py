@@ -9,8 +9,8 @@ from rowen.connectors import registry
 from rowen.errors import Hint, RefusedError, UsageError, action
 from rowen.harvest import agreements
 from rowen.model.access import Reach
-from rowen.model.schedule import Schedule
-from rowen.model.source import AppliedSource, Source, SourceState
+from rowen.model.schedules import Schedule
+from rowen.model.sources import AppliedSource, Source, SourceState
 from rowen.net.credentials import shown
 from rowen.operations.carrying import SchemaStep, plan_schemas, write_schemas
 from rowen.operations.declarations import Declaration, Declared

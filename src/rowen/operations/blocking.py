@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from rowen.model.library import Entry
-from rowen.model.query import Answer, Narrowing
-from rowen.model.run import Change, Run
-from rowen.model.source import Source
+from rowen.model.changes import Change
+from rowen.model.items import Entry
+from rowen.model.runs import Run
+from rowen.model.search import Answer, Narrowing
+from rowen.model.sources import Source
 from rowen.operations import Rowen
 from rowen.settings import Settings, load
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from rowen.errors import NotFoundError, UsageError
-from rowen.model.condition import Condition
 from rowen.model.extraction import Grounding
-from rowen.model.schema import Schema, SchemaRef
+from rowen.model.schemas import Schema, SchemaRef
+from rowen.model.search import Condition
 from rowen.operations.schemas import resolve
 from rowen.store import schemas, source_schemas
 from rowen.store.database import Connection

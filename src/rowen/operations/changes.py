@@ -7,8 +7,8 @@ from typing import Any
 
 from rowen.errors import NotFoundError
 from rowen.harvest.engine import Engine
+from rowen.model.changes import Change
 from rowen.model.page import Page
-from rowen.model.run import Change
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.store import changes, runs
 

@@ -8,7 +8,7 @@ from rowen.errors import Hint, NotFoundError, RowenError, action
 from rowen.harvest.circuits import BEAT_S
 from rowen.harvest.engine import Engine
 from rowen.harvest.models import spec_of, wanted_spec
-from rowen.model.circuit import CircuitKind, CircuitStatus
+from rowen.model.status import CircuitKind, CircuitStatus
 from rowen.net.target import parse
 from rowen.store import hosts, queue
 from rowen.store.database import Connection

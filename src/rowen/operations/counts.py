@@ -11,7 +11,7 @@ from rowen.harvest.engine import Engine
 from rowen.store import sources
 
 if TYPE_CHECKING:
-    from rowen.model.library import Overview
+    from rowen.model.sources import Overview
     from rowen.store.status import ItemCounts
 
 __all__ = ["KeptCounts"]

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.model.access import Reach
-from rowen.model.naming import trouble_with_name
-from rowen.model.outside import UNSTORABLE, is_storable
-from rowen.model.schedule import Schedule
+from rowen.model.schedules import Schedule
+from rowen.model.text import UNSTORABLE, is_storable
+from rowen.model.wording import trouble_with_name
 from rowen.net.credentials import exposed, exposed_in, troubles_with_headers
 from rowen.operations.carrying import DeclaredSchema, declared_schemas
 from rowen.operations.reach import named_texts, refuse_local, with_texts, within

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from rowen.errors import Hint, NotFoundError, action
 from rowen.harvest.engine import Engine
 from rowen.model.hashes import Hash
-from rowen.model.library import HeldDeletion
+from rowen.model.items import HeldDeletion
 from rowen.model.page import Page
 from rowen.operations.items import key_of
 from rowen.operations.paging import as_text, decoded, page_of

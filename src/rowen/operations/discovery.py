@@ -17,7 +17,7 @@ from rowen.errors import (
     action,
 )
 from rowen.harvest.engine import Engine
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.operations.same_portal import SameAs
 from rowen.settings import Settings
 

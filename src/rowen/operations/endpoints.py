@@ -7,8 +7,8 @@ from rowen.connectors.registry import refuse_unfit
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
-from rowen.model.source import Source
-from rowen.model.statements import StatementReport, StatementTarget
+from rowen.model.rdf import StatementReport, StatementTarget
+from rowen.model.sources import Source
 from rowen.net.credentials import exposed_in
 from rowen.net.target import parse, redact
 from rowen.store import rdf, schedules, sources

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
-from rowen.model.export import Export
-from rowen.model.record_kinds import check_record_kinds
-from rowen.model.source import one_or_more
+from rowen.model.datasets import check_record_kinds
+from rowen.model.items import Export
+from rowen.model.sources import one_or_more
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Exports:
         self, form: str, to: Path, *, schema: str | None = None, sources: Sequence[str] = (), excel: bool = False
     ) -> Export:
         """Write the facts in force into a new folder, a file for each schema: as JSON lines, CSV or Parquet."""
-        from rowen.model.schema import SchemaRef
+        from rowen.model.schemas import SchemaRef
         from rowen.publish.facts import FactFiles
         from rowen.publish.folder import new_folder
         from rowen.store import changes as store_changes

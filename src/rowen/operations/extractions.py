@@ -16,22 +16,22 @@ from rowen.harvest.extraction import ExtractionOrder
 from rowen.harvest.extractor import Extractor, PageAccess, evaluate
 from rowen.harvest.page_facts import PageReading
 from rowen.model.access import Reach
-from rowen.model.condition import Condition
-from rowen.model.evaluation import ModelScore
 from rowen.model.extraction import (
-    Costs,
     Extracted,
     Extraction,
     ExtractionReport,
     Grounding,
+    ModelScore,
     PageOptions,
     SourceSchema,
 )
-from rowen.model.item import Document
+from rowen.model.items import Document
+from rowen.model.models import Costs
 from rowen.model.page import Page
-from rowen.model.run import Run
-from rowen.model.schema import Schema, SchemaRef
-from rowen.model.source import Source
+from rowen.model.runs import Run
+from rowen.model.schemas import Schema, SchemaRef
+from rowen.model.search import Condition
+from rowen.model.sources import Source
 from rowen.operations.carrying import check_fields, checked_rules, url_patterns
 from rowen.operations.items import key_of
 from rowen.operations.paging import as_text, decoded, page_of

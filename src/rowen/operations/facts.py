@@ -6,26 +6,28 @@ from typing import Any
 
 from rowen.errors import RowenError
 from rowen.model.access import AccessToken, AuditLine, NewToken
-from rowen.model.announcement import AnnouncedDocument
-from rowen.model.circuit import CircuitStatus
-from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-from rowen.model.diff import FieldDiff, ItemDiff
-from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
-from rowen.model.evaluation import ModelScore
-from rowen.model.export import Export
-from rowen.model.extraction import Costs, Extracted, Extraction, ExtractionReport, SourceSchema
-from rowen.model.health import Health
-from rowen.model.job import Job, LiveWorker, QueueDepth
-from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
-from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
-from rowen.model.query import Hit
-from rowen.model.run import Change, Run
-from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.schema import Schema, SchemaComparison, SchemaUse
-from rowen.model.source import AppliedSource, Source
-from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
-from rowen.model.statements import StatementFile, StatementReport, StatementSummary, StatementTarget
-from rowen.model.webhook import Delivery, Webhook
+from rowen.model.changes import Change, FieldDiff, ItemDiff
+from rowen.model.extraction import Extracted, Extraction, ExtractionReport, ModelScore, SourceSchema
+from rowen.model.items import Case, Entry, Export, HeldDeletion, ItemDetail, ItemLine, Revision
+from rowen.model.models import Costs, EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
+from rowen.model.push import AnnouncedDocument, Poked, PushAccess, PushVerdict, Subscription
+from rowen.model.queue import Job, LiveWorker, QueueDepth
+from rowen.model.rdf import StatementFile, StatementReport, StatementSummary, StatementTarget
+from rowen.model.runs import Run
+from rowen.model.schemas import Schema, SchemaComparison, SchemaUse
+from rowen.model.search import Hit, SavedNews, SavedSearch
+from rowen.model.sources import AppliedSource, Following, FoundVersion, Overview, Preview, Source
+from rowen.model.status import (
+    CircuitStatus,
+    DatabaseStatus,
+    Health,
+    Savings,
+    ServerStatus,
+    Situation,
+    Tidied,
+    TroubleGroup,
+)
+from rowen.model.webhooks import Delivery, Webhook
 from rowen.net.credentials import shown
 
 __all__ = ["fact"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
-from rowen.model.catalog import CatalogPage, CatalogPlace
-from rowen.model.publication import FeedForm, Publication
+from rowen.model.changes import FeedForm, Publication
+from rowen.model.datasets import CatalogPage, CatalogPlace
 from rowen.operations.counts import KeptCounts
 from rowen.operations.redaction import redacted
 from rowen.operations.streams import KEEP_ALIVE, or_silence

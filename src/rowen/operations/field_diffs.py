@@ -2,8 +2,7 @@
 
 from rowen.errors import NotFoundError
 from rowen.harvest.engine import Engine
-from rowen.model.diff import DiffForm, FieldDiff
-from rowen.model.extraction import differences
+from rowen.model.changes import DiffForm, FieldDiff, differences
 from rowen.operations.extractions import Extractions
 from rowen.operations.items import Items
 from rowen.publish.diffs import fields_as_html, fields_as_text

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from rowen.model.source import Source
+from rowen.model.sources import Source
 
 __all__ = ["sources_of"]
 

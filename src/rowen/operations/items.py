@@ -8,13 +8,11 @@ from urllib.parse import quote
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
-from rowen.model.address import Address
-from rowen.model.diff import DiffForm, ItemDiff, hunks_of
+from rowen.model.changes import DiffForm, ItemDiff, hunks_of
+from rowen.model.datasets import TwinGroup, page_mark
 from rowen.model.hashes import Hash
-from rowen.model.library import Entry, Revision
-from rowen.model.standing import ItemDetail
-from rowen.model.twins import TwinGroup, page_mark
-from rowen.model.url import key, path_url
+from rowen.model.items import Entry, ItemDetail, Revision
+from rowen.model.url import Address, key, path_url
 from rowen.store import library, status
 from rowen.store.database import Connection
 from rowen.store.items import duplicates as twin_store

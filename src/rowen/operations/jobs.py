@@ -9,10 +9,10 @@ from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
 from rowen.jobs.queue import Queue
 from rowen.model.extraction import ExtractionLimits
-from rowen.model.health import Health
-from rowen.model.job import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.page import Page
-from rowen.model.schema import SchemaRef
+from rowen.model.queue import Job, JobEnd, JobState, LiveWorker, QueueDepth
+from rowen.model.schemas import SchemaRef
+from rowen.model.status import Health
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.operations.runs import Runs
 from rowen.store import jobs, source_schemas

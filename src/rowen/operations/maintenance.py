@@ -8,8 +8,8 @@ from rowen.errors import StoreError
 from rowen.harvest import sandbox
 from rowen.harvest.engine import Engine
 from rowen.harvest.parse_pool import INLINE_BYTES
-from rowen.model.database import DatabaseStatus, ServerStatus
-from rowen.model.item import Raw
+from rowen.model.items import Raw
+from rowen.model.status import DatabaseStatus, ServerStatus
 from rowen.programs import find
 from rowen.settings import Settings
 from rowen.store import changes, migrate

@@ -5,8 +5,8 @@ stands in a fence that is longer than any run of backticks in the whole answer; 
 of Markdown escaped.
 """
 
-from rowen.model.query import Answer, Hit
-from rowen.model.quoting import address, fence, fenced, inline
+from rowen.model.search import Answer, Hit
+from rowen.model.wording import address, fence, fenced, inline
 
 __all__ = ["markdown"]
 

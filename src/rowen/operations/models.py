@@ -12,9 +12,9 @@ from rowen.harvest.background import POLL_S
 from rowen.harvest.embed import Embedding, Spent
 from rowen.harvest.engine import Engine
 from rowen.harvest.models import DEFAULT, spec_of, wanted_spec
-from rowen.model.database import Tidied
-from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
-from rowen.model.source import one_or_more
+from rowen.model.models import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
+from rowen.model.sources import one_or_more
+from rowen.model.status import Tidied
 from rowen.store import runs
 from rowen.store import sources as source_store
 from rowen.store.database import Connection

@@ -4,11 +4,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from rowen.errors import NotFoundError, UsageError
-from rowen.model.condition import Condition
-from rowen.model.query import Filters, Narrowing, language_code
-from rowen.model.record_kinds import check_record_kinds
-from rowen.model.source import Source
-from rowen.model.version import VersionSpec
+from rowen.model.datasets import check_record_kinds
+from rowen.model.search import Condition, Filters, Narrowing, language_code
+from rowen.model.sources import Source
+from rowen.model.versions import VersionSpec
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
 from rowen.store.search import search as filter_store

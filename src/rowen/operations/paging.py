@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from rowen.errors import UsageError
 from rowen.model.hashes import canonical_json
-from rowen.model.outside import letters
 from rowen.model.page import Page
+from rowen.model.text import letters
 
 __all__ = ["as_key", "as_moment", "as_number", "as_score", "as_text", "decoded", "encoded", "page_of"]
 

@@ -8,8 +8,7 @@ from rowen.connectors import registry
 from rowen.errors import RowenError
 from rowen.harvest.engine import Engine
 from rowen.model.access import Reach
-from rowen.model.source import Source
-from rowen.model.standing import Preview
+from rowen.model.sources import Preview, Source
 from rowen.operations.reach import refuse_local, refuse_options, with_texts, within
 from rowen.operations.sources import Sources
 

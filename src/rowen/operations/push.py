@@ -28,12 +28,11 @@ from rowen.jobs.push import (
     subscribe,
     unsubscribe,
 )
-from rowen.model.address import Address
-from rowen.model.outside import letters
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
-from rowen.model.signatures import derived, is_hub_signed, is_webhook_signed, webhook_secret
-from rowen.model.source import Source
-from rowen.model.url import path_url, segment
+from rowen.model.sources import Source
+from rowen.model.text import letters
+from rowen.model.url import Address, path_url, segment
+from rowen.model.webhooks import derived, is_hub_signed, is_webhook_signed, webhook_secret
 from rowen.operations.github_push import sources_of
 from rowen.operations.sources import Sources
 from rowen.store import push

@@ -16,7 +16,7 @@ from rowen.connectors.opening import read_regular
 from rowen.connectors.registry import sendings
 from rowen.errors import RefusedError, UsageError
 from rowen.model.access import Reach
-from rowen.model.address import Address
+from rowen.model.url import Address
 from rowen.net.credentials import leaves, references
 
 if TYPE_CHECKING:

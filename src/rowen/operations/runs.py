@@ -11,12 +11,11 @@ from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGo
 from rowen.harvest.engine import Engine, Observer, Work
 from rowen.harvest.run import Order
 from rowen.jobs import schedules
-from rowen.model.address import Address
+from rowen.model.datasets import host_of
 from rowen.model.page import Page
-from rowen.model.run import Run
-from rowen.model.source import Source
-from rowen.model.twins import host_of
-from rowen.model.url import path_url
+from rowen.model.runs import Run
+from rowen.model.sources import Source
+from rowen.model.url import Address, path_url
 from rowen.operations.paging import as_moment, as_number, as_text, decoded, page_of
 from rowen.operations.sources import Announce, Sources
 from rowen.store import runs, source_schemas
@@ -24,7 +23,7 @@ from rowen.store import schedules as store_schedules
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
-    from rowen.model.library import Case
+    from rowen.model.items import Case
     from rowen.operations.extractions import Extractions
 
 __all__ = ["Runs", "Turns", "named"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rowen.connectors import registry
 from rowen.errors import Hint, UsageError, action
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.model.url import canonical
 
 __all__ = ["KnownParts", "SameAs", "Site", "name_of", "same_as"]

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from rowen.errors import RefusedError, UsageError
 from rowen.harvest.engine import Engine
-from rowen.model.naming import check_name
 from rowen.model.page import Page
-from rowen.model.query import Query
-from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.source import one_or_more
+from rowen.model.search import Query, SavedNews, SavedSearch
+from rowen.model.sources import one_or_more
+from rowen.model.wording import check_name
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.store import sources as source_store
 from rowen.store.search import saved

@@ -5,8 +5,8 @@ from typing import TypedDict
 from rowen.errors import UsageError
 from rowen.jobs import freshness
 from rowen.jobs.schedules import next_time
-from rowen.model.schedule import Schedule
-from rowen.model.source import Source
+from rowen.model.schedules import Schedule
+from rowen.model.sources import Source
 from rowen.store import schedules
 from rowen.store.database import Connection
 

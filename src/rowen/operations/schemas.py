@@ -12,7 +12,7 @@ from rowen.enrich.schemas.compatibility import compare
 from rowen.enrich.schemas.validation import check_definition
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.harvest.engine import Engine
-from rowen.model.schema import Schema, SchemaComparison, SchemaRef, SchemaUse
+from rowen.model.schemas import Schema, SchemaComparison, SchemaRef, SchemaUse
 from rowen.model.wording import count
 from rowen.store import schemas
 from rowen.store.database import Connection

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Unpack
 
 from rowen.errors import Hint, NotFoundError, action
 from rowen.harvest.engine import Engine
-from rowen.model.excerpt import within
-from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, plain
-from rowen.model.source import one_or_more
+from rowen.model.passages import within
+from rowen.model.search import Answer, Filters, Hit, Narrowing, Query, Twin, plain
+from rowen.model.sources import one_or_more
 from rowen.model.wording import percent
 from rowen.operations.items import Items
 from rowen.operations.narrowing import filters_of, plain_filters

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rowen.model.export import Export
 from rowen.model.hashes import canonical_json
+from rowen.model.items import Export
 from rowen.model.wording import moment
 from rowen.publish.changelog import CHANGED
 from rowen.publish.comparison import compare

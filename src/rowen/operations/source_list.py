@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from rowen.harvest.engine import Engine
 from rowen.model.page import Page
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.operations.counts import KeptCounts
 from rowen.operations.paging import as_text, decoded, page_of
 from rowen.store import schedules, sources
 from rowen.store.search import embeddings, pending_texts, words
 
 if TYPE_CHECKING:
-    from rowen.model.library import Overview
+    from rowen.model.sources import Overview
 
 __all__ = ["SourceList"]
 

@@ -13,9 +13,9 @@ from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.harvest import agreements
 from rowen.model.access import Reach
-from rowen.model.address import Address
-from rowen.model.naming import LONGEST_NAME, check_name
-from rowen.model.source import AppliedSource, Source
+from rowen.model.sources import AppliedSource, Source
+from rowen.model.url import Address
+from rowen.model.wording import LONGEST_NAME, check_name
 from rowen.net.credentials import references
 from rowen.net.target import parse
 from rowen.operations.beforehand import check_options, looks_like_an_address
@@ -27,8 +27,8 @@ from rowen.operations.source_list import SourceList
 from rowen.store import sources
 
 if TYPE_CHECKING:
-    from rowen.model.library import Following, FoundVersion
-    from rowen.model.run import Run
+    from rowen.model.runs import Run
+    from rowen.model.sources import Following, FoundVersion
 
 __all__ = ["Announce", "Sources"]
 
@@ -61,8 +61,8 @@ class Sources(SourceList):
 
     async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
         """Which source holds the version of a library that `2.x`, `^2.1` or nothing at all means: the highest."""
-        from rowen.model.library import FoundVersion
-        from rowen.model.version import VersionSpec
+        from rowen.model.sources import FoundVersion
+        from rowen.model.versions import VersionSpec
 
         wanted = library.strip().lower()
         held = [one for one in await self.every(counted=False) if wanted in (one.name.lower(), one.library.lower())]
@@ -327,7 +327,7 @@ def _teller(kind: str) -> Callable[[Any, Mapping[str, int]], dict[str, Any]] | N
 
 
 def _followed(source: Source, facts: dict[str, Any], runs: Sequence[Run], new_at: datetime | None) -> Following:
-    from rowen.model.library import Following
+    from rowen.model.sources import Following
 
     last = runs[0] if runs else None
     facts = {"members": source.items, **facts}

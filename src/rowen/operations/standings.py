@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Unpack
 
 from rowen.harvest.engine import Engine
-from rowen.model.library import Overview
+from rowen.model.items import ItemLine
 from rowen.model.page import Page
-from rowen.model.query import Narrowing
-from rowen.model.run import Run
-from rowen.model.standing import ItemLine, Savings, Situation, SwitchedOff, TroubleGroup
+from rowen.model.runs import Run
+from rowen.model.search import Narrowing
+from rowen.model.sources import Overview
+from rowen.model.status import Savings, Situation, SwitchedOff, TroubleGroup
 from rowen.operations.counts import KeptCounts
 from rowen.operations.narrowing import filters_of, plain_filters
 from rowen.operations.paging import as_key, as_text, decoded, page_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rowen.errors import Hint, NotFoundError, action
 from rowen.harvest.engine import Engine
-from rowen.model.publication import Publication
-from rowen.model.statements import DELTA, StatementChange, StatementFile, StatementReport, StatementSummary
+from rowen.model.changes import Publication
+from rowen.model.rdf import DELTA, StatementChange, StatementFile, StatementReport, StatementSummary
 from rowen.store import changes, rdf, sources
 
 __all__ = ["PageStatementFiles"]

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, action
-from rowen.model.run import Outcome, Run, RunStats, Status
+from rowen.model.runs import Outcome, Run, RunStats, Status
 from rowen.model.wording import count, moment, seconds, size
 
 if TYPE_CHECKING:
-    from rowen.model.embedding import ModelStatus
-    from rowen.model.health import Health
-    from rowen.model.library import Overview
-    from rowen.model.standing import SwitchedOff
+    from rowen.model.models import ModelStatus
+    from rowen.model.sources import Overview
+    from rowen.model.status import Health, SwitchedOff
 
 __all__ = [
     "cost",

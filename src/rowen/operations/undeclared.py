@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rowen.concurrency import together
 from rowen.connectors import registry
 from rowen.errors import RowenError
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.operations.declarations import Declared, Found
 from rowen.operations.discovery import discover
 from rowen.settings import Settings

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from rowen.errors import StoreError
 from rowen.harvest.engine import Engine
-from rowen.model.job import Job
-from rowen.model.run import Run
+from rowen.model.queue import Job
+from rowen.model.runs import Run
 from rowen.store import jobs, runs
 
 __all__ = ["Watches"]

@@ -6,11 +6,10 @@ from typing import get_args
 from rowen.errors import UsageError
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
-from rowen.model.naming import check_name
-from rowen.model.run import ChangeKind
-from rowen.model.signatures import WEBHOOK_PREFIX, webhook_key
-from rowen.model.source import one_or_more
-from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm
+from rowen.model.changes import ChangeKind
+from rowen.model.sources import one_or_more
+from rowen.model.webhooks import WEBHOOK_PREFIX, Delivery, Webhook, WebhookFilter, WebhookForm, webhook_key
+from rowen.model.wording import check_name
 from rowen.net.credentials import exposed_in, references, resolve
 from rowen.net.target import parse
 from rowen.store import changes, schedules, webhooks

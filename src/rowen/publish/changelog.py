@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rowen.model.quoting import address, inline
+from rowen.model.wording import address, inline
 from rowen.publish.report import cell
 from rowen.publish.row import Identity
 

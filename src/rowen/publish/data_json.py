@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rowen.model.catalog import ListedDataset
+from rowen.model.datasets import ListedDataset
 from rowen.model.url import is_link, runs_script
 
 __all__ = ["FOOT", "MEDIA_TYPE_JSON", "head", "written"]

@@ -5,8 +5,8 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from rowen.model.catalog import CatalogPage, ListedDataset
-from rowen.model.publication import Publication
+from rowen.model.changes import Publication
+from rowen.model.datasets import CatalogPage, ListedDataset
 from rowen.model.url import is_link
 from rowen.publish.addresses import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed

@@ -3,8 +3,7 @@
 import json
 from html import escape
 
-from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, ItemDiff
-from rowen.model.extraction import FieldChange
+from rowen.model.changes import DiffLine, DiffPiece, FieldChange, FieldDiff, ItemDiff
 
 __all__ = ["as_html", "as_text", "fields_as_html", "fields_as_text"]
 

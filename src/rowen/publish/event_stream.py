@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pyoxigraph import Literal, NamedNode, Triple
 
+from rowen.model.changes import LogSpan, Publication, PublishedChange
 from rowen.model.hashes import canonical_json
-from rowen.model.publication import LogSpan, Publication, PublishedChange
 from rowen.publish.addresses import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
 

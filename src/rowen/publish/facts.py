@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rowen.errors import UsageError
-from rowen.model.extraction import Extraction, flattened
-from rowen.model.numbers import finite
+from rowen.model.changes import flattened
+from rowen.model.extraction import Extraction
+from rowen.model.text import finite
 from rowen.publish.lines import harmless
 from rowen.version import how_to_install
 

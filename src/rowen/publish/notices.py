@@ -12,7 +12,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from rowen import programs
 from rowen.errors import ConfigurationError, FetchError
-from rowen.model.publication import PublishedChange
+from rowen.model.changes import PublishedChange
 from rowen.publish.diffs import as_text
 from rowen.publish.syndication import diff_of_change, field_lines, summary
 from rowen.version import how_to_install

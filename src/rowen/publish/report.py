@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rowen.model.quoting import inline
-from rowen.model.wording import count, moment, percent
+from rowen.model.wording import count, inline, moment, percent
 from rowen.publish.coverage import FIELDS, Coverage
 from rowen.publish.distributions import DISTRIBUTIONS, OTHERS, Distributions
 

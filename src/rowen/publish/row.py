@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
-from rowen.model.record_kinds import record_kind_of
+from rowen.model.datasets import record_kind_of
 
 __all__ = ["COLUMNS", "ExportColumn", "ExportResource", "ExportRow", "Identity", "StoredRow", "row_of"]
 

@@ -2,7 +2,7 @@
 
 import json
 
-from rowen.model.run import Change
+from rowen.model.changes import Change
 
 __all__ = ["MEDIA_TYPE_EVENTS", "event", "last_seen"]
 

@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple
 from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
 
 from rowen.errors import ExportError, UsageError
-from rowen.model.statements import DELTA, StatementChange
+from rowen.model.rdf import DELTA, StatementChange
 
 __all__ = [
     "SparqlUpdate",

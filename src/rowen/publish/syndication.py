@@ -8,11 +8,8 @@ from datetime import UTC, datetime
 from html import escape
 from xml.sax.saxutils import quoteattr
 
-from rowen.model.diff import ItemDiff, hunks_of
-from rowen.model.excerpt import excerpt
-from rowen.model.publication import FeedForm, Publication, PublishedChange
-from rowen.model.run import Change
-from rowen.model.words import words_of
+from rowen.model.changes import Change, FeedForm, ItemDiff, Publication, PublishedChange, hunks_of
+from rowen.model.passages import excerpt, words_of
 from rowen.publish.addresses import PublicAddresses
 from rowen.publish.diffs import as_html
 

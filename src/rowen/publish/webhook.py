@@ -7,8 +7,8 @@ from datetime import timedelta
 from random import Random
 from typing import Literal, TypeAlias
 
-from rowen.model.run import Change
-from rowen.model.signatures import webhook_signature
+from rowen.model.changes import Change
+from rowen.model.webhooks import webhook_signature
 
 __all__ = ["GIVE_UP", "SignedMessage", "Verdict", "message", "verdict", "wait_s"]
 

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
+from rowen.model.changes import EARLIER_CHARS, Change, ChangeKind, LogSpan, PublishedChange
 from rowen.model.hashes import Hash
-from rowen.model.publication import EARLIER_CHARS, LogSpan, PublishedChange
-from rowen.model.run import Change, ChangeKind
-from rowen.model.source import Source
-from rowen.model.statements import StatementDelta
+from rowen.model.rdf import StatementDelta
+from rowen.model.sources import Source
 from rowen.store import rdf
 from rowen.store.database import Connection
 from rowen.store.items.items import whole

@@ -7,19 +7,13 @@ from typing import Any, Literal, NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from rowen.model.caps import error_within
-from rowen.model.condition import Condition
-from rowen.model.extraction import (
-    CostLine,
-    Evidence,
-    Extraction,
-    FieldChange,
-    Origin,
-    data_hash,
-    differences,
-)
-from rowen.model.hashes import Hash
-from rowen.model.source import Source
+from rowen.model.changes import FieldChange, differences
+from rowen.model.extraction import Evidence, Extraction, Origin
+from rowen.model.hashes import Hash, data_hash
+from rowen.model.models import CostLine
+from rowen.model.search import Condition
+from rowen.model.sources import Source
+from rowen.model.text import error_within
 from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, one

@@ -7,7 +7,7 @@ under the lock of one row and by one clock.
 from collections.abc import Mapping, Sequence
 from secrets import randbits
 
-from rowen.model.circuit import CircuitKind, CircuitStatus
+from rowen.model.status import CircuitKind, CircuitStatus
 from rowen.net.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
 from rowen.store.database import Connection, Database
 from rowen.store.rows import all_rows, list_of, one

@@ -7,8 +7,8 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, action
-from rowen.model.health import FailingSource, Health, OpenCircuit, OverdueSource
-from rowen.model.job import Job, JobState, LiveWorker, QueueDepth
+from rowen.model.queue import Job, JobState, LiveWorker, QueueDepth
+from rowen.model.status import FailingSource, Health, OpenCircuit, OverdueSource
 from rowen.store.database import Connection
 from rowen.store.rows import first_of, list_of, one, scalar
 

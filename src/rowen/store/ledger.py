@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from rowen.model.ledger import Charge, LedgerEntry, SpentUsd
+from rowen.model.models import Charge, LedgerEntry, SpentUsd
 from rowen.store.database import Connection, Database
 from rowen.store.rows import one
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
-from rowen.model.chunk import Chunk
 from rowen.model.hashes import Hash
-from rowen.model.library import Case, Entry, HeldDeletion, Overview, Revision
+from rowen.model.items import Case, Entry, HeldDeletion, Revision
+from rowen.model.passages import Chunk
+from rowen.model.sources import Overview
 from rowen.store.database import Connection
 from rowen.store.items.items import whole
 from rowen.store.rows import Parameters, Statement, all_rows, list_of, one

@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from rowen.errors import StoreError, StoreUnavailableError
-from rowen.model.run import Change
+from rowen.model.changes import Change
 from rowen.net.politeness import backoff_s
 from rowen.store import changes
 from rowen.store.database import Database, translate_database_errors

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from rowen.model.announcement import AnnouncedDocument, Announcement, announcement_of
-from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
-from rowen.model.push import Subscription, SubscriptionState
+from rowen.model.push import AnnouncedDocument, Announcement, Subscription, SubscriptionState, announcement_of
+from rowen.model.text import error_within
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar

@@ -16,7 +16,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from rowen.model.caps import error_within
+from rowen.model.text import error_within
 from rowen.store import rdf, webhooks
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold_session_shared

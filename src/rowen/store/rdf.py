@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from psycopg.types.json import Jsonb
 
-from rowen.model.caps import error_within
-from rowen.model.source import Source
-from rowen.model.statements import PageStatements, StatementChange, StatementDelta, StatementFile, StatementTarget
+from rowen.model.rdf import PageStatements, StatementChange, StatementDelta, StatementFile, StatementTarget
+from rowen.model.sources import Source
+from rowen.model.text import error_within
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock
 from rowen.store.rows import all_rows, first_of, list_of, scalar

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from psycopg.rows import TupleRow
 
 from rowen.errors import BusyError, Hint, NotFoundError, RefusedError, action
-from rowen.model.caps import error_within
-from rowen.model.run import Mode, Run, RunStats, Status
-from rowen.model.source import Source
+from rowen.model.runs import Mode, Run, RunStats, Status
+from rowen.model.sources import Source
+from rowen.model.text import error_within
 from rowen.settings import Settings
 from rowen.store.database import Connection, Database, translate_database_errors
 from rowen.store.locks import Lock, hold_session, release_session

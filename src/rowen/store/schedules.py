@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from rowen.model.change_rate import ChangeRate
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
+from rowen.model.freshness import ChangeRate
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, try_hold
 from rowen.store.rows import all_rows, one, scalar

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from psycopg import errors
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.extraction import (
-    SourceSchema,
-)
-from rowen.model.schema import Schema, SchemaRef, SchemaUse
+from rowen.model.extraction import SourceSchema
+from rowen.model.schemas import Schema, SchemaRef, SchemaUse
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 from rowen.store.source_schemas import CARRIED_COLUMNS, Carried, pending_count

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
-from rowen.model.schema import Schema
+from rowen.model.schemas import Schema
+from rowen.model.text import error_within
 from rowen.model.url import key as key_of
 from rowen.store.database import Connection
 from rowen.store.items.items import whole

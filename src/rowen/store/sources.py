@@ -10,9 +10,9 @@ from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.model.hashes import Hash, canonical_json
-from rowen.model.item import Cursor, NoteName
-from rowen.model.source import Source, SourceState
-from rowen.model.statements import StatementDelta
+from rowen.model.items import Cursor, NoteName
+from rowen.model.rdf import StatementDelta
+from rowen.model.sources import Source, SourceState
 from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold

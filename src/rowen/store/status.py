@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from rowen.model.item import Validators
-from rowen.model.query import Filters, Passage
-from rowen.model.run import Run, RunStats
-from rowen.model.standing import ItemDetail, ItemLine, Savings, SwitchedOff, TroubleGroup
+from rowen.model.items import ItemDetail, ItemLine, Passage, Validators
+from rowen.model.runs import Run, RunStats
+from rowen.model.search import Filters
+from rowen.model.status import Savings, SwitchedOff, TroubleGroup
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
 from rowen.store.search.search import condition

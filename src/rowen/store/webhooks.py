@@ -7,8 +7,8 @@ from psycopg import errors
 from psycopg.rows import TupleRow
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.caps import error_within
-from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm, WebhookState
+from rowen.model.text import error_within
+from rowen.model.webhooks import Delivery, Webhook, WebhookFilter, WebhookForm, WebhookState
 from rowen.store.changes import LogBatch, read_after
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one

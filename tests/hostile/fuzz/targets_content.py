@@ -6,8 +6,8 @@ from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import ItemError
 from rowen.formats.charset import decode
-from rowen.model.item import Document, Raw
-from rowen.model.statements import StatementProfile
+from rowen.model.items import Document, Raw
+from rowen.model.rdf import StatementProfile
 from tests.content.office_files import Sheet, docx, epub, item, opendocument, packed, paragraph, pdf, pptx, shape, xlsx
 from tests.content.test_documents import ODF_STYLES, ODT, RTF
 from tests.hostile.fuzz.harness import target

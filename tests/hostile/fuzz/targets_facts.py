@@ -9,7 +9,7 @@ from rowen.enrich.extract.grounding import evidence
 from rowen.enrich.extract.structured import filled, wanted_names
 from rowen.enrich.schemas.bundled import bundled_schemas
 from rowen.enrich.schemas.validation import violations
-from rowen.model.facts import FactsWanted
+from rowen.model.items import FactsWanted
 from tests.hostile.fuzz.harness import target
 
 SCHEMAS = {one.name: one for one in bundled_schemas()}

@@ -12,8 +12,8 @@ from rowen.connectors.base import Known, KnowsFeed, Options, Tools
 from rowen.connectors.catalog.options import web_url
 from rowen.connectors.web.options import ProfileAction, ProfileShapes, profile_reading
 from rowen.errors import SourceError
-from rowen.model.item import Observation
-from rowen.model.statements import STATEMENTS_VERSION
+from rowen.model.items import Observation
+from rowen.model.rdf import STATEMENTS_VERSION
 
 __all__ = ["Announced", "AnnouncedOptions"]
 

@@ -9,8 +9,8 @@ from rowen.connectors.base import Held, Tools
 from rowen.connectors.web.options import statement_profile
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
 from rowen.model.hashes import body_hash
-from rowen.model.item import Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Validators
-from rowen.model.statements import RDFA
+from rowen.model.items import Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Validators
+from rowen.model.rdf import RDFA
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response

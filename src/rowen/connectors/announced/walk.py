@@ -20,9 +20,9 @@ import msgspec
 from rowen.connectors.announced.visits import DocumentVisitor, OverviewNote, Visited
 from rowen.connectors.base import Held, KnowsFeed, remembered
 from rowen.errors import PortionReadError
-from rowen.model.announcement import Announcement
 from rowen.model.hashes import Hash
-from rowen.model.item import Checkpoint, Complete, Gone, Incomplete, NoteName, Observation, Unchanged
+from rowen.model.items import Checkpoint, Complete, Gone, Incomplete, NoteName, Observation, Unchanged
+from rowen.model.push import Announcement
 from rowen.model.url import key
 
 if TYPE_CHECKING:

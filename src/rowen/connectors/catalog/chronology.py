@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.listing import ListingPage, Row, UnparsedRecord
 from rowen.errors import SourceError
-from rowen.model.item import Failed, Fetched
+from rowen.model.items import Failed, Fetched
 
 __all__ = ["DatedAnswer", "DatedQuestion", "chronology", "question_at", "retried"]
 

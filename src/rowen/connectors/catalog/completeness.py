@@ -10,7 +10,7 @@ from rowen.connectors.catalog.progress import Progress, mark_of
 from rowen.connectors.catalog.records import UrlSet
 from rowen.connectors.catalog.retries import ask_for
 from rowen.connectors.catalog.walk import Walk
-from rowen.model.item import Failed, Observation, Unchanged
+from rowen.model.items import Failed, Observation, Unchanged
 from rowen.model.wording import count
 
 __all__ = [

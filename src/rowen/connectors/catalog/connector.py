@@ -9,7 +9,7 @@ from rowen.connectors.catalog.listing import Listing, Row
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, NOT_THERE, TooMuchError
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.errors import FetchError, SourceError
-from rowen.model.item import Failed, Gone, Observation
+from rowen.model.items import Failed, Gone, Observation
 from rowen.net.client import Client
 
 __all__ = ["CatalogConnector", "SingleRecords"]

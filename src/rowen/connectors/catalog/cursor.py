@@ -9,7 +9,7 @@ from typing import Any
 from rowen.connectors.base import Held, Known, remembered
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
-from rowen.model.item import Checkpoint, Observation
+from rowen.model.items import Checkpoint, Observation
 
 __all__ = ["CatalogCursor", "Noted", "Overlap", "age_days", "noted", "stamp"]
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from rowen.connectors.catalog.options import filled
 from rowen.connectors.catalog.resources import Column, column_text, together
 from rowen.connectors.catalog.text import code_of, has_markup, one_line, one_of, word
-from rowen.model.item import Document, Validators
-from rowen.model.record_kinds import USUAL
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET, USUAL
+from rowen.model.items import Document, Validators
 
 __all__ = ["Dataset", "Resource", "address_of_licence", "kind_named", "licence_in", "place_of", "resource_text"]
 

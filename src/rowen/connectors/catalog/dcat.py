@@ -15,8 +15,8 @@ from rowen.connectors.catalog.resources import format_named, format_of, media_ty
 from rowen.connectors.catalog.text import code_of, one_of, plain, wordings
 from rowen.formats.rdf.graph import Graph, Iri, Literal, Node, Term
 from rowen.model.hashes import body_hash, canonical_json
-from rowen.model.item import Failed, Fetched, Validators
-from rowen.model.outside import attempt
+from rowen.model.items import Failed, Fetched, Validators
+from rowen.model.text import attempt
 from rowen.model.url import address, canonical, quoted
 
 __all__ = ["ITEMS", "Reading", "dataset_of", "item_url", "unread_node"]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from rowen.model.hashes import Hash
-from rowen.model.item import Failed, Fetched, Gone, Unchanged
+from rowen.model.items import Failed, Fetched, Gone, Unchanged
 
 __all__ = [
     "FAR_FUTURE",

@@ -22,7 +22,7 @@ from rowen.connectors.catalog.options import CatalogOptions, DocumentOptions
 from rowen.connectors.catalog.records import UrlSet
 from rowen.connectors.catalog.walk import Walk
 from rowen.errors import SourceError
-from rowen.model.item import Failed, Fetched, Gone, Namesakes, Unchanged
+from rowen.model.items import Failed, Fetched, Gone, Namesakes, Unchanged
 from rowen.model.url import key
 
 __all__ = ["Progress", "mark_of"]

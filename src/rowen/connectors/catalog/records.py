@@ -14,8 +14,8 @@ from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.listing import RawRecord, Row, UnparsedRecord
 from rowen.formats.json import payload_of
 from rowen.model.hashes import Hash, body_hash, unmarked
-from rowen.model.item import Failed, Fetched, Unchanged, Validators
-from rowen.model.outside import attempt
+from rowen.model.items import Failed, Fetched, Unchanged, Validators
+from rowen.model.text import attempt
 from rowen.model.url import address, key
 
 __all__ = [

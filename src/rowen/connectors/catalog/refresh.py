@@ -30,8 +30,8 @@ from rowen.connectors.catalog.progress import Progress
 from rowen.connectors.catalog.retries import Retries, ask_for_missing, is_walk_wanted
 from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
-from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Gone, Incomplete, Observation, Proved, Unchanged
-from rowen.model.outside import UNREADABLE
+from rowen.model.items import Checkpoint, Complete, Failed, FellBack, Gone, Incomplete, Observation, Proved, Unchanged
+from rowen.model.text import UNREADABLE
 from rowen.model.url import key
 
 __all__ = ["Refresh"]

@@ -26,8 +26,8 @@ from rowen.connectors.catalog.portal_client import MOST_UNREAD, NOT_THERE, TooMu
 from rowen.connectors.catalog.progress import Progress, mark_of
 from rowen.connectors.catalog.records import settled
 from rowen.errors import FetchError, SourceError
-from rowen.model.item import Failed, Observation
-from rowen.model.outside import UNREADABLE
+from rowen.model.items import Failed, Observation
+from rowen.model.text import UNREADABLE
 
 __all__ = ["MOST_ASKED", "Retries", "ask_for", "ask_for_missing", "is_walk_wanted"]
 

@@ -13,7 +13,7 @@ from rowen.connectors.base import Known
 from rowen.connectors.catalog.listing import ListingPage, Row
 from rowen.connectors.catalog.records import HashSet, UrlSet, settled
 from rowen.errors import RowenError
-from rowen.model.item import Document, Fetched, Unchanged
+from rowen.model.items import Document, Fetched, Unchanged
 
 __all__ = ["Walk"]
 

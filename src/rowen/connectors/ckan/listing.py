@@ -33,7 +33,7 @@ from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import Hash
-from rowen.model.item import Failed, Gone
+from rowen.model.items import Failed, Gone
 from rowen.model.url import address, quoted
 from rowen.net.response import Response
 

@@ -10,7 +10,7 @@ from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.csw.listing import Catalogue
 from rowen.connectors.csw.protocol import CswOptions, accept, capabilities_url, is_capabilities, recognise
 from rowen.connectors.probe import Probe
-from rowen.model.item import Observation
+from rowen.model.items import Observation
 from rowen.net.client import Client
 
 if TYPE_CHECKING:

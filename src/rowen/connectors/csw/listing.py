@@ -37,8 +37,8 @@ from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, written
 from rowen.formats.xml_records import CutRecord
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.item import Failed, Fetched, Validators
-from rowen.model.outside import attempt
+from rowen.model.items import Failed, Fetched, Validators
+from rowen.model.text import attempt
 from rowen.model.url import address
 
 __all__ = ["Catalogue"]

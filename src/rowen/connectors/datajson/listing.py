@@ -39,8 +39,8 @@ from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.model.hashes import Hash, body_hash, unmarked
-from rowen.model.item import Failed, Fetched, Unchanged, Validators
-from rowen.model.outside import attempt
+from rowen.model.items import Failed, Fetched, Unchanged, Validators
+from rowen.model.text import attempt
 from rowen.model.url import address, joined
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials

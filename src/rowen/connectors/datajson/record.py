@@ -14,7 +14,7 @@ from rowen.connectors.catalog.resources import columns_of_schema, format_named, 
 from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
 from rowen.formats.json_records import depths_at
 from rowen.model.hashes import body_hash, canonical_json
-from rowen.model.outside import UNREADABLE
+from rowen.model.text import UNREADABLE
 from rowen.model.url import canonical, quoted
 
 __all__ = [

@@ -22,7 +22,7 @@ from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
-from rowen.model.item import Document, Failed, Fetched
+from rowen.model.items import Document, Failed, Fetched
 from rowen.model.url import joined
 from rowen.net.client import Client
 from rowen.net.response import Response

@@ -14,8 +14,8 @@ from rowen.connectors.catalog.listing import Row
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
 from rowen.formats.rdf.syntax import UNREAD, UnreadStatement
-from rowen.model.item import Failed
-from rowen.model.outside import attempt
+from rowen.model.items import Failed
+from rowen.model.text import attempt
 from rowen.model.url import joined
 from rowen.net.response import Response, next_link
 

@@ -11,7 +11,7 @@ from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.catalog.options import web_url
 from rowen.connectors.feed.walk import FeedCursor, FeedWalk
 from rowen.connectors.probe import Probe
-from rowen.model.item import Observation
+from rowen.model.items import Observation
 
 __all__ = ["Feed", "FeedOptions"]
 

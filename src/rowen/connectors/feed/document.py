@@ -11,7 +11,7 @@ import ada_url
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.text import has_markup, one_line
 from rowen.model.hashes import body_hash, canonical_json
-from rowen.model.item import Failed, Raw
+from rowen.model.items import Failed, Raw
 from rowen.model.url import quoted
 
 __all__ = ["Deletion", "FeedDocument", "FeedEntry", "entry_url", "resolved", "stamp_of"]

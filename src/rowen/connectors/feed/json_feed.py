@@ -9,8 +9,8 @@ from rowen.connectors.catalog.dates import iso
 from rowen.connectors.feed.document import FeedDocument, FeedEntry, entry_url, resolved, stamp_of
 from rowen.errors import SourceError
 from rowen.formats.json import payload_of, read_json
-from rowen.model.item import Failed
-from rowen.model.outside import attempt
+from rowen.model.items import Failed
+from rowen.model.text import attempt
 
 __all__ = ["read_json_feed"]
 

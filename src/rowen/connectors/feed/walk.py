@@ -12,7 +12,7 @@ from rowen.connectors.feed.document import FeedDocument, FeedEntry, resolved
 from rowen.connectors.feed.json_feed import read_json_feed
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, SourceError, SourceGoneError
-from rowen.model.item import (
+from rowen.model.items import (
     Checkpoint,
     Complete,
     Failed,

@@ -18,8 +18,8 @@ from rowen.errors import SourceError
 from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import FoundElement, Reader, local, plain_tree, read_xml, said, written
-from rowen.model.item import Failed
-from rowen.model.outside import attempt
+from rowen.model.items import Failed
+from rowen.model.text import attempt
 
 __all__ = ["read_xml_feed"]
 

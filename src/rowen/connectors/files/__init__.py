@@ -29,10 +29,9 @@ from rowen.connectors.files.reading import (
 from rowen.connectors.files.tars import tar_observations
 from rowen.connectors.files.zips import zip_observations
 from rowen.errors import ItemError, SourceError, SourceGoneError, UsageError
-from rowen.model.address import Address
-from rowen.model.item import Complete, Failed, Gone, Incomplete, Observation
-from rowen.model.media import media_type_of
-from rowen.model.url import file_url
+from rowen.model.files import media_type_of
+from rowen.model.items import Complete, Failed, Gone, Incomplete, Observation
+from rowen.model.url import Address, file_url
 
 __all__ = ["Files"]
 

@@ -12,8 +12,8 @@ from rowen.connectors.files.options import FilesOptions, Selection
 from rowen.connectors.files.reading import displayed, etag_of, fetched, racy, too_large
 from rowen.connectors.opening import open_file
 from rowen.errors import ItemError, SourceError
-from rowen.model.generated import Built
-from rowen.model.item import Failed, Fetched
+from rowen.model.files import Built
+from rowen.model.items import Failed, Fetched
 from rowen.model.url import file_url
 
 __all__ = ["MAX_RATIO", "Archive", "inner_path", "is_tar", "is_zip"]

@@ -17,8 +17,7 @@ from rowen.connectors.files.gitignore import Chain, ignored, rules_above, rules_
 from rowen.connectors.files.options import FilesOptions, Selection
 from rowen.connectors.files.reading import BATCH_ITEMS, MISSING, Batch, displayed, etag_of, too_large, unreadable
 from rowen.errors import SourceError, SourceGoneError
-from rowen.model.generated import Built, is_mark
-from rowen.model.media import media_type_of
+from rowen.model.files import Built, is_mark, media_type_of
 from rowen.model.url import file_url
 
 __all__ = ["FolderWalk"]

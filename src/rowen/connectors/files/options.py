@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 
 from rowen.connectors.base import Options
 from rowen.connectors.files.gitignore import any_of
-from rowen.model.media import media_type_of
+from rowen.model.files import media_type_of
 
 __all__ = ["FilesOptions", "Globs", "Selection"]
 

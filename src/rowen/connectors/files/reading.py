@@ -13,8 +13,8 @@ from typing import NamedTuple
 from rowen.connectors.base import Held, Known, Meter, Tools
 from rowen.connectors.opening import open_file, read_at_most
 from rowen.errors import ItemError
-from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged, Validators
-from rowen.model.media import media_type_of
+from rowen.model.files import media_type_of
+from rowen.model.items import Failed, Fetched, Observation, Raw, Unchanged, Validators
 
 __all__ = [
     "MISSING",

@@ -25,8 +25,8 @@ from rowen.connectors.base import Known
 from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.files.reading import GROUP_BYTES, GROUP_ITEMS, is_earlier_form, renewed
 from rowen.errors import ItemError
-from rowen.model.generated import is_mark
-from rowen.model.item import Checkpoint, Complete, Observation, Unchanged
+from rowen.model.files import is_mark
+from rowen.model.items import Checkpoint, Complete, Observation, Unchanged
 
 __all__ = ["MemberHeader", "tar_observations"]
 

@@ -12,7 +12,7 @@ from rowen.connectors.base import Known
 from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.files.reading import Batch, ListedFile, displayed, observe
 from rowen.errors import ItemError
-from rowen.model.item import Complete, Failed, Observation
+from rowen.model.items import Complete, Failed, Observation
 
 __all__ = ["zip_observations"]
 

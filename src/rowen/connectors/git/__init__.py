@@ -11,7 +11,7 @@ from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.git.listing import RepositoryOptions, quoted, stored_etags
 from rowen.connectors.git.mirror import open_mirror, pull_commit
 from rowen.connectors.git.program import MOST_MIRROR_BYTES, Remote, recognise
-from rowen.model.item import Checkpoint, Complete, Observation
+from rowen.model.items import Checkpoint, Complete, Observation
 
 __all__ = ["Git", "GitOptions"]
 

@@ -18,8 +18,8 @@ from rowen.connectors.base import Known, Options, remembered
 from rowen.connectors.files.options import FilesOptions, Globs, Selection
 from rowen.connectors.files.reading import displayed, too_large
 from rowen.errors import SourceGoneError
-from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
-from rowen.model.media import claims, media_type_of
+from rowen.model.files import claims, media_type_of
+from rowen.model.items import Failed, Fetched, Observation, Raw, Unchanged
 
 __all__ = [
     "Blob",

@@ -22,7 +22,7 @@ from rowen.connectors.files.reading import displayed
 from rowen.connectors.git.listing import Blob, Proof, RepositoryOptions, RepositoryScope, TreeComparison, TreeEntry
 from rowen.connectors.git.program import MOST_MIRROR_BYTES, Program, Remote, configuration, folder_bytes
 from rowen.errors import SourceError, SourceGoneError
-from rowen.model.item import Checkpoint, Observation
+from rowen.model.items import Checkpoint, Observation
 
 __all__ = ["Mirror", "Tip", "open_mirror", "pull_commit"]
 

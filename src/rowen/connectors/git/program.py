@@ -20,8 +20,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from rowen.errors import BadUrlError, ConnectError, SourceError, SourceGoneError, UsageError
-from rowen.model.address import Address
-from rowen.model.url import file_url
+from rowen.model.url import Address, file_url
 from rowen.net.credentials import resolve
 from rowen.net.guard import AddressGuard, address_refused, plain_name, refusal
 from rowen.net.sessions import USER_AGENT

@@ -13,7 +13,7 @@ from rowen.connectors.github.files import RepositoryFiles
 from rowen.connectors.github.options import GitHubOptions, RepositoryAddress, recognise
 from rowen.connectors.github.pages import Discussions, issues, releases
 from rowen.errors import BadUrlError, SourceGoneError
-from rowen.model.item import Checkpoint, Complete, Incomplete, Observation
+from rowen.model.items import Checkpoint, Complete, Incomplete, Observation
 
 __all__ = ["GitHub"]
 

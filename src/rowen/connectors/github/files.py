@@ -12,7 +12,7 @@ from rowen.connectors.git.listing import Blob, Proof, RepositoryScope, TreeCompa
 from rowen.connectors.github.api import AT_ONCE, RAW, SHA, GitHubApi, RateLimitedError, decoded
 from rowen.connectors.github.options import GitHubOptions, RepositoryAddress
 from rowen.errors import BodyTooLargeError, CircuitOpenError, SourceError, SourceGoneError
-from rowen.model.item import Checkpoint, Failed, Incomplete, Observation, Skipped
+from rowen.model.items import Checkpoint, Failed, Incomplete, Observation, Skipped
 from rowen.model.url import segment
 from rowen.net.response import Response
 

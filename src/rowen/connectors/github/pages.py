@@ -14,8 +14,8 @@ from rowen.connectors.github.api import GitHubApi, decoded
 from rowen.connectors.github.options import RepositoryAddress
 from rowen.errors import SourceError
 from rowen.formats.json import payload_of
-from rowen.model.item import Checkpoint, Document, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
-from rowen.model.outside import UNREADABLE, attempt
+from rowen.model.items import Checkpoint, Document, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
+from rowen.model.text import UNREADABLE, attempt
 from rowen.model.url import SEGMENT, quoted
 
 __all__ = ["MOST_PAGES", "Discussions", "Pages", "issues", "releases"]

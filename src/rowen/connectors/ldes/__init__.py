@@ -10,7 +10,7 @@ from rowen.connectors.ldes.cursor import CLOSED, UNREAD, LdesCursor
 from rowen.connectors.ldes.options import LdesOptions, accept, recognise
 from rowen.connectors.ldes.walk import LdesWalk
 from rowen.connectors.probe import Probe
-from rowen.model.item import Observation
+from rowen.model.items import Observation
 
 __all__ = ["Ldes"]
 

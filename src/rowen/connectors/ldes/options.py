@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from rowen.connectors.base import Options
 from rowen.connectors.catalog.options import web_url
-from rowen.model.address import Address
+from rowen.model.url import Address
 
 __all__ = ["WITHOUT_SHAPE", "LdesOptions", "accept", "recognise"]
 

@@ -10,7 +10,7 @@ from rowen.connectors.ldes.cursor import DELETED
 from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.times import moment_of
 from rowen.model.hashes import Hash
-from rowen.model.item import Document, Fetched, Gone, NoteName, Observation, Unchanged, Validators
+from rowen.model.items import Document, Fetched, Gone, NoteName, Observation, Unchanged, Validators
 
 __all__ = ["Decision", "Versions", "item_url"]
 

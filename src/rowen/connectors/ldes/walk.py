@@ -25,7 +25,7 @@ from rowen.connectors.ldes.times import microseconds, moment_of
 from rowen.connectors.ldes.versions import Versions
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.model.dates import in_utc
-from rowen.model.item import Checkpoint, Complete, Failed, Gone, Incomplete, NoteName, Observation
+from rowen.model.items import Checkpoint, Complete, Failed, Gone, Incomplete, NoteName, Observation
 from rowen.net.response import Response
 from rowen.net.target import redact
 

@@ -35,8 +35,8 @@ from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, local, said, written
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.item import Failed, Fetched, Gone, Observation, Validators
-from rowen.model.outside import attempt
+from rowen.model.items import Failed, Fetched, Gone, Observation, Validators
+from rowen.model.text import attempt
 from rowen.model.url import address, quoted
 from rowen.net.client import Client
 

@@ -6,7 +6,7 @@ import subprocess
 
 from rowen.connectors.packages.address import PackageAddress
 from rowen.errors import ConfigurationError
-from rowen.model.address import Address
+from rowen.model.url import Address
 from rowen.programs import environment, find, isolated_python, run
 
 __all__ = ["registry_of"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import SplitResult, urlsplit
 
 from rowen.model.url import segment
-from rowen.model.version import parse
+from rowen.model.versions import parse
 
 __all__ = ["changelog_of", "docs_of", "moving", "versioned"]
 

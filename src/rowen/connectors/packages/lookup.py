@@ -8,7 +8,7 @@ from rowen.connectors.packages.memory import PackageCursor
 from rowen.connectors.packages.release import Offer, Release, plain_text, table
 from rowen.errors import SourceError, SourceGoneError, UsageError
 from rowen.model.hashes import body_hash
-from rowen.model.version import VersionSpec
+from rowen.model.versions import VersionSpec
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response

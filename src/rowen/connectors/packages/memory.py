@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from rowen.connectors.base import remembered
-from rowen.model.item import Cursor
+from rowen.model.items import Cursor
 
 __all__ = ["DocsCursor", "PackageCursor"]
 

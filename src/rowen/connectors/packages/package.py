@@ -16,8 +16,8 @@ from rowen.connectors.packages.options import PackageOptions
 from rowen.connectors.packages.release import Release, page
 from rowen.connectors.packages.sites import DocsSite, settle
 from rowen.errors import ItemError
-from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Raw, Unchanged
-from rowen.model.media import media_type_of
+from rowen.model.files import media_type_of
+from rowen.model.items import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Raw, Unchanged
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.target import parse

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rowen.connectors.base import Tools
-from rowen.model.item import Document, Raw
+from rowen.model.items import Document, Raw
 
 __all__ = ["Offer", "Release", "page", "plain_text", "table", "texts"]
 

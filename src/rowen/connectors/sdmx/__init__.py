@@ -27,8 +27,8 @@ from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
 from rowen.formats.xml import FoundElement, Reader, elements, local, said
 from rowen.model.hashes import Hash, body_hash, canonical_json
-from rowen.model.item import Failed, Fetched, Validators
-from rowen.model.outside import attempt
+from rowen.model.items import Failed, Fetched, Validators
+from rowen.model.text import attempt
 from rowen.model.url import address
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials

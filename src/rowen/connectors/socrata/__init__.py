@@ -22,7 +22,7 @@ from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
-from rowen.model.item import Failed
+from rowen.model.items import Failed
 from rowen.model.url import SEGMENT, quoted, segment
 from rowen.net.client import Client
 from rowen.net.target import redact

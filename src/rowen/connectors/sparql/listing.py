@@ -16,8 +16,8 @@ from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Graph, Iri, Literal, short
-from rowen.model.item import Failed
-from rowen.model.outside import attempt
+from rowen.model.items import Failed
+from rowen.model.text import attempt
 
 __all__ = ["Identified", "SparqlOptions"]
 

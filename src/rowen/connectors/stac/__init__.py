@@ -32,7 +32,7 @@ from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
-from rowen.model.item import Failed, Observation
+from rowen.model.items import Failed, Observation
 from rowen.net.client import Client
 from rowen.net.response import Response
 from rowen.net.target import redact

@@ -18,8 +18,8 @@ from rowen.connectors.stac.record import StacOptions, dataset_of, joined, links_
 from rowen.errors import SourceError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
-from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
-from rowen.model.outside import attempt, header
+from rowen.model.items import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
+from rowen.model.text import attempt, header
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response

@@ -15,10 +15,9 @@ from rowen.connectors.web.render import Renderer
 from rowen.connectors.web.scope import SiteScope
 from rowen.connectors.web.visit import Visitor
 from rowen.errors import SourceError
-from rowen.model.address import Address
 from rowen.model.dates import http_date
-from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Skipped
-from rowen.model.url import canonical
+from rowen.model.items import Checkpoint, Complete, Incomplete, Observation, Skipped
+from rowen.model.url import Address, canonical
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.robots import Robots, RobotsRules

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from rowen.connectors.web.affixes import Affixes, learn_affixes
-from rowen.model.item import Document
+from rowen.model.items import Document
 
 __all__ = ["LEAST_PAGES", "SAMPLE", "Boilerplate", "Edge", "learn"]
 

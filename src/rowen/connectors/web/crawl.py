@@ -38,7 +38,7 @@ from rowen.connectors.web.visit import (
     told,
 )
 from rowen.errors import SourceError, SourceGoneError
-from rowen.model.item import Checkpoint, Document, Fetched, Gone, Observation, Redirected, Skipped, Unchanged
+from rowen.model.items import Checkpoint, Document, Fetched, Gone, Observation, Redirected, Skipped, Unchanged
 from rowen.model.url import canonical
 from rowen.net.robots import Robots
 

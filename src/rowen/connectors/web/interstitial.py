@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from rowen.connectors.base import Held
 from rowen.model.hashes import Hash, content_hash
-from rowen.model.item import Document
+from rowen.model.items import Document
 from rowen.net.target import redact
 
 __all__ = ["LEAST", "PERHAPS", "Interstitials", "Member", "PageMark", "mark_of"]

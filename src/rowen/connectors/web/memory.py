@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from rowen.connectors.base import remembered
 from rowen.connectors.web.boilerplate import Boilerplate, Edge
-from rowen.model.item import Cursor
-from rowen.model.media import claims
+from rowen.model.files import claims
+from rowen.model.items import Cursor
 
 __all__ = ["OMITTED", "TOLD", "Bridge", "SiteCursor"]
 

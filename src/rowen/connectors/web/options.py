@@ -10,10 +10,10 @@ from turbohtml import parse_fragment
 
 from rowen.connectors.base import Options
 from rowen.formats.rdf.profile import profile_in
-from rowen.model.address import Address
 from rowen.model.hashes import body_hash
-from rowen.model.patterns import linear_search
-from rowen.model.statements import STATEMENTS_VERSION, StatementProfile, StatementsWanted
+from rowen.model.rdf import STATEMENTS_VERSION, StatementProfile, StatementsWanted
+from rowen.model.text import linear_search
+from rowen.model.url import Address
 
 __all__ = ["ProfileAction", "ProfileShapes", "UrlPatterns", "WebOptions", "profile_reading", "statement_profile"]
 

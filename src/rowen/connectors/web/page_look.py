@@ -29,7 +29,7 @@ from rowen.connectors.web.visit import (
     told,
 )
 from rowen.errors import SourceError, SourceGoneError
-from rowen.model.item import Document, Fetched, Gone, Observation, Skipped, Unchanged
+from rowen.model.items import Document, Fetched, Gone, Observation, Skipped, Unchanged
 from rowen.model.url import canonical
 from rowen.net.robots import Robots
 

@@ -13,7 +13,7 @@ from typing import Self
 from rowen.connectors.base import Tools
 from rowen.connectors.web.options import WebOptions
 from rowen.model.hashes import Hash, body_hash, canonical_json
-from rowen.model.item import Document, Raw
+from rowen.model.items import Document, Raw
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.render import Browser

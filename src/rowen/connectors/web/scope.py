@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import ada_url
 
 from rowen.connectors.web.options import WebOptions
-from rowen.model.generated import is_copy, is_index
-from rowen.model.media import media_type_of
+from rowen.model.files import is_copy, is_index, media_type_of
 from rowen.model.url import canonical
 
 __all__ = ["PageUrl", "SiteScope", "Spellings", "variant"]

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from hashlib import sha256
 
 from rowen.concurrency import end
-from rowen.model.item import Document
+from rowen.model.items import Document
 from rowen.net.target import parse
 
 __all__ = ["SoftMissing"]

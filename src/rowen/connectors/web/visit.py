@@ -12,11 +12,11 @@ from rowen.connectors.web.options import WebOptions, statement_profile
 from rowen.connectors.web.render import Renderer, rendered_hash
 from rowen.connectors.web.soft404 import SoftMissing
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, RowenError
+from rowen.model.files import can_be_read, media_type_of
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.item import Document, Failed, Observation, Raw, Skipped, Validators
-from rowen.model.media import can_be_read, media_type_of
-from rowen.model.outside import UNREADABLE
-from rowen.model.statements import RDFA
+from rowen.model.items import Document, Failed, Observation, Raw, Skipped, Validators
+from rowen.model.rdf import RDFA
+from rowen.model.text import UNREADABLE
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response

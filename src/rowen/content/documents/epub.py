@@ -13,7 +13,7 @@ from rowen.content.documents.packages import ZipPackage, joined
 from rowen.content.html import HtmlPage, read_page
 from rowen.errors import ItemError
 from rowen.formats.charset import decode
-from rowen.model.budget import spend
+from rowen.model.text import spend
 
 __all__ = ["read_epub"]
 

@@ -5,7 +5,7 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-from rowen.model.budget import spend
+from rowen.model.text import spend
 
 __all__ = ["Cell", "TextFlow", "TextRun", "inline"]
 

@@ -12,7 +12,7 @@ from rowen.content.base import Part
 from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.pdf_pages import Bookmark, markdown
-from rowen.model.budget import spend
+from rowen.model.text import spend
 from rowen.version import how_to_install
 
 __all__ = ["read_pdf"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rowen.content.markdown import escaped
 from rowen.content.tables import fitting_table
-from rowen.model.budget import left_chars
+from rowen.model.text import left_chars
 
 __all__ = ["Row", "Workbook"]
 

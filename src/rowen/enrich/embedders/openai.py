@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, embedder_price, guessed_tokens
 from rowen.errors import ConfigurationError
-from rowen.model.ledger import TokenUsage
-from rowen.model.numbers import tokens
+from rowen.model.models import TokenUsage, tokens
 from rowen.net.target import redact
 
 __all__ = ["OpenAI"]

@@ -19,7 +19,7 @@ from rowen.errors import (
     ProviderRefusedError,
     TextsRefusedError,
 )
-from rowen.model.ledger import Price, TokenUsage
+from rowen.model.models import Price, TokenUsage
 from rowen.net.target import parse, redact
 from rowen.settings import Settings
 

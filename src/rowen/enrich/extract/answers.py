@@ -5,8 +5,8 @@ import re
 from typing import Any, NoReturn
 
 from rowen.errors import AnswerInvalidError
-from rowen.model.numbers import finite
-from rowen.model.record import storable
+from rowen.model.hashes import storable
+from rowen.model.text import finite
 
 __all__ = ["parsed"]
 

@@ -22,8 +22,8 @@ from rowen.errors import (
     AnswerTruncatedError,
     ContextOverflowError,
 )
-from rowen.model.ledger import TokenUsage
-from rowen.model.schema import Schema
+from rowen.model.models import TokenUsage
+from rowen.model.schemas import Schema
 
 __all__ = ["CHARS_PER_TOKEN", "ModelAnswer", "ModelTerms", "answer_of", "expected_tokens"]
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from rowen.model.extraction import Evidence, leaves
-from rowen.model.numbers import finite
+from rowen.model.changes import leaves
+from rowen.model.extraction import Evidence
+from rowen.model.text import finite
 
 __all__ = ["GroundingText", "evidence", "without_ungrounded"]
 

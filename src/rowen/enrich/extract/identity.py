@@ -5,7 +5,7 @@ import hashlib
 from rowen.enrich.extract.prompt import PROMPT_VERSION, PageText
 from rowen.enrich.llm.base import ModelSpec
 from rowen.model.hashes import Hash, canonical_json
-from rowen.model.schema import Schema
+from rowen.model.schemas import Schema
 
 __all__ = ["CLEANER_VERSION", "answer_key"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rowen.enrich.schemas.validation import violations
-from rowen.model.facts import plain_name
-from rowen.model.numbers import finite
-from rowen.model.schema import Schema
+from rowen.model.items import plain_name
+from rowen.model.schemas import Schema
+from rowen.model.text import finite
 
 __all__ = ["Filled", "converted", "filled", "wanted_names"]
 

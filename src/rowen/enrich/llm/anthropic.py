@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from rowen.enrich.llm.base import Finish, ModelQuestion, ModelReply, ModelSpec, ModelTools
 from rowen.enrich.llm.remote import RemoteLanguageModel
 from rowen.enrich.schemas.derivation import lenient, strict
-from rowen.model.ledger import TokenUsage
-from rowen.model.numbers import tokens
+from rowen.model.models import TokenUsage, tokens
 
 __all__ = ["Anthropic"]
 

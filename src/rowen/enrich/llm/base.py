@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from rowen.enrich.ledger import Ledger, NoLedger
-from rowen.model.ledger import Price, TokenUsage
+from rowen.model.models import Price, TokenUsage
 from rowen.settings import Settings
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from rowen.enrich.gemini import HOME, model_name
 from rowen.enrich.llm.base import Finish, ModelQuestion, ModelReply, ModelSpec, ModelTools
 from rowen.enrich.llm.remote import RemoteLanguageModel, with_schema
 from rowen.enrich.schemas.derivation import lenient
-from rowen.model.ledger import TokenUsage
-from rowen.model.numbers import tokens
+from rowen.model.models import TokenUsage, tokens
 
 __all__ = ["GeminiChat"]
 

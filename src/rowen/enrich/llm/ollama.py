@@ -7,8 +7,7 @@ from rowen.enrich.llm.base import Finish, ModelQuestion, ModelReply, ModelSpec, 
 from rowen.enrich.llm.remote import CHARS_PER_TOKEN, RemoteLanguageModel, with_schema
 from rowen.enrich.schemas.derivation import lenient
 from rowen.errors import ConfigurationError
-from rowen.model.ledger import Price, TokenUsage
-from rowen.model.numbers import tokens
+from rowen.model.models import Price, TokenUsage, tokens
 
 __all__ = ["Ollama"]
 

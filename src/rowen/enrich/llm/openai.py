@@ -7,8 +7,7 @@ from rowen.enrich.llm.base import ModelQuestion, ModelReply, ModelSpec, ModelToo
 from rowen.enrich.llm.remote import RemoteLanguageModel, with_schema
 from rowen.enrich.schemas.derivation import lenient, strict
 from rowen.errors import ConfigurationError
-from rowen.model.ledger import TokenUsage
-from rowen.model.numbers import tokens
+from rowen.model.models import TokenUsage, tokens
 from rowen.net.target import redact
 
 __all__ = ["OpenAIChat"]

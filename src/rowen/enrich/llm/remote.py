@@ -8,7 +8,7 @@ from rowen.enrich.llm.base import Message, ModelQuestion, ModelTools
 from rowen.enrich.prices import known_price, told_price
 from rowen.enrich.provider import Key, PaidCall, Provider
 from rowen.errors import ConfigurationError, ContextOverflowError, ProviderRefusedError
-from rowen.model.ledger import TokenUsage
+from rowen.model.models import TokenUsage
 from rowen.net.target import parse, redact
 
 __all__ = ["RemoteLanguageModel", "with_schema"]

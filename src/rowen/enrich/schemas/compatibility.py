@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rowen.model.hashes import canonical_json
-from rowen.model.schema import Schema, SchemaChange, SchemaComparison
+from rowen.model.schemas import Schema, SchemaChange, SchemaComparison
 
 __all__ = ["compare"]
 

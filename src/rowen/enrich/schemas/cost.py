@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from rowen.errors import UsageError
-from rowen.model.patterns import pattern_states
+from rowen.model.text import pattern_states
 
 __all__ = ["DEEPEST_DATA", "SchemaCost", "schema_cost"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rowen.enrich.schemas.cost import DEEPEST_DATA, SchemaCost, schema_cost
 from rowen.errors import UsageError
 from rowen.model.hashes import canonical_json
-from rowen.model.schema import Schema
+from rowen.model.schemas import Schema
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rowen.formats.json import read_json
-from rowen.model.budget import Budget
+from rowen.model.text import Budget
 
 __all__ = ["remote", "settled"]
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from rowen.model.budget import Budget, OverspentError
 from rowen.model.hashes import canonical_json
+from rowen.model.text import Budget, OverspentError
 
 __all__ = ["Blank", "Graph", "Iri", "Literal", "Node", "Term", "short"]
 

@@ -14,7 +14,7 @@ from pyoxigraph import Literal, Quad, RdfFormat, Triple, serialize
 from rowen.errors import SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.syntax import RdfBody, quads_of, unreadable
-from rowen.model.budget import Budget
+from rowen.model.text import Budget
 
 __all__ = ["Said", "lexical", "node_of", "read_nodes"]
 

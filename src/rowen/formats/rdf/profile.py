@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, parse
 
-from rowen.model.patterns import linear_search, pattern_states
+from rowen.model.text import linear_search, pattern_states
 
 __all__ = ["ProfileShape", "PropertyRule", "profile_in"]
 

@@ -14,7 +14,7 @@ from turbohtml import Document, Element, parse
 
 from rowen.formats.rdf.graph import Blank, Iri, Literal, Node, Term
 from rowen.formats.rdf.rdfa_names import INITIAL_PREFIXES, absolute, name_of, names_of, prefixes_in, resource_of
-from rowen.model.budget import Budget
+from rowen.model.text import Budget
 
 __all__ = ["RDF", "XSD", "RdfaTriple", "read_rdfa", "statements_of"]
 

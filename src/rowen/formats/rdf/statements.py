@@ -20,7 +20,7 @@ from rowen.formats.rdf.graph import Blank, Literal
 from rowen.formats.rdf.profile import profile_in
 from rowen.formats.rdf.rdfa import XSD, RdfaTriple
 from rowen.formats.rdf.skolem import skolemize
-from rowen.model.statements import StatementProfile
+from rowen.model.rdf import StatementProfile
 
 __all__ = ["DERIVED", "UUID", "Statements", "kept_statements"]
 

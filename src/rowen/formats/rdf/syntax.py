@@ -15,7 +15,7 @@ from rowen.formats.rdf.contexts import settled
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
 from rowen.formats.rdf.mending import BrokenDocument, BrokenStatement
 from rowen.formats.rdf.xml_mending import BrokenXml
-from rowen.model.budget import Budget, OverspentError
+from rowen.model.text import Budget, OverspentError
 
 __all__ = [
     "ACCEPT",

@@ -10,7 +10,7 @@ from rowen.interfaces.cli.demo_portal import WEEK, DemoPortal, open_portal
 from rowen.interfaces.cli.demo_site import OVERNIGHT, open_shop, overnight, set_up
 from rowen.interfaces.cli.output import Output
 from rowen.interfaces.cli.summary import line
-from rowen.model.run import Run, RunStats
+from rowen.model.runs import Run, RunStats
 from rowen.model.wording import seconds, size
 from rowen.operations import Rowen
 

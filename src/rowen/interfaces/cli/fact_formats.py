@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rowen.interfaces.cli.words import clean, escaped
-from rowen.model.extraction import flattened
+from rowen.model.changes import flattened
 
 if TYPE_CHECKING:
     from rowen.interfaces.cli.output import Output

@@ -2,7 +2,7 @@
 
 import click
 
-from rowen.model.record_kinds import RECORD_KINDS
+from rowen.model.datasets import RECORD_KINDS
 
 __all__ = ["record_kinds_option"]
 

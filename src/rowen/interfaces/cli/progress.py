@@ -10,8 +10,8 @@ from rowen.model.wording import seconds
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from rowen.model.run import RunStats
-    from rowen.model.source import Source
+    from rowen.model.runs import RunStats
+    from rowen.model.sources import Source
 
 __all__ = ["ProgressBars", "progress", "progress_words"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from rowen.model.since import parse_since
+from rowen.model.dates import parse_since
 
 __all__ = ["SinceParam"]
 

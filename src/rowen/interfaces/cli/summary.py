@@ -2,7 +2,7 @@
 
 from rowen.errors import ItemError
 from rowen.interfaces.cli.output import Piece
-from rowen.model.run import Run, RunStats
+from rowen.model.runs import Run, RunStats
 from rowen.operations.summary import cost, noun, spared
 from rowen.operations.summary import counts as counted
 

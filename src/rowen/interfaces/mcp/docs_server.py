@@ -18,12 +18,11 @@ from rowen.interfaces.mcp.tools.finding import SearchAnswer, SearchArguments, fo
 from rowen.interfaces.mcp.tools.listing import FindVersionArguments, VersionAnswer, version_found
 from rowen.interfaces.mcp.tools.writing import RemovedSource, RemoveSourceArguments, SyncAnswer, removed, synced_soon
 from rowen.interfaces.mcp.words import Quotes
-from rowen.model.quoting import inline
-from rowen.model.wording import moment
+from rowen.model.wording import inline, moment
 
 if TYPE_CHECKING:
-    from rowen.model.job import Job
-    from rowen.model.source import Source
+    from rowen.model.queue import Job
+    from rowen.model.sources import Source
 
 __all__ = ["DOCS_SERVER_TOOLS"]
 

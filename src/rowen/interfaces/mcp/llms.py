@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowen.interfaces.mcp.budget import DEFAULT_TOKENS, fitting
-from rowen.model.quoting import address, inline
-from rowen.model.wording import count, moment
+from rowen.model.wording import address, count, inline, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowen.model.source import Source
+    from rowen.model.sources import Source
     from rowen.operations import Rowen
 
 __all__ = ["llms_txt"]

@@ -17,7 +17,7 @@ from rowen.interfaces.mcp.words import next_look
 from rowen.model.wording import count
 
 if TYPE_CHECKING:
-    from rowen.model.source import Source
+    from rowen.model.sources import Source
 
 __all__ = ["lasts_ms", "list_resources", "list_templates", "read_resource"]
 

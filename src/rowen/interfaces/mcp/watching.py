@@ -26,7 +26,7 @@ from rowen.model.url import key
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from rowen.model.run import Change
+    from rowen.model.changes import Change
     from rowen.operations import Rowen
 
 __all__ = ["ChangeWatch"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from rowen.model.quoting import address, boundary, inline, marked
-from rowen.model.source import Source
-from rowen.model.wording import age, moment
+from rowen.model.sources import Source
+from rowen.model.wording import address, age, boundary, inline, marked, moment
 
 __all__ = ["Quotes", "freshness", "next_look"]
 

@@ -10,8 +10,8 @@ from starlette.datastructures import URL
 from starlette.responses import Response
 
 from rowen.interfaces.rest.encoding import encoded
+from rowen.model.changes import Publication
 from rowen.model.page import Page
-from rowen.model.publication import Publication
 from rowen.operations.facts import fact
 
 __all__ = ["After", "Limit", "begun", "listed", "made", "page", "published", "told", "validated"]

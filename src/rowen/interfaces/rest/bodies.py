@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rowen.model.access import Scope
-from rowen.model.naming import LONGEST_NAME
-from rowen.model.outside import check_storable
-from rowen.model.run import ChangeKind
+from rowen.model.changes import ChangeKind
+from rowen.model.text import check_storable
+from rowen.model.wording import LONGEST_NAME
 
 __all__ = [
     "CarryBody",

@@ -17,7 +17,7 @@ from rowen.interfaces.rest.runs import Of
 from rowen.interfaces.rest.shapes import page_shape, shape
 from rowen.interfaces.rest.streams import MEDIA_TYPE_EVENTS, events
 from rowen.interfaces.rest.times import since_of
-from rowen.model.run import ChangeKind
+from rowen.model.changes import ChangeKind
 from rowen.operations import Rowen
 
 __all__ = ["lines", "router"]

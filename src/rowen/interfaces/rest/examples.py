@@ -6,33 +6,19 @@ from typing import Any
 
 from rowen.interfaces.rest.encoding import encoded
 from rowen.model.access import AccessToken, AuditLine, NewToken, Scope
-from rowen.model.announcement import AnnouncedDocument
-from rowen.model.circuit import CircuitStatus
-from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
-from rowen.model.embedding import ModelStatus
-from rowen.model.extraction import (
-    CostLine,
-    Costs,
-    Evidence,
-    Extracted,
-    Extraction,
-    ExtractionReport,
-    FieldChange,
-    SourceSchema,
-)
-from rowen.model.health import FailingSource, Health
-from rowen.model.item import Document, Validators
-from rowen.model.job import Job, LiveWorker, QueueDepth
-from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
-from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
-from rowen.model.query import Hit, Passage
-from rowen.model.run import Change, Run, RunStats
-from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
-from rowen.model.source import AppliedSource, Source
-from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, TroubleGroup
-from rowen.model.statements import StatementReport, StatementSummary, StatementTarget
-from rowen.model.webhook import Delivery, Webhook, WebhookFilter
+from rowen.model.changes import Change, DiffLine, DiffPiece, FieldChange, FieldDiff, Hunk, ItemDiff
+from rowen.model.extraction import Evidence, Extracted, Extraction, ExtractionReport, SourceSchema
+from rowen.model.items import Case, Document, Entry, HeldDeletion, ItemDetail, ItemLine, Passage, Revision, Validators
+from rowen.model.models import CostLine, Costs, ModelStatus
+from rowen.model.push import AnnouncedDocument, Poked, PushAccess, PushVerdict, Subscription
+from rowen.model.queue import Job, LiveWorker, QueueDepth
+from rowen.model.rdf import StatementReport, StatementSummary, StatementTarget
+from rowen.model.runs import Run, RunStats
+from rowen.model.schemas import Schema, SchemaChange, SchemaComparison, SchemaUse
+from rowen.model.search import Hit, SavedNews, SavedSearch
+from rowen.model.sources import AppliedSource, Following, FoundVersion, Overview, Preview, Source
+from rowen.model.status import CircuitStatus, FailingSource, Health, Savings, TroubleGroup
+from rowen.model.webhooks import Delivery, Webhook, WebhookFilter
 from rowen.operations.facts import fact
 
 __all__ = ["EXAMPLES", "Responses", "example", "list_example", "page_example"]

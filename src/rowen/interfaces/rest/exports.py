@@ -13,7 +13,7 @@ from rowen.interfaces.rest.access import Service, takes
 from rowen.interfaces.rest.costly import CostlyRoute
 from rowen.interfaces.rest.examples import Responses
 from rowen.interfaces.rest.temporary import TemporaryFolder
-from rowen.model.record_kinds import RECORD_KINDS, check_record_kinds
+from rowen.model.datasets import RECORD_KINDS, check_record_kinds
 
 __all__ = ["router"]
 

@@ -11,7 +11,7 @@ from rowen.interfaces.rest.answers import Limit, told, validated
 from rowen.interfaces.rest.examples import EXAMPLES, example, list_example
 from rowen.interfaces.rest.shapes import list_shape, shape
 from rowen.model.access import Principal
-from rowen.model.library import Entry
+from rowen.model.items import Entry
 from rowen.model.scopes import CONTACTS
 from rowen.operations import Rowen
 from rowen.operations.facts import fact

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from rowen.model.circuit import CircuitStatus
-from rowen.model.extraction import Costs
-from rowen.model.health import Health
-from rowen.model.library import Overview
+from rowen.model.models import Costs
+from rowen.model.sources import Overview
+from rowen.model.status import CircuitStatus, Health
 from rowen.version import __version__
 
 __all__ = ["MEDIA_TYPE_METRICS", "metrics"]

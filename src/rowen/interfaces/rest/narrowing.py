@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query
 
 from rowen.interfaces.rest.times import moment_of
-from rowen.model.record_kinds import RECORD_KINDS
+from rowen.model.datasets import RECORD_KINDS
 
 __all__ = ["Narrowed"]
 

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from rowen.interfaces.rest.access import Service
 from rowen.interfaces.rest.answers import published
 from rowen.interfaces.rest.examples import Responses
-from rowen.model.run import ChangeKind
+from rowen.model.changes import ChangeKind
 from rowen.operations import Rowen
 
 __all__ = ["router"]

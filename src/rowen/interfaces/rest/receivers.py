@@ -15,7 +15,7 @@ from rowen.interfaces.rest.answers import Limit, listed, made, told
 from rowen.interfaces.rest.bodies import NoticeBody, RotateBody, WebhookBody
 from rowen.interfaces.rest.examples import Responses, example, list_example
 from rowen.interfaces.rest.shapes import list_shape, shape
-from rowen.model.webhook import Webhook
+from rowen.model.webhooks import Webhook
 from rowen.operations import Rowen
 
 __all__ = ["router"]

@@ -12,7 +12,7 @@ from rowen.interfaces.rest.answers import DEFAULT_LIMIT, After, Limit, listed, p
 from rowen.interfaces.rest.examples import example, list_example, page_example
 from rowen.interfaces.rest.shapes import list_shape, page_shape, shape
 from rowen.interfaces.rest.streams import MEDIA_TYPE_EVENTS, event, events
-from rowen.model.run import Run
+from rowen.model.runs import Run
 from rowen.operations import Rowen
 from rowen.operations.facts import fact
 from rowen.operations.streams import KEEP_ALIVE, or_silence

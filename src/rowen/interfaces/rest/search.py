@@ -11,7 +11,7 @@ from rowen.interfaces.rest.examples import example
 from rowen.interfaces.rest.items import MARKDOWN, Link, WhichSource, prefers_markdown
 from rowen.interfaces.rest.narrowing import Narrowed
 from rowen.interfaces.rest.shapes import shape
-from rowen.model.query import Answer
+from rowen.model.search import Answer
 from rowen.operations.facts import fact
 from rowen.operations.markdown import markdown
 

@@ -13,23 +13,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from rowen.model.access import AccessToken, AuditLine, NewToken
-from rowen.model.announcement import AnnouncedDocument
-from rowen.model.circuit import CircuitStatus
-from rowen.model.diff import FieldDiff, ItemDiff
-from rowen.model.embedding import ModelStatus
-from rowen.model.extraction import CostLine, Evidence, Extracted, Extraction, ExtractionReport, SourceSchema
-from rowen.model.health import Health
-from rowen.model.job import Job, LiveWorker, QueueDepth
-from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
-from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
-from rowen.model.query import Hit, Passage, Twin
-from rowen.model.run import Change, Run, RunStats
-from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
-from rowen.model.source import AppliedSource, Source
-from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, TroubleGroup
-from rowen.model.statements import StatementReport, StatementSummary, StatementTarget
-from rowen.model.webhook import Delivery, Webhook, WebhookFilter
+from rowen.model.changes import Change, FieldDiff, ItemDiff
+from rowen.model.extraction import Evidence, Extracted, Extraction, ExtractionReport, SourceSchema
+from rowen.model.items import Case, Entry, HeldDeletion, ItemDetail, ItemLine, Passage, Revision
+from rowen.model.models import CostLine, ModelStatus
+from rowen.model.push import AnnouncedDocument, Poked, PushAccess, PushVerdict, Subscription
+from rowen.model.queue import Job, LiveWorker, QueueDepth
+from rowen.model.rdf import StatementReport, StatementSummary, StatementTarget
+from rowen.model.runs import Run, RunStats
+from rowen.model.schemas import Schema, SchemaChange, SchemaComparison, SchemaUse
+from rowen.model.search import Hit, SavedNews, SavedSearch, Twin
+from rowen.model.sources import AppliedSource, Following, FoundVersion, Overview, Preview, Source
+from rowen.model.status import CircuitStatus, Health, Savings, TroubleGroup
+from rowen.model.webhooks import Delivery, Webhook, WebhookFilter
 
 __all__ = ["SHAPES", "list_shape", "page_shape", "shape"]
 

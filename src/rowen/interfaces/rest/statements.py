@@ -22,7 +22,7 @@ from rowen.interfaces.rest.shapes import list_shape, shape
 from rowen.interfaces.rest.sources import Name
 from rowen.interfaces.rest.temporary import TemporaryFolder
 from rowen.interfaces.rest.times import moment_of
-from rowen.model.statements import StatementFile
+from rowen.model.rdf import StatementFile
 
 __all__ = ["dumps", "router"]
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from rowen.errors import UsageError
-from rowen.model.since import parse_since
+from rowen.model.dates import parse_since
 
 __all__ = ["moment_of", "since_of"]
 

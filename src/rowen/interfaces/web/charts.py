@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from rowen.model.run import Run
+from rowen.model.runs import Run
 from rowen.model.wording import count
 
 __all__ = ["bars", "shares", "spark"]

@@ -14,7 +14,7 @@ from rowen.interfaces.web import charts, words
 from rowen.interfaces.web.addresses import PageAddresses, outside
 from rowen.interfaces.web.files import address_of
 from rowen.interfaces.web.view import ToldProblem, View, may
-from rowen.model.standing import Situation
+from rowen.model.status import Situation
 from rowen.operations.facts import fact
 from rowen.version import __version__
 

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from rowen.errors import UsageError
-from rowen.model.outside import UNSTORABLE, is_storable
+from rowen.model.text import UNSTORABLE, is_storable
 
 __all__ = ["Form", "read_form"]
 

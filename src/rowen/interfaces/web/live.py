@@ -11,8 +11,8 @@ from starlette.responses import Response, StreamingResponse
 
 from rowen.errors import RowenError
 from rowen.interfaces.web.drawing import in_json, trouble
-from rowen.model.job import Job
-from rowen.model.run import Run
+from rowen.model.queue import Job
+from rowen.model.runs import Run
 from rowen.operations import Rowen
 from rowen.operations.facts import fact
 from rowen.operations.streams import KEEP_ALIVE, or_silence, until

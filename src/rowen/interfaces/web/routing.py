@@ -30,7 +30,7 @@ from rowen.interfaces.web.pages import (
 )
 from rowen.interfaces.web.pages import webhooks as receivers
 from rowen.interfaces.web.view import Goto, Handler
-from rowen.model.standing import Situation
+from rowen.model.status import Situation
 from rowen.operations import Rowen
 
 __all__ = ["all_routes"]

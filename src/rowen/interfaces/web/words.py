@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from rowen.errors import Action, Hint, RowenError, UsageError
 from rowen.interfaces.web.view import ToldProblem
-from rowen.model.library import Overview
-from rowen.model.schedule import Schedule
-from rowen.model.snippet import snippet
+from rowen.model.passages import snippet
+from rowen.model.schedules import Schedule
+from rowen.model.sources import Overview
 from rowen.model.wording import age, count, percent, seconds, size
 
 __all__ = ["FILTERS", "Mark", "checked_at", "state_of"]

@@ -10,7 +10,7 @@ from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
 if TYPE_CHECKING:
-    from rowen.model.chunk import Chunk
+    from rowen.model.passages import Chunk
 
 __all__ = [
     "PASSAGE_HASHES",

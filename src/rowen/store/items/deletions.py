@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from rowen.model.hashes import Hash
-from rowen.model.statements import StatementDelta
+from rowen.model.rdf import StatementDelta
 from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, one, scalar

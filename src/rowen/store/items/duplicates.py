@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rowen.model import twins
-from rowen.model.catalog import CatalogPage, CatalogPlace, ListedDataset
-from rowen.model.twins import DATASET, Families, TwinGroup, TwinItem
+from rowen.model import datasets
+from rowen.model.datasets import DATASET, CatalogPage, CatalogPlace, Families, ListedDataset, TwinGroup, TwinItem
 from rowen.store.database import Connection, Database
 from rowen.store.items.items import whole
 from rowen.store.rows import all_rows
@@ -33,7 +32,7 @@ async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]
 
 def group_of(members: Sequence[TwinItem]) -> TwinGroup:
     """The group of listings that belong together."""
-    first = twins.original(members)
+    first = datasets.original(members)
     return TwinGroup(
         first, tuple(sorted((m for m in members if m is not first), key=lambda one: (one.source, one.url)))
     )
@@ -62,7 +61,7 @@ async def _join(c: Connection, families: Families, marks: list[int]) -> set[int]
                    lateral (select id, source_id, twins from item where twins @> array[mark] limit %s) found
              order by mark
             """,
-        [marks, twins.MOST_HOLDERS + 1],
+        [marks, datasets.MOST_HOLDERS + 1],
     )
     holders: dict[int, list[tuple[int, int]]] = {}
     for mark, item, source, _ in rows:
@@ -84,7 +83,7 @@ def listing(row: Sequence[Any]) -> TwinItem:
     record = whole(facts, own)
     issued = str(record.get("issued") or "")
     return TwinItem(
-        *(item, source, url, title, key, twins.host_of(portal), issued, created_at, twins.named_hosts(record))
+        *(item, source, url, title, key, datasets.host_of(portal), issued, created_at, datasets.named_hosts(record))
     )
 
 
@@ -134,7 +133,7 @@ async def _unmarked(c: Connection, source_id: int) -> list[tuple[int, str]]:
         [source_id, _FILLED_AT_ONCE],
     )
     return [
-        (item, twins.as_array(twins.marks_of(whole(facts, own), url=url, text=text, content_hash=content)))
+        (item, datasets.as_array(datasets.marks_of(whole(facts, own), url=url, text=text, content_hash=content)))
         for item, facts, own, url, text, content in rows
     ]
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from rowen.model import twins
+from rowen.model import datasets
 from rowen.store.database import Connection, Database
 from rowen.store.items.duplicates import MAKE_LISTING, group_of, listing
 from rowen.store.items.items import FACTS_JSON, RECORD_KIND, whole_json
@@ -119,7 +119,7 @@ class Snapshot:
                 yield [_with_record(row) for row in rows]
 
     async def find_twins(self) -> int:
-        """Work out who lists the same dataset; returns how many items have twins."""
+        """Work out who lists the same dataset; returns how many items have datasets."""
         c = self._c
         for statement in (_SHARED, _HOLDERS, _LABELS):
             await c.execute(statement)
@@ -203,8 +203,8 @@ select mark from (
       from (select unnest(twins) as mark, source_id from item where twins is not null) held group by mark, source_id
 ) counted
  group by mark
-having count(*) > 1 and sum(times) <= {twins.MOST_HOLDERS}
-   and max(times) <= case when mark > 0 then {twins.MOST_OF_ONE[True]} else {twins.MOST_OF_ONE[False]} end
+having count(*) > 1 and sum(times) <= {datasets.MOST_HOLDERS}
+   and max(times) <= case when mark > 0 then {datasets.MOST_OF_ONE[True]} else {datasets.MOST_OF_ONE[False]} end
 """  # noqa: S608 (constants)
 _HOLDERS = """
 create temporary table twin_holder on commit drop as

@@ -14,12 +14,10 @@ from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from rowen.model import twins
-from rowen.model.hashes import Hash, canonical_json
-from rowen.model.item import Document, Failed
-from rowen.model.record import RecordJson
-from rowen.model.record_kinds import USUAL
-from rowen.model.twins import DATASET
+from rowen.model import datasets
+from rowen.model.datasets import DATASET, USUAL
+from rowen.model.hashes import Hash, RecordJson, canonical_json
+from rowen.model.items import Document, Failed
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
@@ -402,7 +400,7 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
         [d.record_hash for d in documents],
         [d.language for d in documents],
         [d.media_type for d in documents],
-        [twins.written(d) for d in documents],
+        [datasets.written(d) for d in documents],
         ["\n".join(d.remarks) or None for d in documents],
     ]
 

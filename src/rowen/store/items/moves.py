@@ -18,10 +18,10 @@ otherwise by a redirect.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from rowen.model.datasets import DATASET
 from rowen.model.hashes import Hash, canonical_json
-from rowen.model.item import Document
-from rowen.model.statements import StatementDelta
-from rowen.model.twins import DATASET
+from rowen.model.items import Document
+from rowen.model.rdf import StatementDelta
 from rowen.store.changes import LogLine
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar

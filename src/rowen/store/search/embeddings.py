@@ -18,9 +18,9 @@ import psycopg
 from psycopg import errors
 
 from rowen.errors import StoreUnavailableError
-from rowen.model.caps import error_within
-from rowen.model.database import Tidied
 from rowen.model.hashes import Hash
+from rowen.model.status import Tidied
+from rowen.model.text import error_within
 from rowen.store.database import Connection, Database, has_news, translate_database_errors
 from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_end, try_session
 from rowen.store.rows import all_rows, first_of, list_of, scalar

@@ -360,7 +360,7 @@ async def pending_listed(
 
 def _pending_text(number: int, text_hash: Hash, text: str, source_id: int, is_title: bool = False) -> PendingText:
     # The patterns of this module take 5 ms to compile; a run that embeds nothing needs none of them.
-    from rowen.model.words import words_of
+    from rowen.model.passages import words_of
 
     return PendingText(number, text_hash, text if is_title else words_of(text), source_id)
 

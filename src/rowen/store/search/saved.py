@@ -6,7 +6,7 @@ from typing import Any
 from psycopg import errors
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.saved import SavedNews, SavedSearch
+from rowen.model.search import SavedNews, SavedSearch
 from rowen.store.changes import last_number, next_range
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one, scalar

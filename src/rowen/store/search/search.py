@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from rowen.model.condition import Condition
-from rowen.model.query import Filters, Hit, Passage, Query, language_code, pairs, spaced
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
+from rowen.model.items import Passage
+from rowen.model.search import Condition, Filters, Hit, Query, language_code, pairs, spaced
 from rowen.store.database import Connection
 from rowen.store.items.items import RECORD_KIND
 from rowen.store.rows import all_rows, scalar

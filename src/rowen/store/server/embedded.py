@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from rowen.errors import Hint, StoreError, StoreUnavailableError, action
-from rowen.model.database import ServerStatus
+from rowen.model.status import ServerStatus
 from rowen.programs import environment, isolated_python, leave_behind
 from rowen.store.server.processes import FileLock, Postmaster, exclusive, find_server, halt, settled
 from rowen.store.server.programs import choose_binaries, run_as

@@ -4,7 +4,7 @@ import json
 from functools import cache
 from importlib.resources import files
 
-from rowen.model.schema import Schema
+from rowen.model.schemas import Schema
 
 __all__ = ["bundled_schemas"]
 

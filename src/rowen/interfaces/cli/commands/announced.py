@@ -9,7 +9,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.interfaces.cli.output import Piece
 
 if TYPE_CHECKING:
-    from rowen.model.announcement import AnnouncedDocument
+    from rowen.model.push import AnnouncedDocument
 
 __all__ = ["COMMANDS"]
 

@@ -13,7 +13,7 @@ from rowen.interfaces.cli.output import Piece
 from rowen.model.wording import count
 
 if TYPE_CHECKING:
-    from rowen.model.source import AppliedSource
+    from rowen.model.sources import AppliedSource
 
 __all__ = ["COMMANDS"]
 

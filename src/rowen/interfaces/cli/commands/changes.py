@@ -14,7 +14,7 @@ from rowen.model.wording import moment
 
 if TYPE_CHECKING:
     from rowen.interfaces.cli.output import Output
-    from rowen.model.run import Change
+    from rowen.model.changes import Change
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS", "show_change"]

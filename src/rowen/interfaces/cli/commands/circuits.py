@@ -11,7 +11,7 @@ from rowen.interfaces.cli.output import Piece
 from rowen.model.wording import age, count, moment, seconds
 
 if TYPE_CHECKING:
-    from rowen.model.circuit import CircuitStatus
+    from rowen.model.status import CircuitStatus
 
 __all__ = ["COMMANDS"]
 

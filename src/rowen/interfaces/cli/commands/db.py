@@ -16,7 +16,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
-    from rowen.model.database import DatabaseStatus
+    from rowen.model.status import DatabaseStatus
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

@@ -16,7 +16,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
-    from rowen.model.source import Source
+    from rowen.model.sources import Source
     from rowen.operations import Rowen
     from rowen.settings import Settings
 

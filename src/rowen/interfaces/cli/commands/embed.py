@@ -15,7 +15,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, seconds, size
 
 if TYPE_CHECKING:
-    from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel
+    from rowen.model.models import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

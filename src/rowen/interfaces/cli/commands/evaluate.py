@@ -10,7 +10,7 @@ from rowen.interfaces.cli.commands.extract import WAITING, parse_budget
 from rowen.interfaces.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from rowen.model.evaluation import ModelScore, PageScore
+    from rowen.model.extraction import ModelScore, PageScore
 
 __all__ = ["COMMANDS"]
 

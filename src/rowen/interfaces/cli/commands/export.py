@@ -16,7 +16,7 @@ from rowen.interfaces.cli.narrowing import record_kinds_option
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
-    from rowen.model.export import Export
+    from rowen.model.items import Export
     from rowen.operations import Rowen
     from rowen.publish.formats import Format
 

@@ -16,7 +16,8 @@ from rowen.interfaces.cli.since import SinceParam
 from rowen.model.wording import count, seconds
 
 if TYPE_CHECKING:
-    from rowen.model.extraction import CostLine, Extracted, ExtractionReport
+    from rowen.model.extraction import Extracted, ExtractionReport
+    from rowen.model.models import CostLine
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS", "parse_budget", "parse_rules"]

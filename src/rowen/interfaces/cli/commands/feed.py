@@ -8,10 +8,10 @@ import click
 from rowen.interfaces.cli.command import command
 from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.model.run import ChangeKind
+from rowen.model.changes import ChangeKind
 
 if TYPE_CHECKING:
-    from rowen.model.publication import Publication
+    from rowen.model.changes import Publication
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

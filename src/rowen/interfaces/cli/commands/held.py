@@ -10,7 +10,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
-    from rowen.model.library import HeldDeletion
+    from rowen.model.items import HeldDeletion
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

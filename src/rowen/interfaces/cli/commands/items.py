@@ -10,14 +10,13 @@ from rowen.errors import UsageError
 from rowen.interfaces.cli.command import command
 from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
-    from rowen.model.diff import DiffForm, ItemDiff
-    from rowen.model.extraction import FieldChange
-    from rowen.model.library import Entry, Revision
-    from rowen.model.twins import TwinGroup
+    from rowen.model.changes import DiffForm, FieldChange, ItemDiff
+    from rowen.model.datasets import TwinGroup
+    from rowen.model.items import Entry, Revision
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

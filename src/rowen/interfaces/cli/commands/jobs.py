@@ -9,11 +9,11 @@ from rowen.interfaces.cli.command import command, listing_group
 from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.interfaces.cli.output import Piece
-from rowen.model.job import JobState
+from rowen.model.queue import JobState
 from rowen.model.wording import age, count, moment, seconds
 
 if TYPE_CHECKING:
-    from rowen.model.job import Job
+    from rowen.model.queue import Job
 
 __all__ = ["COMMANDS"]
 

@@ -9,7 +9,7 @@ from rowen.interfaces.cli.commands.webhooks import CARE, list_receivers, show_re
 from rowen.interfaces.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from rowen.model.run import ChangeKind
+    from rowen.model.changes import ChangeKind
 
 __all__ = ["COMMANDS"]
 

@@ -12,7 +12,7 @@ from rowen.interfaces.cli.output import Piece
 from rowen.model.wording import age, moment, seconds
 
 if TYPE_CHECKING:
-    from rowen.model.run import Run
+    from rowen.model.runs import Run
 
 __all__ = ["COMMANDS"]
 

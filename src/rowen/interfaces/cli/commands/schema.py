@@ -11,7 +11,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count
 
 if TYPE_CHECKING:
-    from rowen.model.schema import Schema
+    from rowen.model.schemas import Schema
 
 __all__ = ["COMMANDS"]
 

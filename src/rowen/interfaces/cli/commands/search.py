@@ -13,7 +13,7 @@ from rowen.interfaces.cli.since import SinceParam
 
 if TYPE_CHECKING:
     from rowen.interfaces.cli.output import Output
-    from rowen.model.query import Answer, Hit
+    from rowen.model.search import Answer, Hit
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS", "show_hits"]
@@ -126,8 +126,8 @@ def _show(out: "Output", answer: "Answer", query: str, form: str) -> None:
 
 def show_hits(out: "Output", answer: "Answer", query: str) -> None:
     """Each hit with the lines that answer, and where they stand."""
-    from rowen.model.query import Query
-    from rowen.model.snippet import marked, pattern, snippet
+    from rowen.model.passages import marked, pattern, snippet
+    from rowen.model.search import Query
     from rowen.model.wording import count
 
     if out.json:

@@ -15,9 +15,8 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import age, count, moment, seconds
 
 if TYPE_CHECKING:
-    from rowen.model.library import Following
-    from rowen.model.source import Source
-    from rowen.model.statements import StatementTarget
+    from rowen.model.rdf import StatementTarget
+    from rowen.model.sources import Following, Source
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]
@@ -318,7 +317,7 @@ def _words(source: "Source") -> str:
     """The schedule as people say it."""
     if not source.schedule:
         return ""
-    from rowen.model.schedule import Schedule
+    from rowen.model.schedules import Schedule
 
     return Schedule.parse(source.schedule).words()
 

@@ -12,7 +12,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
-    from rowen.model.statements import StatementReport, StatementTarget
+    from rowen.model.rdf import StatementReport, StatementTarget
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS", "follow_up"]

@@ -10,12 +10,10 @@ from rowen.interfaces.cli.output import Piece
 from rowen.model.wording import age, count, moment, percent
 
 if TYPE_CHECKING:
-    from rowen.model.database import DatabaseStatus
-    from rowen.model.embedding import ModelStatus
-    from rowen.model.health import Health
-    from rowen.model.library import Following, Overview
-    from rowen.model.standing import SwitchedOff
-    from rowen.model.statements import StatementTarget
+    from rowen.model.models import ModelStatus
+    from rowen.model.rdf import StatementTarget
+    from rowen.model.sources import Following, Overview
+    from rowen.model.status import DatabaseStatus, Health, SwitchedOff
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

@@ -15,7 +15,7 @@ from rowen.model.wording import count
 
 if TYPE_CHECKING:
     from rowen.interfaces.cli.progress import ProgressBars
-    from rowen.model.run import Run
+    from rowen.model.runs import Run
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

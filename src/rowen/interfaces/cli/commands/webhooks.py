@@ -13,8 +13,8 @@ from rowen.model.wording import count, moment, seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowen.model.run import ChangeKind
-    from rowen.model.webhook import Webhook
+    from rowen.model.changes import ChangeKind
+    from rowen.model.webhooks import Webhook
 
 __all__ = ["CARE", "COMMANDS", "list_receivers", "show_receiver", "wanted"]
 

@@ -11,11 +11,11 @@ import click
 from rowen.errors import StoreUnavailableError, UsageError
 from rowen.interfaces.cli.command import command
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.model.job import SIDE_PLACES
+from rowen.model.queue import SIDE_PLACES
 from rowen.model.wording import count, moment, seconds
 
 if TYPE_CHECKING:
-    from rowen.model.job import JobEnd
+    from rowen.model.queue import JobEnd
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]

@@ -14,13 +14,12 @@ from rowen.interfaces.mcp.addresses import diff_uri, item_uri
 from rowen.interfaces.mcp.budget import DEFAULT_TOKENS, Budget, cut, fitting, tokens
 from rowen.interfaces.mcp.tool import Arguments, ToolAnswer, ToolCall, ToolResult, ToolSpec
 from rowen.interfaces.mcp.words import Quotes, freshness
-from rowen.model.quoting import address, inline
-from rowen.model.since import parse_since
-from rowen.model.wording import moment
+from rowen.model.dates import parse_since
+from rowen.model.wording import address, inline, moment
 
 if TYPE_CHECKING:
+    from rowen.model.changes import Change
     from rowen.model.extraction import Extraction
-    from rowen.model.run import Change
 
 __all__ = ["GET_DIFF", "GET_EXTRACTION", "LIST_CHANGES"]
 

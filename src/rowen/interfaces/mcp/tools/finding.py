@@ -13,15 +13,14 @@ from rowen.interfaces.mcp.addresses import item_uri
 from rowen.interfaces.mcp.budget import DEFAULT_TOKENS, Budget, cut, fitting, tokens
 from rowen.interfaces.mcp.tool import Arguments, ToolAnswer, ToolCall, ToolResult, ToolSpec
 from rowen.interfaces.mcp.words import Quotes, freshness, next_look
-from rowen.model.excerpt import excerpt, within
-from rowen.model.query import Query
-from rowen.model.quoting import inline
-from rowen.model.record_kinds import RECORD_KINDS
-from rowen.model.wording import moment
+from rowen.model.datasets import RECORD_KINDS
+from rowen.model.passages import excerpt, within
+from rowen.model.search import Query
+from rowen.model.wording import inline, moment
 
 if TYPE_CHECKING:
-    from rowen.model.library import Entry
-    from rowen.model.query import Answer, Hit
+    from rowen.model.items import Entry
+    from rowen.model.search import Answer, Hit
 
 __all__ = ["FETCH", "SEARCH", "FoundPassage", "SearchAnswer", "found_in"]
 

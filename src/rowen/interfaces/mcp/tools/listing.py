@@ -12,11 +12,10 @@ from rowen.interfaces.mcp.addresses import source_uri
 from rowen.interfaces.mcp.budget import DEFAULT_TOKENS, Budget, fitting
 from rowen.interfaces.mcp.tool import Arguments, ToolAnswer, ToolCall, ToolResult, ToolSpec
 from rowen.interfaces.mcp.words import freshness, next_look
-from rowen.model.quoting import address, inline
-from rowen.model.wording import count, moment
+from rowen.model.wording import address, count, inline, moment
 
 if TYPE_CHECKING:
-    from rowen.model.source import Source
+    from rowen.model.sources import Source
 
 __all__ = ["FIND_VERSION", "LIST_SOURCES", "HeldSource", "held_source", "source_line"]
 

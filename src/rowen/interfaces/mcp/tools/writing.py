@@ -13,11 +13,10 @@ from rowen.interfaces.mcp.addresses import source_uri
 from rowen.interfaces.mcp.tool import Arguments, ToolAnswer, ToolCall, ToolResult, ToolSpec
 from rowen.interfaces.mcp.tools.listing import HeldSource, held_source, source_line
 from rowen.interfaces.mcp.words import Quotes
-from rowen.model.quoting import inline
-from rowen.model.wording import count, moment
+from rowen.model.wording import count, inline, moment
 
 if TYPE_CHECKING:
-    from rowen.model.run import Run
+    from rowen.model.runs import Run
 
 __all__ = ["ADD_SOURCE", "EXTRACT", "REMOVE_SOURCE", "SYNC_SOURCE", "SyncAnswer", "synced_soon"]
 

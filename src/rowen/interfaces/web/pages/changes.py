@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from rowen.errors import NotFoundError
 from rowen.interfaces.web.view import View, command, text
-from rowen.model.run import ChangeKind
+from rowen.model.changes import ChangeKind
 from rowen.operations import Rowen
 
 __all__ = ["change", "changes"]

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from rowen.errors import NotFoundError, UsageError
 from rowen.interfaces.web.prose import first_part
 from rowen.interfaces.web.view import View, command, number, scope, text
-from rowen.model.extraction import leaves
-from rowen.model.library import Entry
+from rowen.model.changes import leaves
+from rowen.model.items import Entry
 from rowen.model.scopes import CONTACTS
 from rowen.operations import Rowen
 from rowen.operations.redaction import redacted

@@ -4,7 +4,7 @@ from starlette.requests import Request
 
 from rowen.interfaces.web.live import glance_at_run
 from rowen.interfaces.web.view import Goto, View, goto, takes, text
-from rowen.model.run import Run
+from rowen.model.runs import Run
 from rowen.operations import Rowen
 from rowen.operations.summary import cost, counts, noun, remarks, spared
 

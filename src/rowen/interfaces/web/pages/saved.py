@@ -8,7 +8,7 @@ from rowen.errors import NotFoundError
 from rowen.hints import Hint, action
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.view import Goto, View, command, goto, takes, text
-from rowen.model.saved import SavedSearch
+from rowen.model.search import SavedSearch
 from rowen.operations import Rowen
 
 __all__ = ["forget", "listing", "save", "search_news"]

@@ -7,8 +7,8 @@ from starlette.requests import Request
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.interfaces.web.view import View, command, text
-from rowen.model.query import Answer, Hit, Query
-from rowen.model.snippet import marked, pattern, snippet
+from rowen.model.passages import marked, pattern, snippet
+from rowen.model.search import Answer, Hit, Query
 from rowen.operations import Rowen
 
 __all__ = ["search"]

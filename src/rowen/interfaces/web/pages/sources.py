@@ -5,7 +5,7 @@ from starlette.requests import Request
 from rowen.errors import NotFoundError
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.view import Goto, View, command, goto, reach, takes, text
-from rowen.model.source import Source
+from rowen.model.sources import Source
 from rowen.operations import Rowen
 from rowen.operations.summary import remarks_on_source
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.view import Goto, View, command, goto, number, takes
-from rowen.model.run import ChangeKind
+from rowen.model.changes import ChangeKind
 from rowen.operations import Rowen
 
 __all__ = ["add", "remove", "replay", "set_state", "webhook", "webhooks"]

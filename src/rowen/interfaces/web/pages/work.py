@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from rowen.interfaces.web.live import glance_at_job
 from rowen.interfaces.web.view import Goto, View, goto, takes, text
-from rowen.model.job import JobState
+from rowen.model.queue import JobState
 from rowen.operations import Rowen
 
 __all__ = ["cancel", "job", "jobs", "pause", "resume", "retry"]

@@ -1,4 +1,4 @@
-"""Runs: one pass over one source, what became of each item, and what it cost."""
+"""Runs: one pass over one source, the outcome of each item, and the cost."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -8,13 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 from rowen.model.wording import brief, count
 
-__all__ = ["Change", "ChangeKind", "Mode", "Outcome", "Run", "RunStats", "Status"]
+__all__ = ["Mode", "Outcome", "Run", "RunStats", "Status"]
 
 Mode: TypeAlias = Literal["full", "incremental"]
 Status: TypeAlias = Literal["running", "completed", "partial", "cancelled", "failed"]
-ChangeKind: TypeAlias = Literal[
-    "created", "updated", "amended", "deleted", "moved", "failing", "recovered", "extracted", "matched"
-]
 
 
 class Outcome(StrEnum):
@@ -158,25 +155,3 @@ class Run:
         return brief(
             self, self.source, self.status, count(self.stats.seen, "item"), count(self.stats.requests, "request")
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One numbered line of the append-only log.
-
-    Of facts that were extracted, `schema` says as what, and `diff` which fields differ, as JSON pointers with values.
-    """
-
-    number: int
-    kind: ChangeKind
-    url: str
-    title: str
-    source: str
-    at: datetime
-    run: int | None = None
-    moved_from: str | None = None
-    schema: str | None = None
-    diff: list[dict[str, Any]] | None = None
-
-    def __repr__(self) -> str:
-        return brief(self, str(self.number), self.kind, self.title, self.url)

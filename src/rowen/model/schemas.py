@@ -1,4 +1,4 @@
-"""Schemas: JSON Schemas under a name and a version, neither of which can lead anywhere but to a row."""
+"""Schemas: JSON Schemas under a name and a version."""
 
 import hashlib
 import re

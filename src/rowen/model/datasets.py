@@ -1,36 +1,44 @@
-"""The same dataset in several portals: the marks it is recognised by, who belongs together, and who had it first.
+"""Dataset records: their kinds, duplicates across portals, and pages of the published catalog.
 
-A mark is a number of 63 bits. Strong marks are positive: global identifiers. Weak ones are negative: the landing page
-and what the item says, which different datasets of one portal may share.
+Duplicates are recognised by marks, numbers of 63 bits. Strong marks are positive: global identifiers. Weak marks are
+negative: the landing page and the content, which different datasets of one portal may share.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from rowen.errors import UsageError
 from rowen.model.hashes import Hash
-from rowen.model.item import Document
-from rowen.model.url import canonical
+from rowen.model.items import Document
+from rowen.model.url import canonical, is_link
 
 __all__ = [
     "DATASET",
     "MOST_HOLDERS",
     "MOST_OF_ONE",
+    "RECORD_KINDS",
+    "USUAL",
+    "CatalogPage",
+    "CatalogPlace",
     "Families",
+    "ListedDataset",
     "TwinGroup",
     "TwinItem",
     "as_array",
+    "check_record_kinds",
     "host_of",
     "marks",
     "marks_of",
     "named_hosts",
     "original",
+    "record_kind_of",
     "written",
 ]
 
@@ -292,3 +300,83 @@ def _address(said: str) -> str:
         page = canonical(bare).partition("://")[2].rstrip("/")
         return f"{page}#{fragment}" if fragment else page if "/" in page or "?" in page else ""
     return ""
+
+
+RECORD_KINDS = ("dataset", "series", "service", "map", "application", "document", "other")
+"""`series` are datasets that are described together (also called collections), `service` is an interface to data, `map`
+a picture of data, `application` something to use, `document` something to read; `other` is all else, or not told."""
+
+USUAL = "dataset"
+"""What most records are. It is not written into them, so that those of older databases need not be written again."""
+
+
+def record_kind_of(facts: Mapping[str, Any], media_type: str | None) -> str | None:
+    """What an item describes by its record; None for what comes from no catalog."""
+    if media_type != DATASET:
+        return None
+    told = facts.get("record_kind")
+    return told if isinstance(told, str) and told else USUAL
+
+
+def check_record_kinds(kinds: Sequence[str]) -> None:
+    """Refuse a kind of records that no record can have."""
+    for kind in kinds:
+        if kind not in RECORD_KINDS:
+            raise UsageError(f"There is no record kind {kind!r}.", hint=f"There are: {', '.join(RECORD_KINDS)}.")
+
+
+class CatalogPlace(NamedTuple):
+    """Where a page of the catalog ends: the number of the last dataset's source, and its key."""
+
+    source_id: int
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"{self.source_id}x{self.key.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> "CatalogPlace":
+        """A place as it stands in an address; `ValueError` for anything else."""
+        source_id, _, key = text.partition("x")
+        # Numbers of sources are of 64 bits.
+        if not (source_id.isascii() and source_id.isdigit() and len(source_id) <= 18):
+            raise ValueError(text)
+        return cls(int(source_id), bytes.fromhex(key))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDataset:
+    """One dataset; `facts` is the shape that all catalogs share, without the portal's own record."""
+
+    key: bytes
+    source: str
+    url: str
+    title: str
+    text: str
+    tags: tuple[str, ...]
+    language: str | None
+    updated_at: datetime
+    facts: Mapping[str, Any]
+
+    def said(self, name: str) -> str | None:
+        """A fact that is a text, if it is given."""
+        value = self.facts.get(name)
+        return value if isinstance(value, str) and value else None
+
+    def link(self, name: str) -> str | None:
+        """A fact that is an address, if it may be published as a link."""
+        value = self.said(name)
+        return value if value is not None and is_link(value) else None
+
+    def listed(self, name: str) -> list[Any]:
+        """A fact that is a list; empty if it is not given."""
+        value = self.facts.get(name)
+        return value if isinstance(value, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPage:
+    """Some datasets by source and key, and the place to go on after, if there are more."""
+
+    datasets: tuple[ListedDataset, ...]
+    next: CatalogPlace | None

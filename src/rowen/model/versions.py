@@ -1,6 +1,6 @@
-"""Versions as people write them, and which of several a version spec such as `2.x` or `>=1.0,<2` means.
+"""Versions as people write them, and the version that a spec such as `2.x` or `>=1.0,<2` selects.
 
-One reading serves PEP 440, semantic versions, dates and tags: what neither scheme knows is a word, equal to
+One reading serves PEP 440, semantic versions, dates and tags. Anything that neither scheme knows is a word, equal to
 itself and to nothing else.
 """
 

@@ -1,7 +1,7 @@
-"""Signatures of what is pushed to us, and the secrets that they are made with.
+"""Webhooks: receivers that are called about changes, deliveries to them, and signatures of calls in both directions.
 
-All secrets are derived from one key, which never leaves the settings: none is stored, each sender has its own, and who
-has the database has none of them.
+All secrets are derived from one key, which never leaves the settings: none is stored, each sender has its own, and
+the database contains none of them.
 """
 
 import base64
@@ -9,9 +9,19 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from rowen.model.changes import ChangeKind
 
 __all__ = [
     "WEBHOOK_PREFIX",
+    "Delivery",
+    "Webhook",
+    "WebhookFilter",
+    "WebhookForm",
+    "WebhookState",
     "derived",
     "is_hub_signed",
     "is_webhook_signed",
@@ -19,6 +29,58 @@ __all__ = [
     "webhook_secret",
     "webhook_signature",
 ]
+
+WebhookForm: TypeAlias = Literal["webhook", "notice"]
+WebhookState: TypeAlias = Literal["active", "paused", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookFilter:
+    """Which changes a receiver is told of: of some sources, of some kinds, of items that have the words of a query."""
+
+    sources: tuple[str, ...] = ()
+    kinds: tuple[ChangeKind, ...] = ()
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One receiver: a program at a URL, or people (`notice`), whose `url` is a reference to where it is found.
+
+    `after` is the number up to which every change is delivered or not wanted; `ahead` are later ones that were
+    delivered. `replays` counts how often somebody chose another number. `failures` counts calls in a row that failed,
+    `next_try_at` says when it is called again. One that failed for days, or said that it is gone, is `disabled`.
+    """
+
+    id: int
+    name: str
+    url: str
+    secrets: tuple[str, ...]
+    wants: WebhookFilter
+    after: int
+    state: WebhookState
+    failures: int
+    failing_since: datetime | None
+    next_try_at: datetime | None
+    last_error: str | None
+    created_at: datetime
+    ahead: tuple[int, ...] = ()
+    waiting: int = 0
+    form: WebhookForm = "webhook"
+    replays: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One call of a receiver: for which change, and what it answered."""
+
+    webhook: str
+    number: int
+    at: datetime
+    status: int | None
+    error: str | None
+    seconds: float
+
 
 # What WebSub names (W3C WebSub, 8); GitHub uses the second. HMAC does not rest on what SHA-1 was broken for.
 _METHODS: Mapping[str, str] = {"sha1": "sha1", "sha256": "sha256", "sha384": "sha384", "sha512": "sha512"}

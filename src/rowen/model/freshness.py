@@ -1,8 +1,8 @@
-"""How often something changes, as far as looks have told, and how stale a copy of it grows.
+"""The rate at which items change, learned from checks, and the staleness of a copy.
 
-Changes are taken for a Poisson process whose rate is not known: what is known is a gamma distribution of it. A look
-that finds a change tells of one or more since the look before; all that hides in between is accounted for. The same
-curve describes a whole source, whose items change at rates that follow a gamma distribution: few often, most hardly.
+Changes are modelled as a Poisson process with an unknown rate, and the knowledge about the rate as a gamma
+distribution. A check that finds a change stands for one or more changes since the check before. The same curve
+describes a whole source, whose items change at gamma-distributed rates: few often, most hardly ever.
 """
 
 from collections import Counter

@@ -1,45 +1,59 @@
-"""Items and what one look at them gives."""
+"""Items: the observations that connectors yield, and items as they are stored and shown."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
-from rowen.model.caps import (
+from rowen.model.hashes import Hash, RecordJson, body_hash, content_hash, record_hash, storable, storable_cursor
+from rowen.model.rdf import StatementProfile, StatementsWanted
+from rowen.model.text import (
     Remarks,
+    header,
     language_within,
+    letters,
     links_within,
     media_type_within,
+    message,
     name_within,
+    normalise,
     tags_within,
     title_within,
 )
-from rowen.model.facts import FactsWanted
-from rowen.model.hashes import Hash, body_hash, content_hash, record_hash
-from rowen.model.outside import header, letters, message
-from rowen.model.record import RecordJson, storable, storable_cursor
-from rowen.model.statements import StatementProfile, StatementsWanted
-from rowen.model.text import normalise
 from rowen.model.url import address
+from rowen.model.wording import brief, count
 
 __all__ = [
+    "Case",
     "Checkpoint",
     "Complete",
     "Cursor",
     "Document",
+    "Entry",
+    "Export",
+    "FactsWanted",
     "Failed",
     "FellBack",
     "Fetched",
     "Gone",
+    "HeldDeletion",
     "Incomplete",
+    "ItemDetail",
+    "ItemLine",
     "Namesakes",
     "NoteName",
     "Observation",
+    "Passage",
     "Proved",
     "Raw",
     "Redirected",
+    "Revision",
     "Skipped",
     "Unchanged",
     "Validators",
+    "plain_name",
 ]
 
 Cursor: TypeAlias = Any
@@ -48,6 +62,29 @@ Cursor: TypeAlias = Any
 
 NoteName: TypeAlias = tuple[str, str]
 """The name of what is remembered beside a cursor, after the room that it stands in."""
+
+
+_VOCABULARY = re.compile(r"https?://(?:www\.)?schema\.org/")
+
+
+class FactsWanted(NamedTuple):
+    """What a reader of pages keeps of their markup: fields of these names, and what rules find, by schema and field."""
+
+    names: tuple[str, ...] = ()
+    rules: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.rules)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its rules take a few steps per element of a page; XPaths and nested selectors can be exponential."""
+        return not any("(" in at or at.lstrip().startswith("/") for _, at in self.rules)
+
+
+def plain_name(name: str) -> str:
+    """A name as names are compared: datePublished, date_published and https://schema.org/datePublished are one."""
+    return re.sub(r"[^a-z0-9@]", "", _VOCABULARY.sub("", name).lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +107,7 @@ class Document:
     """What an item says, ready to be stored: text is Markdown, `record` the source's complete record.
 
     Text, title and tags are normalised here, once; the hashes are over exactly what is stored. `remarks` tell what of
-    them was left out, since it was too long (`model/caps.py`).
+    them was left out, since it was too long (`model/text.py`).
     """
 
     url: str
@@ -308,6 +345,129 @@ Observation: TypeAlias = (
     | Complete
     | Incomplete
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item as it is stored, or its last copy if it was withdrawn."""
+
+    id: int
+    source: str
+    url: str
+    title: str
+    text: str
+    tags: list[str]
+    record: Mapping[str, Any]
+    language: str | None
+    media_type: str | None
+    remarks: list[str]
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    checked_at: datetime
+    withdrawn_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, self.title, self.source, self.url, count(len(self.text), "character"))
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One distinct text of an item."""
+
+    number: int
+    at: datetime
+    title: str
+    text: str
+    tags: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDeletion:
+    """One item that its source no longer shows, and that was not deleted.
+
+    `told` says that the source called it gone itself, `kept_at` that somebody wants it kept.
+    """
+
+    source: str
+    url: str
+    title: str
+    since: datetime
+    told: bool
+    kept_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One item that could not be read."""
+
+    source: str
+    url: str
+    error: str
+    hint: str | None
+    tries: int
+    first_at: datetime
+    last_at: datetime
+
+    @property
+    def place(self) -> tuple[datetime, str, str]:
+        """Where it stands in the list; what follows is read from here."""
+        return self.last_at, self.url, self.source
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLine:
+    """One item in a list of them; `place` is where the list goes on."""
+
+    url: str
+    title: str
+    language: str | None
+    revision: int
+    updated_at: datetime
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One stretch of an item's text that answers: a passage, or neighbours joined."""
+
+    text: str
+    heading: tuple[str, ...]
+    anchor: str | None
+    score: float
+    words: tuple[str, ...] = ()
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDetail:
+    """What is kept beside an item's text: what its origin says it is known by, and the passages it was cut into.
+
+    `validators` is None for an item that was never looked at again, such as a withdrawn one.
+    """
+
+    validators: Validators | None = None
+    depth: int = 0
+    links: int = 0
+    passages: tuple[Passage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A snapshot that was written; `changes` counts what differs from an earlier one, where one was given.
+
+    `withdrawn` counts the last copies of deleted items, where they were asked for.
+    """
+
+    to: Path
+    form: str
+    items: int
+    copies: int
+    sources: int
+    bytes: int
+    last_change: int
+    changes: dict[str, int] | None = None
+    withdrawn: int | None = None
 
 
 def _line(text: str) -> str:

@@ -1,11 +1,11 @@
-"""Jobs: entries of the queue, and the workers that take them."""
+"""The queue: jobs, and the workers that take them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from rowen.model.run import Run
+from rowen.model.runs import Run
 
 __all__ = ["SIDE_PLACES", "Job", "JobEnd", "JobState", "LiveWorker", "QueueDepth"]
 

@@ -1,14 +1,18 @@
-"""The words of a Markdown passage: what a reader sees, without addresses and markup.
-
-Used wherever a passage is compared, embedded or shown by what it says. It looks at marks, not at grammar: what may be a
-mark or a word stays. Each pass takes linear time.
-"""
+"""Passages: their words without markup, and the parts of them that a search shows."""
 
 import re
+import textwrap
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-__all__ = ["words_of"]
+from rowen.model.hashes import Hash, text_hash
+from rowen.model.items import Passage
+from rowen.model.search import Hit, Query, pairs, spaced
+from rowen.model.text import anchor_within, heading_within
+
+__all__ = ["Chunk", "excerpt", "marked", "pattern", "snippet", "within", "words_of"]
 
 # Markup in markup comes to an end after two or three passes. A text that still changes was made for it, and then its
 # marks go without asking what they mean.
@@ -268,3 +272,174 @@ def _code_ends(text: str) -> dict[int, int]:
     for found in re.finditer("`++", text):
         runs[found.end() - found.start()].append(found.start())
     return {start: end for starts in runs.values() for start, end in pairwise(starts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One passage. Its heading path and anchor stand beside the text, not inside what is hashed.
+
+    `text_hash` is over its words: what has the same words has the same vectors, wherever its links lead.
+    """
+
+    text: str
+    heading: tuple[str, ...] = ()
+    anchor: str | None = None
+    text_hash: Hash = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "heading", tuple(map(heading_within, self.heading)))
+        put(self, "anchor", anchor_within(self.anchor))
+        put(self, "text_hash", text_hash(words_of(self.text)))
+
+
+_ENDINGS = re.compile(r"(?:ies|ing|ed|es|s|y|e)$", re.IGNORECASE)
+_HEADING_LINE = re.compile(r"#{1,6}\s+\S")
+_RULER = re.compile(r"[-*_=]{3,}$|[~`]{3,}|\|[\s:|-]+\|$")
+_APART = re.compile(r"[-*+>|]|\d+[.)]|```|~~~|\s{4}|#{1,6}\s")
+# Code, in which a backslash is a letter, or a mark that Markdown needs one before.
+_ESCAPED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)(?s:.*?)(?:^[ \t]*+\1|\Z)|`[^`\n]++`|\\([\[\]<>`\\])", re.MULTILINE)
+# Code points that stand for no character, in no text.
+_HIDDEN = {mark: chr(0xFDD0 + number) for number, mark in enumerate("[]<>`\\")}
+_UNHIDDEN = str.maketrans({hidden: mark for mark, hidden in _HIDDEN.items()})
+# English words that the index does not keep either.
+_COMMON = re.compile(
+    r"an?|and|are|as|at|be|but|by|can|do|for|from|has|have|how|i|if|in|is|its?|my|no|not|of|on|or|our|so|that|the|their"
+    r"|them|there|they|this|to|was|we|were|what|when|where|which|who|why|will|with|you|your",
+    re.IGNORECASE,
+)
+
+
+def pattern(query: Query) -> re.Pattern[str] | None:
+    """Finds the words of a query in their usual forms; the index knows more forms than this one."""
+    unspaced = [re.escape(pair) for term in (*query.words, *query.prefixes, *query.phrases) for pair in pairs(term)]
+    forms = [rf"\b{_form(word)}" for word in _query_words(query)]
+    forms += [rf"\b{re.escape(prefix)}\w*" for prefix in query.prefixes if spaced(prefix)]
+    return re.compile("|".join(forms + unspaced), re.IGNORECASE) if forms or unspaced else None
+
+
+def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width: int = 96) -> list[str]:
+    """The lines of a passage, wrapped, in which most of the wanted words stand."""
+    wrapped = _wrapped(text, width)
+    if len(wrapped) <= lines:
+        return wrapped
+    starts = range(len(wrapped) - lines + 1)
+    best = max(starts, key=lambda start: (_worth(wrapped[start : start + lines], wanted), -start))
+    chosen = wrapped[best : best + lines]
+    if best:
+        chosen[0] = f"… {chosen[0]}"
+    if best + lines < len(wrapped):
+        chosen[-1] = f"{chosen[-1]} …"
+    return chosen
+
+
+def marked(line: str, wanted: re.Pattern[str] | None) -> list[tuple[str, bool]]:
+    """A line in pieces, each with whether it is a wanted word."""
+    pieces: list[tuple[str, bool]] = []
+    end = 0
+    for match in wanted.finditer(line) if wanted else ():
+        pieces += [(line[end : match.start()], False), (match[0], True)]
+        end = match.end()
+    return [piece for piece in (*pieces, (line[end:], False)) if piece[0]]
+
+
+def _query_words(query: Query) -> list[str]:
+    words = [word for term in (*query.words, *query.phrases) for word in re.findall(r"\w+", spaced(term))]
+    return [word for word in words if not _COMMON.fullmatch(word)] or words
+
+
+def _form(word: str) -> str:
+    stem = _ENDINGS.sub("", word) if len(word) > 4 else word
+    return rf"{re.escape(stem)}\w{{0,4}}\b" if len(stem) > 2 else rf"{re.escape(word)}\b"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most the width: words without addresses and markup, paragraphs filled.
+
+    Headings are left out where there is anything else.
+    """
+    prose = "\n".join("" if _HEADING_LINE.match(line) else line for line in text.splitlines())
+    blocks = list(_blocks(_shown(prose))) or list(_blocks(_shown(text)))
+    return [line for block in blocks for line in textwrap.wrap(block, width)]
+
+
+def _shown(markdown: str) -> str:
+    """The words of a passage; what is escaped is a word, and is hidden while marks are looked for."""
+    hidden = _ESCAPED.sub(lambda found: _HIDDEN[found[2]] if found[2] else found[0], markdown)
+    return words_of(hidden).translate(_UNHIDDEN)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Paragraphs, each in one line; lists, tables and code line by line."""
+    paragraph: list[str] = []
+    for line in (*text.splitlines(), ""):
+        if paragraph and (not line.strip() or _APART.match(line)):
+            yield " ".join(paragraph)
+            paragraph = []
+        if line.strip() and not _RULER.match(line.strip()):
+            paragraph.append(line.strip())
+
+
+def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int, bool]:
+    """How many different words the lines have, how many in all, and whether the middle line has one."""
+    found = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in lines]
+    return len(set().union(*found)), sum(map(len, found)), bool(found[len(found) // 2])
+
+
+SHARE = 0.4
+"""No hit takes more than this share of the budget while others wait."""
+
+LEAST_CHARS = 160
+"""Two lines of a screen: less tells nothing."""
+_BLOCK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[A-Z\d\"'(])|\n")
+
+
+def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
+    """Hits whose passages have together at most so many characters; what finds no room is left out."""
+    left = budget
+    kept: list[Hit] = []
+    for hit in hits:
+        room = min(left, max(int(budget * SHARE), LEAST_CHARS))
+        text = excerpt(hit.text, hit.words, room)
+        if kept and (not text or room < LEAST_CHARS):
+            break
+        left -= len(text)
+        kept.append(replace(hit, text=text, further=()))
+    return tuple(_with_further(hits, kept, left))
+
+
+def _with_further(hits: Sequence[Hit], kept: Sequence[Hit], left: int) -> list[Hit]:
+    """Give what is left to further passages, hit by hit, whole ones only."""
+    filled = []
+    for hit, shown in zip(hits, kept, strict=False):
+        further: list[Passage] = []
+        for passage in hit.further:
+            if len(passage.text) <= left:
+                left -= len(passage.text)
+                further.append(passage)
+        filled.append(replace(shown, further=tuple(further)))
+    return filled
+
+
+def excerpt(text: str, words: Sequence[str], chars: int) -> str:
+    """At most so many characters of a text, in whole sentences or lines: the stretch with most of the words."""
+    if len(text) <= chars:
+        return text
+    spans = _spans(text)
+    stems = [word.lower().rstrip("*")[:5] for word in words]
+    worth = [sum(stem in text[start:end].lower() for stem in stems) for start, end in spans]
+    best, best_span = -1, (0, chars)
+    for first, (start, _) in enumerate(spans):
+        last = first
+        while last + 1 < len(spans) and spans[last + 1][1] - start <= chars - 2:
+            last += 1
+        total = sum(worth[first : last + 1])
+        if total > best:
+            best, best_span = total, (start, min(spans[last][1], start + max(chars - 2, 0)))
+    start, end = best_span
+    return ("…" if start else "") + text[start:end].strip() + ("…" if end < len(text) else "") if chars > 2 else ""
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    edges = [0, *(match.end() for match in _BLOCK.finditer(text)), len(text)]
+    return [(start, end) for start, end in pairwise(edges) if end > start]

@@ -1,4 +1,4 @@
-"""What pages state for programs, and how that differs from one look to the next."""
+"""RDF statements of pages, their differences, and the endpoints that receive them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,0 +1,298 @@
+"""The change log, differences between two versions of an item, and what is published of them."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import SequenceMatcher
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from rowen.model.hashes import data_hash
+from rowen.model.wording import brief
+
+__all__ = [
+    "EARLIER_CHARS",
+    "CatalogForm",
+    "Change",
+    "ChangeKind",
+    "DiffForm",
+    "DiffLine",
+    "DiffPiece",
+    "FeedForm",
+    "FieldChange",
+    "FieldDiff",
+    "Hunk",
+    "ItemDiff",
+    "LineKind",
+    "LogSpan",
+    "Publication",
+    "PublishedChange",
+    "differences",
+    "flattened",
+    "hunks_of",
+    "leaves",
+]
+
+ChangeKind: TypeAlias = Literal[
+    "created", "updated", "amended", "deleted", "moved", "failing", "recovered", "extracted", "matched"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One numbered line of the append-only log.
+
+    Of facts that were extracted, `schema` says as what, and `diff` which fields differ, as JSON pointers with values.
+    """
+
+    number: int
+    kind: ChangeKind
+    url: str
+    title: str
+    source: str
+    at: datetime
+    run: int | None = None
+    moved_from: str | None = None
+    schema: str | None = None
+    diff: list[dict[str, Any]] | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, str(self.number), self.kind, self.title, self.url)
+
+
+FieldOp: TypeAlias = Literal["added", "removed", "changed"]
+
+
+class FieldChange(NamedTuple):
+    """One field that differs between two versions, by its JSON pointer (RFC 6901)."""
+
+    op: FieldOp
+    path: str
+    before: Any = None
+    after: Any = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The change as plain values, without what it does not have."""
+        told: dict[str, Any] = {"op": self.op, "path": self.path}
+        if self.op != "added":
+            told["before"] = self.before
+        if self.op != "removed":
+            told["after"] = self.after
+        return told
+
+
+def differences(before: Any, after: Any) -> Iterator[FieldChange]:
+    """What differs between two values, field by field: objects by their keys, lists by position."""
+    yield from _differences(before, after, "")
+
+
+def _differences(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
+    if type(before) is type(after) and isinstance(before, dict):
+        for name in [*before, *(name for name in after if name not in before)]:
+            yield from _one(before, after, name, f"{path}/{_escaped(name)}")
+    elif type(before) is type(after) and isinstance(before, list):
+        for number in range(max(len(before), len(after))):
+            yield from _one(dict(enumerate(before)), dict(enumerate(after)), number, f"{path}/{number}")
+    elif data_hash(before) != data_hash(after):
+        yield FieldChange("changed", path, before, after)
+
+
+def _one(before: Mapping[Any, Any], after: Mapping[Any, Any], name: Any, path: str) -> Iterator[FieldChange]:
+    if name not in after:
+        yield FieldChange("removed", path, before=before[name])
+    elif name not in before:
+        yield FieldChange("added", path, after=after[name])
+    else:
+        yield from _differences(before[name], after[name], path)
+
+
+def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The single values of data with their JSON pointers."""
+    if isinstance(data, dict):
+        for name, one in data.items():
+            yield from leaves(one, f"{path}/{_escaped(name)}")
+    elif isinstance(data, list):
+        for number, one in enumerate(data):
+            yield from leaves(one, f"{path}/{number}")
+    else:
+        yield path, data
+
+
+def flattened(data: Any, path: str = "") -> dict[str, Any]:
+    """The fields of nested data as one row: `offer.price`; a list is one value."""
+    if not isinstance(data, Mapping):
+        return {path or "value": data}
+    made: dict[str, Any] = {}
+    for name, one in data.items():
+        made |= flattened(one, f"{path}.{name}" if path else str(name))
+    return made
+
+
+def _escaped(name: str) -> str:
+    return str(name).replace("~", "~0").replace("/", "~1")
+
+
+DiffForm: TypeAlias = Literal["unified", "html"]
+LineKind: TypeAlias = Literal["same", "removed", "added"]
+
+# As many lines of context as patches have: enough to find the place, at twice as much the change drowns.
+_CONTEXT = 3
+# Words of longer lines are not compared: the time grows with the square, and such a line is data, not prose.
+_LONGEST_LINE = 4_000
+# Lines that share fewer words are told as one that went and one that came: a patchwork of words says less.
+_LEAST_ALIKE = 0.4
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPiece:
+    """A part of a line, and whether it differs."""
+
+    text: str
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One line that stayed, went or came, with its number before and after."""
+
+    kind: LineKind
+    pieces: tuple[DiffPiece, ...]
+    older: int | None = None
+    newer: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole line."""
+        return "".join(piece.text for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines that changed, with some around them."""
+
+    lines: tuple[DiffLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDiff:
+    """What changed between two revisions of an item; revision 0 is nothing at all."""
+
+    url: str
+    source: str
+    older: int
+    newer: int
+    title: tuple[str, str]
+    tags_added: tuple[str, ...]
+    tags_removed: tuple[str, ...]
+    hunks: tuple[Hunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """What changed in the record of an item, or in the facts that it yields under a schema (`of`), field by field.
+
+    `older_at` and `newer_at` are when either version was last written; `older_at` is None where there was none before.
+    """
+
+    url: str
+    source: str
+    of: str
+    older_at: datetime | None
+    newer_at: datetime
+    fields: tuple[FieldChange, ...]
+
+
+def hunks_of(before: str, after: str) -> tuple[Hunk, ...]:
+    """The places where two texts differ."""
+    older, newer = before.splitlines(), after.splitlines()
+    matcher = SequenceMatcher(None, older, newer)
+    return tuple(
+        Hunk(tuple(line for step in group for line in _lines(step, older, newer)))
+        for group in matcher.get_grouped_opcodes(_CONTEXT)
+    )
+
+
+_Step: TypeAlias = tuple[str, int, int, int, int]
+
+
+def _lines(step: _Step, older: Sequence[str], newer: Sequence[str]) -> Iterator[DiffLine]:
+    tag, first, last, start, end = step
+    if tag == "equal":
+        for offset, text in enumerate(older[first:last]):
+            yield DiffLine("same", (DiffPiece(text),), first + offset + 1, start + offset + 1)
+        return
+    gone, come = older[first:last], newer[start:end]
+    # Only where as many lines went as came is it clear which of them became which.
+    pairs = [_pieces(a, b) for a, b in zip(gone, come, strict=True)] if len(gone) == len(come) else []
+    for offset, text in enumerate(gone):
+        yield DiffLine("removed", pairs[offset][0] if pairs else (DiffPiece(text, True),), first + offset + 1, None)
+    for offset, text in enumerate(come):
+        yield DiffLine("added", pairs[offset][1] if pairs else (DiffPiece(text, True),), None, start + offset + 1)
+
+
+def _pieces(before: str, after: str) -> tuple[tuple[DiffPiece, ...], tuple[DiffPiece, ...]]:
+    """Two lines in pieces that stayed and pieces that differ."""
+    whole = (DiffPiece(before, True),), (DiffPiece(after, True),)
+    if max(len(before), len(after)) > _LONGEST_LINE:
+        return whole
+    older, newer = _WORD.findall(before), _WORD.findall(after)
+    matcher = SequenceMatcher(None, older, newer, autojunk=False)
+    if matcher.ratio() < _LEAST_ALIKE:
+        return whole
+    removed: list[DiffPiece] = []
+    added: list[DiffPiece] = []
+    for tag, first, last, start, end in matcher.get_opcodes():
+        changed = tag != "equal"
+        removed += [DiffPiece("".join(older[first:last]), changed)] if last > first else []
+        added += [DiffPiece("".join(newer[start:end]), changed)] if end > start else []
+    return tuple(removed), tuple(added)
+
+
+FeedForm: TypeAlias = Literal["atom", "json"]
+CatalogForm: TypeAlias = Literal["dcat", "datajson"]
+
+EARLIER_CHARS = 65_536
+"""Longer texts are not compared for a feed or a message: a reader of feeds looks at the first screen of a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One document: its bytes, its media type, and whether it will ever change."""
+
+    body: bytes
+    media_type: str
+    immutable: bool = False
+
+    @property
+    def etag(self) -> str:
+        """Its validator: the same bytes have the same."""
+        return f'"{sha256(self.body).hexdigest()[:32]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedChange:
+    """A line of the log with what its item says, if the line is still the last word on it.
+
+    `text` is None where the item is gone or has changed since. `before` is the text that this one took the place of, as
+    title, text and tags, where it is kept and both are short enough to be compared.
+    """
+
+    change: Change
+    text: str | None = None
+    tags: tuple[str, ...] = ()
+    language: str | None = None
+    media_type: str | None = None
+    record: Mapping[str, Any] | None = None
+    revision: int = 0
+    before: tuple[str, str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpan:
+    """A stretch of the log: its number among those of its length, and from when to when its lines were written."""
+
+    number: int
+    first_at: datetime
+    last_at: datetime

@@ -1,0 +1,243 @@
+"""The state of the whole: sources, queue, circuits and database, and the savings of refreshing."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rowen.model.queue import LiveWorker, QueueDepth
+
+__all__ = [
+    "CircuitKind",
+    "CircuitState",
+    "CircuitStatus",
+    "DatabaseStatus",
+    "FailingSource",
+    "Health",
+    "OpenCircuit",
+    "OverdueSource",
+    "Savings",
+    "ServerStatus",
+    "Situation",
+    "SwitchedOff",
+    "Tidied",
+    "TroubleGroup",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchedOff:
+    """Who is told nothing any more since calls failed for days: a receiver by its name, or a source's endpoint."""
+
+    kind: Literal["webhook", "notice", "endpoint"]
+    name: str
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """How everything is, cheap enough to be asked for with every page.
+
+    `failing` counts active sources whose last run failed or was partial. `stale` is the share of all items that are
+    expected to be stale now, None if nothing was seen whole yet. `next_source` is the one that is due next.
+    """
+
+    sources: int
+    items: int
+    paused: int
+    unread: int
+    failing: int
+    held: int
+    held_sources: int
+    quarantined: int
+    running: int
+    changed_today: int
+    switched_off: tuple[SwitchedOff, ...] = ()
+    stale: float | None = None
+    next_source: str | None = None
+    next_at: datetime | None = None
+
+    @property
+    def needs(self) -> int:
+        """How many things wait for somebody."""
+        return self.failing + self.held_sources + len(self.switched_off)
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What runs since a moment found, rung by rung, what they spent, and what was not needed.
+
+    `listing`, `validator`, `body` and `content` count the looks at items that ended there; `paid` those that brought
+    something new. `requests_spared` and `bytes_spared` are estimates: what was not asked for or not sent, at what an
+    item took in the run that read most of them.
+    """
+
+    since: datetime
+    runs: int = 0
+    listing: int = 0
+    validator: int = 0
+    body: int = 0
+    content: int = 0
+    paid: int = 0
+    requests: int = 0
+    bytes: int = 0
+    embedded: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    requests_spared: int = 0
+    bytes_spared: int = 0
+    embeddings_spared: int = 0
+    calls_spared: int = 0
+    tokens_spared: int = 0
+    usd_spared: float = 0.0
+
+    @property
+    def rungs(self) -> tuple[tuple[str, int], ...]:
+        """How many looks ended at each rung, the cheapest first."""
+        return (
+            ("listing", self.listing),
+            ("validator", self.validator),
+            ("body", self.body),
+            ("content", self.content),
+            ("paid", self.paid),
+        )
+
+    @property
+    def ways(self) -> tuple[tuple[str, float, float], ...]:
+        """What was spent in each of the ways to pay, and what was not needed; those that nobody uses are left out."""
+        known = (
+            ("requests", self.requests, self.requests_spared),
+            ("bytes", self.bytes, self.bytes_spared),
+            ("embeddings", self.embedded, self.embeddings_spared),
+            ("tokens", self.tokens, self.tokens_spared),
+            ("money", self.usd, self.usd_spared),
+        )
+        return tuple(one for one in known if one[1] or one[2])
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleGroup:
+    """Items of a source that could not be read for one and the same reason; `url` is one of them."""
+
+    error: str
+    hint: str | None
+    items: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailingSource:
+    """A source whose last runs all failed: how many, since when it is called failing, and when it is tried again."""
+
+    source: str
+    failures: int
+    failing_since: datetime | None
+    due_at: datetime | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCircuit:
+    """A source whose host failed too often of late: its job waits until the host may be asked again."""
+
+    source: str
+    job: int
+    until: datetime | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueSource:
+    """The source that has been due for longest and has not begun."""
+
+    source: str
+    due_at: datetime
+    late_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How everything is doing.
+
+    `due` counts the sources that are due and not begun, `oldest_due` is the first of them. `failing` lists sources
+    whose last runs failed, those with the most in a row first.
+    """
+
+    queue: QueueDepth
+    due: int = 0
+    oldest_due: OverdueSource | None = None
+    failing: list[FailingSource] = field(default_factory=list)
+    circuits: list[OpenCircuit] = field(default_factory=list)
+    workers: list[LiveWorker] = field(default_factory=list)
+    embeddings_pending: int = 0
+    deletions_held: int = 0
+    quarantined: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStatus:
+    """The open database.
+
+    Of the connections that the server allows, `connections_in_use` were others' when it was opened, and
+    `connections_taken` is the most that this process opens: enough for `runs_at_once`.
+    """
+
+    place: str
+    embedded: bool
+    server_version: str
+    schema: int
+    last_change: int
+    connections_allowed: int
+    connections_in_use: int
+    connections_taken: int
+    runs_at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """What can be told of the embedded server without starting it; `version` is the major one that made the cluster."""
+
+    running: bool
+    data_folder: Path
+    pid: int | None = None
+    socket_folder: Path | None = None
+    port: int | None = None
+    address: str | None = None
+    version: str | None = None
+    log_path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """Vectors that no passage needs: how many were dropped, and how many are kept for a while.
+
+    Beside them, how many runs, answers of models and news of saved searches were forgotten since they were too old.
+    """
+
+    dropped: int
+    kept: int
+    runs: int = 0
+    answers: int = 0
+    news: int = 0
+
+
+CircuitKind: TypeAlias = Literal["embedder", "host", "model"]
+CircuitState: TypeAlias = Literal["closed", "half-open", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitStatus:
+    """The circuit of one service in one process: an embedder, a language model, or the host of a source.
+
+    `failures` counts those in a row, `opened_at` says since when it is not closed, `probe_at` when it lets calls
+    through again. A closed one has no `process`.
+    """
+
+    kind: CircuitKind
+    name: str
+    state: CircuitState = "closed"
+    failures: int = 0
+    times_opened: int = 0
+    opened_at: datetime | None = None
+    probe_at: datetime | None = None
+    process: str | None = None
