@@ -333,7 +333,7 @@ async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_w
 
     assert (run.stats.embedded, run.stats.embeddings_pending) == (0, 1)
     assert question.vector is None
-    assert "cannot make any more" in remarks[0]
+    assert "cannot use any more" in remarks[0]
     assert report is not None
     assert (report.switched, report.embedded) == (True, 2)
     assert after.vector is not None

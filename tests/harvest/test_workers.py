@@ -249,7 +249,7 @@ parse_worker.main()
     finally:
         await workers.close()
 
-    assert "answered question 0 when it was asked question 1" in caplog.text
+    assert "answered question 0 instead of question 1" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ async def test_closing_in_the_middle_of_a_question_ends_it(processes: list[Proce
     await workers.close()
 
     results = await asyncio.gather(asking, waiting, return_exceptions=True)
-    assert [str(result) for result in results] == ["The parse workers were closed while a body was read."] * 2
+    assert [str(result) for result in results] == ["The parse workers were closed while they read a body."] * 2
     assert all(process.returncode is not None for process in processes)
     await assert_each_gets_its_own(workers)
     await workers.close()
@@ -483,7 +483,7 @@ async def test_a_worker_whose_answer_nobody_reads_can_be_stopped() -> None:
         while not process.stdout._paused:  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
         worker.close()
-        await worker.gone()
+        await worker.ended()
 
     assert process.returncode is not None
 

@@ -1,8 +1,8 @@
-"""What this machine's user agreed to send where; kept on this machine, since others may write to the database.
+"""Agreements: which secrets the user of this machine allows to be sent where.
 
-A source refers to secrets by name (`env:TOKEN`) and says where they go, by its address and its options. Who can write
-to a shared database could name any variable of every machine that syncs it. Each machine therefore remembers which
-sources its own user gave their references, as hashes in a file of the data folder; any other is refused.
+A source refers to secrets by name (`env:TOKEN`); its address and options decide where they are sent. A writer of a
+shared database could name any variable of every machine that syncs it. Each machine therefore stores which references
+its own user entered, as hashes in a file of the data folder, and refuses all others.
 """
 
 import os
@@ -25,7 +25,7 @@ _FILE = "agreed"
 
 
 def agree(settings: Settings, kind: str, url: str, options: Mapping[str, Any]) -> None:
-    """Remember that the user himself gave these options; nothing is written where they refer to no secret."""
+    """Store that the user entered these options; write nothing if they refer to no secret."""
     if any(references(options)) and not _is_known(settings.home, {mark := _mark(kind, url, options)}):
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,26 +34,26 @@ def agree(settings: Settings, kind: str, url: str, options: Mapping[str, Any]) -
 
 
 def agree_again(settings: Settings, source: Source, wanted: Mapping[str, Any], *, given: Collection[str]) -> None:
-    """The same after an edit: only if the user gave all that matters, or agreed to what was there and gave the rest."""
+    """Store the agreement after an edit, if the user entered all options that matter or had agreed to the others."""
     known = set(_reach(source.kind, source.options)) if is_agreed(settings, source) else set()
-    said = {name: wanted[name] for name in given if name in wanted}
-    if set(_reach(source.kind, wanted)) <= known | set(_reach(source.kind, said)):
+    entered = {name: wanted[name] for name in given if name in wanted}
+    if set(_reach(source.kind, wanted)) <= known | set(_reach(source.kind, entered)):
         agree(settings, source.kind, source.url, wanted)
 
 
 def is_agreed(settings: Settings, source: Source) -> bool:
-    """Whether a source may have the secrets that it refers to."""
+    """Return whether a source may use the secrets that it refers to."""
     if settings.database_url is None or settings.trust_database or not any(references(source.options)):
         return True
     marks = {_mark(source.kind, source.url, source.options)}
-    # What was agreed to before marks counted more than addresses still holds where there is nothing more.
+    # Marks of the first version, which count addresses only, hold for sources without other relevant options.
     if set(steering(source.kind, source.options)) <= set(destinations(source.options)):
         marks.add(_mark_of_addresses(source.kind, source.url, source.options))
     return _is_known(settings.home, marks)
 
 
 def refuse_strange(settings: Settings, source: Source) -> None:
-    """Refuse a source that refers to secrets which nobody on this machine gave it."""
+    """Raise `RefusedError` if a source refers to secrets that no user of this machine entered for it."""
     if is_agreed(settings, source):
         return
     wanted = ", ".join(dict.fromkeys(reference for _, reference in references(source.options)))
@@ -68,13 +68,13 @@ def refuse_strange(settings: Settings, source: Source) -> None:
 
 
 def _reach(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what decides which secret goes where, and in which way."""
+    """Yield the options that decide which secret is sent where, and how."""
     yield from references(options)
     yield from steering(kind, options)
 
 
 def _mark(kind: str, url: str, options: Mapping[str, Any]) -> str:
-    """Return the second version of the mark: all that `sendings` compares."""
+    """Return the second version of the mark, over everything that `sendings` compares."""
     sent = sorted([one.secret, one.option, one.value, sorted(map(list, one.route))] for one in sendings(kind, options))
     return sha256(canonical_json([2, kind, url, sent])).hexdigest()
 

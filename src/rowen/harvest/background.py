@@ -1,4 +1,4 @@
-"""Embedding behind the harvest: passages get their vectors while sources are read, and for a while afterwards."""
+"""Embedding in the background: passages are embedded while sources are read, and for a while afterwards."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ _BUDGET_WAIT_S = 3600.0
 # This takes three statements, only while another process embeds, and no user waits for it.
 _CLAIM_WAIT_S = 30.0
 POLL_S = 0.5
-"""How often progress is told, and a claim of another process asked for again: often enough to look live."""
+"""The interval of progress reports and of checks for another process's claim: often enough to look live."""
 
 
 class BackgroundEmbedding:
-    """One background task that embeds while anybody in this process works.
+    """A background task that embeds while this process does any work.
 
-    `trouble` is why it gave up, `remark` what the user should know about the choice of the model. After an outage it
-    tries again by itself, for as long as anybody works; after an error that does not pass by itself, the next piece of
-    work makes it try again.
+    `trouble` is the reason why it gave up, `remark` a note for the user on the choice of the model. After an outage it
+    retries during the current work; after a permanent error, the next work makes it retry.
     """
 
     def __init__(self, settings: Settings, database: Database, embedders: Embedders) -> None:
@@ -64,15 +63,15 @@ class BackgroundEmbedding:
 
     @property
     def off(self) -> bool:
-        """Whether no vectors are wanted."""
+        """Whether embedding is switched off."""
         return self._settings.embedder == registry.NONE
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
-        """Embed in the background while something is done inside; what was given up before is tried again."""
+        """Embed in the background during the block; retry after earlier failures."""
         self._gave_up, self._is_stopped, self.trouble = False, False, None
         if not self._sessions:
-            # What nobody recorded was spent on texts of other sources, left over from their runs.
+            # Unrecorded costs are of texts of other sources, left over from their runs.
             self._spent.clear()
         self._sessions += 1
         if not self.off and (self._task is None or self._task.done()):
@@ -87,7 +86,7 @@ class BackgroundEmbedding:
 
     @asynccontextmanager
     async def behind(self) -> AsyncIterator[None]:
-        """Leave the machine to the harvest that runs inside."""
+        """Give the harvest that runs inside precedence over local embedding."""
         self._harvests += 1
         try:
             yield
@@ -96,23 +95,23 @@ class BackgroundEmbedding:
             self.wake()
 
     def remarks(self) -> list[str]:
-        """What the user should know about the embedding behind the last sync."""
-        return [told for told in (self.remark, self.trouble) if told]
+        """Return the user's notes on the embedding during the last sync."""
+        return [note for note in (self.remark, self.trouble) if note]
 
     def wake(self) -> None:
-        """Say that there may be something to embed."""
+        """Signal that there may be texts to embed."""
         if self._task is not None and not self._gave_up:
             self._idle.clear()
             self._woken.set()
 
     def stop(self) -> None:
-        """End soon; answers that are on their way are stored."""
+        """End soon; pending answers are stored."""
         self._gave_up = self._is_stopped = True
         if self._live is not None:
             self._live.stop()
 
-    async def settle(self, work: Work, tell: Callable[[], None] | None = None) -> None:
-        """Give the background some time; work that waited in vain once does not wait again."""
+    async def settle(self, work: Work, report: Callable[[], None] | None = None) -> None:
+        """Wait some time for the embedding; work that waited in vain once does not wait again."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.embed_wait_s
         while work.patient and not work.stopped and not self._rested:
@@ -121,16 +120,16 @@ class BackgroundEmbedding:
             if work.patient:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._idle.wait(), min(POLL_S, until - loop.time()))
-                if tell is not None:
-                    tell()
+                if report is not None:
+                    report()
 
     def embedded_for(self, source_id: int) -> int:
-        """How many texts of a source were embedded since its spending was last recorded."""
+        """Return how many texts of a source were embedded since its costs were last recorded."""
         live = self._live.by_source if self._live is not None else {}
         return sum(spent[source_id].texts for spent in (self._spent, live) if source_id in spent)
 
     async def record_spend(self, run: Run, source_id: int) -> Run:
-        """Write into a run's statistics what was embedded for its source, and how many texts wait for a vector."""
+        """Add to a run's statistics what was embedded for its source and how many texts are pending."""
         spent = self._spent.pop(source_id, None)
         async with self._database.connection() as c:
             model = None if self.off else await embeddings.active(c)
@@ -153,7 +152,7 @@ class BackgroundEmbedding:
             self._task = None
 
     async def _end(self) -> None:
-        """Wait for what is on its way, and for no more."""
+        """Stop, and wait for the pending requests."""
         if not self._rested:
             self.stop()
             await self._idle.wait()
@@ -163,14 +162,14 @@ class BackgroundEmbedding:
         return self._task is None or self._task.done() or self._idle.is_set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Let nobody wait for a task that is over; an embedder of another package may fail in ways of its own."""
+        """Release the waiting callers when the task ends; an embedder of a plug-in may raise anything."""
         self._idle.set()
         if not task.cancelled() and (problem := task.exception()) is not None:
-            self.trouble = f"Embedding broke off: {type(problem).__name__}: {problem}"
-            log.error("embedding broke off", exc_info=problem)
+            self.trouble = f"Embedding failed: {type(problem).__name__}: {problem}"
+            log.error("embedding failed", exc_info=problem)
 
     def retry(self) -> None:
-        """Try again now what an outage has stopped."""
+        """Retry now after an outage."""
         if self._retry_at is not None and not self._is_stopped:
             self._gave_up = False
             self.wake()
@@ -189,7 +188,7 @@ class BackgroundEmbedding:
                 self._idle.set()
 
     async def _until_woken_or_due(self) -> None:
-        """Wait for something to do: what was stored, or the next try after an outage."""
+        """Wait until texts were stored or the next retry after an outage is due."""
         while not self._woken.is_set():
             try:
                 async with asyncio.timeout_at(self._retry_at):
@@ -204,7 +203,7 @@ class BackgroundEmbedding:
         self._retry_at = None if pause_s is None else asyncio.get_running_loop().time() + pause_s
 
     def _pause_s(self, problem: RowenError) -> float | None:
-        """When to try again by itself; None where time alone does not help, such as for a wrong key."""
+        """Return the delay until the next retry; None for permanent errors, such as a wrong key."""
         if isinstance(problem.__cause__, BudgetExceededError):
             return _BUDGET_WAIT_S
         if not problem.retryable:
@@ -212,7 +211,7 @@ class BackgroundEmbedding:
         return getattr(problem, "retry_in_s", 0.0) or CircuitLimits.of(self._settings).first_pause_s
 
     async def _pass(self) -> None:
-        """Embed what is pending under the model that goes on; costs two look-ups where nothing is."""
+        """Embed pending texts with the current model; two queries if there are none."""
         async with self._database.connection() as c:
             active = await embeddings.active(c)
             last = await embeddings.last_text(c)
@@ -224,15 +223,15 @@ class BackgroundEmbedding:
         model = await self.model_of(embedder)
         async with self.claimed(model) as claim:
             if claim is None:
-                self.trouble = "Another process is embedding at this moment; it takes these texts as well."
-                # Unless it ends, or gives up.
+                self.trouble = "Another process is embedding at the moment; it also embeds these texts."
+                # In case it ends or gives up.
                 self._retry_later(min(_CLAIM_WAIT_S, CircuitLimits.of(self._settings).first_pause_s))
                 return
             work = await self.embed(embedder, claim)
             self.trouble = str(work.failing) if work.failing else None
 
     async def model_of(self, embedder: Embedder) -> Model:
-        """The stored model of an embedder, made if it is new."""
+        """Return the stored model of an embedder, registered if it is new."""
         spec = embedder.spec
         async with self._database.connection() as c:
             return await embeddings.register(
@@ -247,7 +246,7 @@ class BackgroundEmbedding:
 
     @asynccontextmanager
     async def claimed(self, model: Model) -> AsyncIterator[Claim | None]:
-        """The right to embed under a model, None while another has it."""
+        """Claim the right to embed with a model; yield None while another process has it."""
         claim = await Claim.take(self._database, model.id)
         try:
             yield claim
@@ -267,14 +266,14 @@ class BackgroundEmbedding:
         again: bool = False,
         patience_s: float = 0.0,
     ) -> Embedding:
-        """Embed all pending texts, of all sources or of some, and record it when none is left.
+        """Embed all pending texts of all or some sources, and record the coverage when none is left.
 
         A provider that has answered before, or asks to wait, is waited for up to `patience_s`. With `again`, texts
-        that were ordered to be embedded again come after those that have no vector.
+        that were marked for re-embedding follow those without a vector.
         """
         from rowen.harvest.embed import Embedding, Spent
 
-        # Read after the claim was taken: who had it before may just have finished.
+        # Read after the claim was taken, since its former holder may just have finished.
         model = await self.model_of(embedder)
         work = self._live = Embedding(
             self._database,
@@ -309,7 +308,7 @@ class BackgroundEmbedding:
         return work
 
     async def _note(self, model: Model, problem: RowenError | None) -> None:
-        """Leave word for `status`; nothing is written while all is well."""
+        """Store the trouble for `rowen status`; write nothing if there is none."""
         trouble: dict[str, Any] | None = None
         if problem is not None:
             circuits = {name: asdict(stats) for name, stats in self._embedders.circuits().items()}

@@ -1,15 +1,15 @@
-"""The circuits of one process: shown to all others, and reset by them.
+"""Publishing the circuits of this process, so that other processes can show and reset them.
 
-A breaker knows nothing of this. It calls back when its circuit opens or closes, and a task here writes that down. While
-a circuit is not closed, the task says with one statement each two seconds that the process lives, and hears whether
-somebody wants a reset. Without such a circuit there is no task and no statement.
+A breaker calls back when its circuit opens or closes, and a task here stores the change. While a circuit is not closed,
+the task sends a heartbeat every two seconds, in one statement, and learns of resets. Without such a circuit there is no
+task and no statement.
 """
 
 import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from uuid import uuid4
@@ -27,14 +27,14 @@ __all__ = ["BEAT_S", "CircuitReports"]
 log = logging.getLogger(__name__)
 
 BEAT_S = 2.0
-"""How soon a process hears of a reset. Half of it would be two statements a second from four processes in an outage; at
-twice as long, whoever resets a circuit would wonder whether it was heard."""
-# A circuit that may be probed needs no reset soon: only its row is kept from expiring.
+"""The delay until a process applies a reset. Half of it would be two statements a second from four processes in an
+outage; at twice of it, a user would wonder whether the reset worked."""
+# A half-open circuit needs no quick reset; its row is only kept from expiring.
 _BEATS_PER_LEASE = 4
 
 
 class CircuitReports:
-    """Makes the breakers of a process, and publishes those that are not closed; `recovered` is told of a reset."""
+    """Creates the breakers of a process and publishes circuits that are not closed; calls `recovered` on a reset."""
 
     def __init__(self, database: Database, settings: Settings, *, recovered: Callable[[], None]) -> None:
         self._database = database
@@ -50,7 +50,7 @@ class CircuitReports:
         self._task: asyncio.Task[None] | None = None
 
     def breakers(self, kind: CircuitKind, settings: Settings) -> Breakers:
-        """The circuits of one kind of service, made when first asked for."""
+        """Return the circuits of one kind of service."""
         if kind not in self._breakers:
             self._breakers[kind] = Breakers(CircuitLimits.of(settings), changed=partial(self._note, kind))
         return self._breakers[kind]
@@ -62,7 +62,7 @@ class CircuitReports:
         self._recovered()
 
     async def close(self) -> None:
-        """Publish no more, and take back what was published."""
+        """Stop publishing, and remove the published circuits."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -86,7 +86,7 @@ class CircuitReports:
             try:
                 await self._publish()
             except StoreError as problem:
-                log.warning("the state of circuits could not be written: %s", problem)
+                log.warning("could not store the state of circuits: %s", problem)
             is_open = any(breaker.state() is State.OPEN for breaker in self._shown.values())
             pause_s = BEAT_S if is_open or self._changed else self._lease_s / _BEATS_PER_LEASE
             if self._changed or self._shown:
@@ -122,16 +122,13 @@ class CircuitReports:
         for key in closed:
             self._shown.pop(key, None)
             self._resets.pop(key, None)
-        self._obey(wanted)
-
-    def _obey(self, wanted: Mapping[CircuitKey, int]) -> None:
         for key, breaker in self._shown.items():
             if key not in wanted:
-                # Another process has removed the row as stale, or the server has lost it.
+                # Another process removed the row as stale, or the server lost it.
                 self._changed.setdefault(key, breaker)
         for key, resets in wanted.items():
             known, self._resets[key] = self._resets.get(key, 0), resets
             if resets > known and key in self._shown:
-                log.info("reset the circuit of %s, as was asked", key[1])
+                log.info("reset the circuit of %s on request", key[1])
                 self._shown[key].reset()
                 self._recovered()

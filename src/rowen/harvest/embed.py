@@ -1,7 +1,7 @@
-"""Texts get their vectors: titles and openings first, then what was searched for, of like ones the newest.
+"""Embedding texts in order of use: titles and openings, then searched texts, then the rest; the newest first.
 
-Each is sent once, and every answer stored as it comes. What is taken at a time is one batch: a few requests side by
-side. A crash loses at most that much paid work.
+Each text is sent once, and every answer is stored at once. A batch is a few concurrent requests; a crash loses at most
+that much paid work.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
 
 from rowen.enrich.base import Embedder
 from rowen.enrich.ledger import charged_to
@@ -25,7 +26,7 @@ from rowen.errors import (
 from rowen.harvest.models import EmbeddedTexts, Embedders
 from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
-from rowen.store.database import Connection, Database, translate_database_errors
+from rowen.store.database import Database, translate_database_errors
 from rowen.store.search import embeddings, pending_texts
 from rowen.store.search.embeddings import Claim, Model
 from rowen.store.search.pending_texts import Depth, PendingText
@@ -34,25 +35,25 @@ __all__ = ["Embedding", "Spent", "batches"]
 
 log = logging.getLogger(__name__)
 
-# English has four or five characters a token, German three, Chinese fewer: requests stay below what a provider takes.
+# English has four or five characters a token, German three, Chinese fewer: requests stay below the provider's limit.
 CHARS_PER_TOKEN = 3
 PROBE = "Is anybody there?"
-# With pauses that double from one second, about a minute: longer than a restart, shorter than anybody waits for a sync.
+# With pauses that double from one second, about a minute: longer than a restart, shorter than a user's patience.
 MOST_FAILURES = 6
-# As long as a person looks at a progress bar that stands still. It bounds pauses that neither the provider nor its
-# circuit sets; those last as long as they say, up to five minutes by default.
+# How long a user accepts a progress bar without progress. It bounds pauses that neither the provider nor its circuit
+# sets; those last as requested, up to five minutes by default.
 LONGEST_PAUSE_S = 30.0
-# How often a pause looks whether somebody reset the circuit: a person who did so should see it go on.
+# How often a pause checks whether the circuit was reset: a user who did so should see progress.
 _LOOK_S = 0.5
-# Fewer vectors are stored in a few seconds, in which a rate says little.
+# Fewer vectors are stored within a few seconds, when a rate says little.
 LEAST_MEASURED = 2_000
 INDEX_INSERTS_PER_S = 500
-"""What an index takes when rows are inserted one after the other; who is faster should build it afterwards."""
+"""The insertion rate of an index; a faster load should build it afterwards."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What embedding has cost."""
+    """The cost of embedding."""
 
     texts: int = 0
     tokens: int = 0
@@ -61,7 +62,7 @@ class Spent:
     usd: float = 0.0
 
     def add(self, more: "Spent") -> None:
-        """Count something else as well."""
+        """Add other costs."""
         self.texts += more.texts
         self.tokens += more.tokens
         self.truncated += more.truncated
@@ -71,40 +72,36 @@ class Spent:
 
 @dataclass(slots=True)
 class _Layer:
-    """Ranges of ids that are still to be looked through at one depth; the newest stands last."""
+    """The ranges of passage ids that are still to be searched at one depth; the newest is last."""
 
     depth: Depth
     seen_to: int
     spans: list[tuple[int, int]] = field(default_factory=list)
 
-    def grow(self, last: int) -> None:
-        """Note what was stored since."""
-        if last > self.seen_to:
-            self.spans.append((self.seen_to, last))
-            self.seen_to = last
-
-    def narrow(self, found: Sequence[PendingText], wanted: int) -> None:
-        """Note what was found at the top of the newest range."""
+    def narrow(self, pending: Sequence[PendingText], wanted: int) -> None:
+        """Shorten the newest range by a query's result."""
         low, _ = self.spans.pop()
-        if len(found) == wanted:
-            self.spans.append((low, found[-1].id - 1))
+        if len(pending) == wanted:
+            self.spans.append((low, pending[-1].id - 1))
 
 
 class _Backlog:
-    """What is still to be looked through: titles of all items first, then their openings, then the rest."""
+    """The ranges that are still to be searched: titles of all items first, then their openings, then the rest."""
 
     def __init__(self, covered_to: int) -> None:
         self._layers = [_Layer(depth, covered_to) for depth in Depth]
 
     def next(self, last: int) -> _Layer | None:
-        """Where to look next, given the highest id that there is; None if all was looked through."""
+        """Return the layer to search next, given the highest passage id; None if all were searched."""
         for layer in self._layers:
-            layer.grow(last)
+            if last > layer.seen_to:
+                layer.spans.append((layer.seen_to, last))
+                layer.seen_to = last
         return next((layer for layer in self._layers if layer.spans), None)
 
 
 class Embedding:
-    """The work under one model, by the holder of its claim."""
+    """Embeds pending texts with one model, as the holder of its claim."""
 
     def __init__(
         self,
@@ -153,11 +150,11 @@ class Embedding:
         self._rows_before: int | None = None
 
     def stop(self) -> None:
-        """End after the requests that are out; their answers are stored."""
+        """End after the pending requests; their answers are stored."""
         self._stopped.set()
 
     async def run(self) -> bool:
-        """Embed until nothing is left, and say whether that is so; raises when the embedder fails again and again."""
+        """Embed until nothing is left and return whether that succeeded; raise if the embedder keeps failing."""
         self._started = time.monotonic()
         self._backlog = _Backlog(self.model.covered_to)
         failures = 0
@@ -169,8 +166,8 @@ class Embedding:
                 failures += 1
                 await self._wait_or_give_up(problem, failures)
             self._report()
-            await self._mind_index(loading=True)
-        await self._mind_index(loading=False)
+            await self._maintain_index(loading=True)
+        await self._maintain_index(loading=False)
         if self._again and not self._stopped.is_set() and self._left != 0:
             await pending_texts.forget_removed(self._database, self.model.id)
         for exceeded in self._over_budget.values():
@@ -179,10 +176,7 @@ class Embedding:
         return self.done
 
     async def _next(self) -> list[PendingText]:
-        """The most useful texts without a vector, each once, of like ones the newest; then those that get new ones.
-
-        None if all have theirs.
-        """
+        """Return the most useful texts without a vector, then texts to embed again; none if all are done."""
         self._replacing = False
         limits = self._embedder.limits
         most = limits.texts * limits.concurrency
@@ -190,79 +184,69 @@ class Embedding:
         while most:
             async with self._database.connection() as c:
                 layer = self._backlog.next(await embeddings.last_text(c))
-                found = await self._searched_for(c, layer, most)
-                if layer is None and not found:
+                texts: list[PendingText] = []
+                if not self._sources and (layer is None or layer.depth is Depth.PASSAGES):
+                    # Titles and openings make every item findable, so searched texts come after them. An explicit
+                    # choice of sources takes precedence.
+                    texts = await pending_texts.pending_wanted(c, self.model, limit=most, without=self._over_budget)
+                if layer is None and not texts:
                     break
-                if layer is not None and not found:
+                if layer is not None and not texts:
                     low, high = layer.spans[-1]
-                    found = await pending_texts.pending(
+                    texts = await pending_texts.pending(
                         c, self.model.id, layer.depth, above=low, upto=high, limit=most, sources=self._sources
                     )
-                    layer.narrow(found, most)
-            within = [passage for passage in found if passage.source_id not in self._over_budget]
-            if within:
-                return list({passage.text_hash: passage for passage in within}.values())
-        return await self._listed(most) if self._again else []
-
-    async def _listed(self, most: int) -> list[PendingText]:
-        """Texts that were ordered to be embedded again."""
+                    layer.narrow(texts, most)
+            affordable = [text for text in texts if text.source_id not in self._over_budget]
+            if affordable:
+                return list({text.text_hash: text for text in affordable}.values())
+        if not self._again:
+            return []
         async with self._database.connection() as c:
-            found = await pending_texts.pending_listed(
+            texts = await pending_texts.pending_listed(
                 *(c, self.model.id),
                 after=self._again_after,
                 limit=most,
                 sources=self._sources,
                 without=self._over_budget,
             )
-        self._replacing = bool(found)
-        self._again_after = found[-1].text_hash if found else b""
-        return found
-
-    async def _searched_for(self, c: Connection, layer: _Layer | None, most: int) -> list[PendingText]:
-        """What was asked for, as soon as all titles and openings have their vectors: by these everything is found.
-
-        Where only some sources are wanted, that was asked for louder.
-        """
-        if self._sources or (layer is not None and layer.depth is not Depth.PASSAGES):
-            return []
-        return await pending_texts.pending_wanted(c, self.model, limit=most, without=self._over_budget)
+        self._replacing = bool(texts)
+        self._again_after = texts[-1].text_hash if texts else b""
+        return texts
 
     async def _embed(self, passages: list[PendingText]) -> None:
-        """One batch: requests side by side, all that were sent awaited, the first failure raised.
+        """Embed a batch in concurrent requests; await all that were sent, then raise the first failure.
 
-        None is sent after the store failed: what would be paid for could not be kept.
+        After a failure of the store no request is sent: its paid answer could not be stored.
         """
         limits = self._embedder.limits
         is_lost = False
         places = asyncio.Semaphore(1 if limits.heavy and self._harvesting() else limits.concurrency)
 
-        async def one(part: list[PendingText]) -> None:
+        async def send(part: list[PendingText]) -> None:
             nonlocal is_lost
             async with places:
                 if not (self._stopped.is_set() or is_lost) and part[0].source_id not in self._over_budget:
                     with charged_to(source_id=part[0].source_id):
                         try:
                             await self._claim.check()
-                            await self._embed_within_budget(part)
+                            await self._embed_part(part)
                         except StoreError:
                             is_lost = True
                             raise
+                        except EmbeddingError as problem:
+                            cause = problem.__cause__
+                            if not isinstance(cause, BudgetExceededError) or cause.scope != "source":
+                                raise
+                            # The texts of this source wait; other sources continue.
+                            self._over_budget[part[0].source_id] = problem
 
-        by_source = groupby(sorted(passages, key=lambda one: one.source_id), key=lambda one: one.source_id)
-        parts = [batches(list(those), texts=limits.texts, tokens=limits.tokens) for _, those in by_source]
-        results = await asyncio.gather(*(one(part) for of in parts for part in of), return_exceptions=True)
+        by_source = groupby(sorted(passages, key=attrgetter("source_id")), key=attrgetter("source_id"))
+        parts = [batches(list(group), texts=limits.texts, tokens=limits.tokens) for _, group in by_source]
+        results = await asyncio.gather(*(send(part) for group in parts for part in group), return_exceptions=True)
         problems = [result for result in results if isinstance(result, BaseException)]
         for problem in sorted(problems, key=_rank):
             raise problem
-
-    async def _embed_within_budget(self, part: list[PendingText]) -> None:
-        """Embed texts of one source; where its budget is used up, the others go on and its texts wait."""
-        try:
-            await self._embed_part(part)
-        except EmbeddingError as problem:
-            if not isinstance(problem.__cause__, BudgetExceededError) or problem.__cause__.scope != "source":
-                raise
-            self._over_budget[part[0].source_id] = problem
 
     async def _embed_part(self, part: list[PendingText]) -> None:
         blank = [passage for passage in part if not passage.text.strip()]
@@ -282,7 +266,7 @@ class Embedding:
         return await self._embedders.ask(self._embedder, texts, dimensions=self._dimensions)
 
     async def _halve(self, part: list[PendingText], problem: TextsRefusedError) -> None:
-        """Find the text that is to blame; it alone is left out."""
+        """Bisect a refused part, so that only the refused text is left out."""
         if not self.spent.texts:
             try:
                 await self._ask([PROBE])
@@ -299,7 +283,7 @@ class Embedding:
         self.spent.refused += 1
         async with self._database.connection() as c:
             if self._replacing:
-                # A vector that the text has stays; where it has none, it was refused before.
+                # The text keeps its vector, if it has one; otherwise it was refused before.
                 await embeddings.unlist(c, self.model.id, [passage.text_hash])
             else:
                 await embeddings.refuse(c, self.model.id, passage.text_hash, why)
@@ -307,7 +291,7 @@ class Embedding:
     async def _store(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         async with self._writing:
             started = time.monotonic()
-            vectors = [(p.text_hash, those) for p, those in zip(part, answer.vectors, strict=True)]
+            vectors = [(text.text_hash, rows) for text, rows in zip(part, answer.vectors, strict=True)]
             dimensions = answer.dimensions if self._dimensions is None else None
             if self._replacing:
                 await self._claim.replace(vectors, dimensions=dimensions)
@@ -319,7 +303,7 @@ class Embedding:
         self._count(part, answer)
 
     def _count(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
-        """Count an answer, and for each source its share."""
+        """Count an answer, and its share for each source."""
         usd = answer.tokens * (self._embedder.price or 0.0) / 1e6
         self.spent.add(Spent(len(part), answer.tokens, answer.truncated, usd=usd))
         if self._left is not None:
@@ -328,11 +312,11 @@ class Embedding:
         chars = sum(len(passage.text) for passage in part)
         for passage in part:
             share = len(passage.text) / chars
-            one = Spent(1, round(answer.tokens * share), passage.text_hash in longest, usd=usd * share)
-            self.by_source.setdefault(passage.source_id, Spent()).add(one)
+            part_spent = Spent(1, round(answer.tokens * share), passage.text_hash in longest, usd=usd * share)
+            self.by_source.setdefault(passage.source_id, Spent()).add(part_spent)
 
     async def _wait_or_give_up(self, problem: EmbedderDownError, failures: int) -> None:
-        """Pause before the next try, as long as the provider or its circuit says; raise if that is no use."""
+        """Pause before the next try, as long as the provider or its circuit requests; raise if that is hopeless."""
         if self.failing is None:
             self._failing_since = time.monotonic()
         problem.busy = problem.busy or (self.failing is not None and self.failing.busy)
@@ -342,7 +326,7 @@ class Embedding:
         self.failing = problem
         self._backlog, self._again_after = _Backlog(self.model.covered_to), b""
         self._report()
-        # After an outage it goes on within one recovery time-out, also where no circuit has opened.
+        # Even without an open circuit, embedding resumes within one recovery time-out after an outage.
         longest_s = min(LONGEST_PAUSE_S, CircuitLimits.of(self._settings).first_pause_s)
         wait_s = problem.retry_in_s or min(2.0 ** min(failures - 1, 10), longest_s)
         log.info("waiting %.1f s for the embedder %s", wait_s, self._embedder.name)
@@ -354,31 +338,37 @@ class Embedding:
                 await asyncio.wait_for(self._stopped.wait(), min(left_s, _LOOK_S))
 
     def _is_hopeless(self, problem: EmbedderDownError, failures: int, *, is_open: bool) -> bool:
-        """Whether to leave the rest to a later pass.
+        """Return whether to leave the rest to a later pass.
 
-        A provider that asks to wait, or that has answered before, is waited for as long as there is patience; one that
-        never answered may have a wrong address.
+        A provider that asked to wait or has answered before gets the full patience; one that never answered may have a
+        wrong address.
         """
         if self._patience_s and (problem.busy or self.spent.texts):
             return time.monotonic() - self._failing_since > self._patience_s
         return failures >= MOST_FAILURES or (is_open and not problem.busy)
 
-    async def _mind_index(self, *, loading: bool) -> None:
-        """Make the index when it is due, or take it away while so much comes that it would be slower than anew."""
+    async def _maintain_index(self, *, loading: bool) -> None:
+        """Build the index when it is due, or drop it during a load so large that rebuilding is faster."""
         if self._stopped.is_set():
             return
         with translate_database_errors(self._database.place):
-            found = await embeddings.index_state(self._claim.connection, self.model.id)
+            index = await embeddings.index_state(self._claim.connection, self.model.id)
             fast = (
                 loading
                 and not self._replacing
                 and self.spent.texts > INDEX_INSERTS_PER_S * (time.monotonic() - self._started)
             )
-            if found.valid and fast and await self._drowning():
-                log.info("dropped the index of %s for a large load; it is made anew afterwards", self.model.name)
+            if index.valid and fast and await self._is_index_slower():
+                log.info("dropped the index of %s for a large load; it is rebuilt afterwards", self.model.name)
                 await embeddings.drop_index(self._claim.connection, self.model.id)
-            elif not found.valid and not fast and await self._rows() >= self._settings.vector_index_from:
-                await self._build_index()
+            elif not index.valid and not fast and await self._rows() >= self._settings.vector_index_from:
+                await embeddings.build_index(
+                    self._claim.connection,
+                    self.model,
+                    dimensions=self._dimensions or 0,
+                    rows=await self._rows(),
+                    embedded=self._database.embedded is not None,
+                )
 
     async def _rows(self) -> int:
         if self._rows_before is None:
@@ -386,22 +376,13 @@ class Embedding:
                 self._rows_before = await embeddings.stored(c, self.model.id) - self._added
         return self._rows_before + self._added
 
-    async def _drowning(self) -> bool:
-        """Whether more time goes into the index than into the vectors, and most of the load is still to come."""
+    async def _is_index_slower(self) -> bool:
+        """Return whether storing takes most of the time and most of the load is still to come."""
         if self._store_s < (time.monotonic() - self._started) / 2 or self.spent.texts < LEAST_MEASURED:
             return False
         async with self._database.connection() as c:
             left = await embeddings.last_text(c) - self.model.covered_to - self.spent.texts
         return left > max(self._settings.vector_index_from, await self._rows() // 2)
-
-    async def _build_index(self) -> None:
-        await embeddings.build_index(
-            self._claim.connection,
-            self.model,
-            dimensions=self._dimensions or 0,
-            rows=await self._rows(),
-            embedded=self._database.embedded is not None,
-        )
 
     def _report(self) -> None:
         if self._observe is not None:
@@ -416,7 +397,7 @@ def _rank(problem: BaseException) -> tuple[bool, bool]:
 
 
 def batches(passages: Sequence[PendingText], *, texts: int, tokens: int) -> list[list[PendingText]]:
-    """Passages in requests that an embedder takes, those of like length together."""
+    """Return passages in requests within an embedder's limits, grouped by similar length."""
     parts: list[list[PendingText]] = []
     room_tokens = 0
     for passage in sorted(passages, key=lambda passage: len(passage.text)):

@@ -1,7 +1,7 @@
-"""What all runs of one process share, and the one way to run a source.
+"""The engine: the resources that all runs of a process share, and the way to run a source.
 
-A process may live for weeks: nothing here grows with the number of runs, and stopping is a matter of the work that is
-live at that moment, never of the process.
+A process may live for weeks: nothing here grows with the number of runs, and stopping ends the current work, never the
+engine.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Observer = Callable[[Source, RunStats], None]
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """One piece of work that this process was asked for: a sync, several side by side, an embedding.
+    """A unit of requested work: one sync, several concurrent syncs, or an embedding.
 
-    `stopped` says that it is to end soon, `patient` that it may still wait for the embedder.
+    `stopped` means that it should end soon, `patient` that it may still wait for the embedder.
     """
 
     stopped: bool = False
@@ -50,10 +50,9 @@ class Work:
 
 
 class Engine:
-    """Owns what runs share: the database pool, the parse workers, the pace and circuits of hosts, the embedder.
+    """Owns the database pool, the parse workers, the rate limits and circuits of hosts, and the embedder.
 
-    All but the database is imported and made when it is first needed: most questions are about what is stored, and are
-    answered before the rest would be there.
+    All but the database is imported and created on first use: most commands only query the database.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -64,11 +63,11 @@ class Engine:
         self._pace: Throttle | None = None
 
     async def open(self, *, patience: Patience | None = None) -> None:
-        """Open the database; with `patience` an outage is waited out."""
+        """Open the database; with `patience`, wait for the end of an outage."""
         await self.database.open(patience=patience)
 
     async def close(self) -> None:
-        """End worker processes and embedding, and close the database: all of them, even where one fails."""
+        """Close all resources, even if one of them fails."""
         made = vars(self)
         async with AsyncExitStack() as parts:
             parts.push_async_callback(self.database.close)
@@ -82,7 +81,7 @@ class Engine:
 
     @cached_property
     def workers(self) -> Workers:
-        """The processes that parse."""
+        """The parse workers."""
         from rowen.harvest.parse_pool import Workers
 
         return Workers(self.settings.workers)
@@ -99,7 +98,7 @@ class Engine:
 
     @cached_property
     def embedders(self) -> Embedders:
-        """Who makes vectors."""
+        """The embedders."""
         from rowen.harvest.models import Embedders
         from rowen.store.ledger import ProviderLedger
 
@@ -111,14 +110,14 @@ class Engine:
 
     @cached_property
     def embedding(self) -> BackgroundEmbedding:
-        """Makes the vectors that are missing, while anybody works."""
+        """The background task that embeds passages during any work."""
         from rowen.harvest.background import BackgroundEmbedding
 
         return BackgroundEmbedding(self.settings, self.database, self.embedders)
 
     @cached_property
     def language_models(self) -> LanguageModels:
-        """Who reads facts."""
+        """The language models."""
         from rowen.harvest.models import LanguageModels
         from rowen.store.ledger import ProviderLedger
 
@@ -130,14 +129,14 @@ class Engine:
 
     @cached_property
     def circuits(self) -> CircuitReports:
-        """Which services are not called at the moment, since they failed too often."""
+        """The circuits of services that failed too often."""
         from rowen.harvest.circuits import CircuitReports
 
         return CircuitReports(self.database, self.settings, recovered=self._resume_embedding)
 
     @cached_property
     def listener(self) -> Listener:
-        """Hears of new lines in the change log."""
+        """The listener for new lines in the change log."""
         from rowen.store.listener import Listener
 
         return Listener(self.database)
@@ -154,12 +153,12 @@ class Engine:
 
     @property
     def places(self) -> int:
-        """How many runs may be live at a time: as many as were asked for, if the database has connections for them."""
+        """The maximum number of live runs, which the settings and the connections of the database limit."""
         return self.database.connections.runs
 
     @asynccontextmanager
     async def work(self) -> AsyncIterator[Work]:
-        """Something to do, during which passages are embedded in the background."""
+        """Register work, during which passages are embedded in the background."""
         work = Work()
         self._works.add(work)
         try:
@@ -169,14 +168,14 @@ class Engine:
             self._works.discard(work)
 
     def stop(self) -> None:
-        """End all that is live soon: runs as cancelled, embedding after the requests that are out."""
+        """End all work soon: runs as cancelled, embedding after its pending requests."""
         for work in self._works:
             self.end(work)
         if "embedding" in vars(self):
             self.embedding.stop()
 
     def end(self, work: Work) -> None:
-        """End the runs of one piece of work soon, as cancelled."""
+        """End the runs of some work soon, as cancelled."""
         work.stopped = True
         for harvest, of in self._live.items():
             if of is work:
@@ -185,7 +184,7 @@ class Engine:
     async def run(
         self, source: Source, order: Order, *, observe: Observer | None = None, work: Work | None = None
     ) -> Run:
-        """Bring one source up to date, as a part of `work`; waits where as many runs are live as there is room for."""
+        """Sync a source as a part of `work`; wait while the maximum number of runs is live."""
         if work is None:
             async with self.work() as alone:
                 return await self.run(source, order, observe=observe, work=alone)
@@ -202,30 +201,40 @@ class Engine:
         await words.restore_word_index(self.database)
         await words.count_words(self.database)
         if run.status != "cancelled":
-            await self.embedding.settle(work, self._embedded_observer(source, run.stats, observe))
+
+            def report() -> None:
+                if observe is not None:
+                    observe(source, replace(run.stats, embedded=self.embedding.embedded_for(source.id)))
+
+            await self.embedding.settle(work, report)
         return await self.embedding.record_spend(run, source.id)
 
     async def confirm(self, source: Source) -> None:
-        """Ask whether there is such a source, where its kind can tell; raises `SourceGoneError` where there is none.
+        """Raise `SourceGoneError` if the source does not exist, where its kind can check that.
 
-        It is for what a user names at this moment, with options of his own: nobody else has agreed to them yet.
+        For sources that the user has just entered: agreements are not checked.
         """
         await self._assembly.confirm(source)
 
     async def look(self, source: Source) -> None:
-        """Begin to read a source, and leave it at the first thing that is seen; raises where it cannot be read."""
-        harvest = self._assembly.for_a_look(source)
+        """Read a source until the first observation of an item; raise if it cannot be read."""
+        harvest = self._assembly.probe(source)
         async with self._places:
             await harvest.look()
 
     async def sample(self, source: Source, limit: int) -> tuple[list[Document], bool]:
-        """The first items of a source, and whether there are more; raises where it cannot be read. Nothing is kept."""
-        harvest = self._assembly.for_a_look(source)
+        """Return the first items of a source and whether there are more; raise if it cannot be read. Store nothing."""
+        harvest = self._assembly.probe(source)
         async with self._places:
             return await harvest.sample(limit)
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None, work: Work) -> Run:
-        harvest = await self._assembly.harvest(source, order, observe if order.dry_run else self._waking(observe))
+        def stored(source: Source, stats: RunStats) -> None:
+            self.embedding.wake()
+            if observe is not None:
+                observe(source, stats)
+
+        harvest = await self._assembly.harvest(source, order, observe if order.dry_run else stored)
         async with self._places:
             self._live[harvest] = work
             if work.stopped:
@@ -237,23 +246,23 @@ class Engine:
                 del self._live[harvest]
 
     def client_for(self, source: Source) -> Client:
-        """A client for a question about a source that belongs to no run."""
+        """Return a client for requests about a source outside of a run."""
         from rowen.connectors.base import Meter
 
         return self.client(Meter(), self.settings.for_source(source.url))
 
     def client(self, meter: Meter, settings: Settings, *, proxy: str | None = None) -> Client:
-        """A client for one piece of work; all keep one pace, with those of other processes, and one set of circuits."""
+        """Return a client that shares rate limits (also with other processes) and circuits with all others."""
         from rowen.net.client import Client
 
         breakers = self.circuits.breakers("host", settings)
-        return Client(settings, meter=meter, throttle=self._shared_pace(), breakers=breakers, proxy=proxy)
+        return Client(settings, meter=meter, throttle=self._throttle(), breakers=breakers, proxy=proxy)
 
     def _resume_embedding(self) -> None:
         if "embedding" in vars(self):
             self.embedding.retry()
 
-    def _shared_pace(self) -> Throttle:
+    def _throttle(self) -> Throttle:
         if self._pace is None:
             from rowen.net.shared_pace import SharedThrottle
             from rowen.store.hosts import HostSlotTable
@@ -265,20 +274,3 @@ class Engine:
                 longest_s=self.settings.retry_after_limit_s,
             )
         return self._pace
-
-    def _waking(self, observe: Observer | None) -> Observer:
-        """Tell the embedder, too, that something was stored."""
-
-        def stored(source: Source, stats: RunStats) -> None:
-            self.embedding.wake()
-            if observe is not None:
-                observe(source, stats)
-
-        return stored
-
-    def _embedded_observer(self, source: Source, stats: RunStats, observe: Observer | None) -> Callable[[], None]:
-        def tell() -> None:
-            if observe is not None:
-                observe(source, replace(stats, embedded=self.embedding.embedded_for(source.id)))
-
-        return tell

@@ -1,7 +1,7 @@
-"""Bodies become documents, documents become passages: inline where that is small, else in worker processes.
+"""Parsing bodies and cutting texts: inline where both are small, otherwise in worker processes.
 
-What is read inline blocks the process, and cannot be stopped. So only what is too small to do harm is, whatever it
-says; all else has a process of its own around it, with limits of time, memory and rights.
+Inline work blocks the process and cannot be stopped, so it is limited to bodies that are too small to do harm. All else
+runs in processes with limits of time, memory and rights.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ from rowen.programs import end, environment, isolated_python, start
 
 __all__ = ["FactWorkers", "Workers"]
 
-# A batch is what one worker reads at a time: enough that its way there and back hardly counts (0.1 ms), little enough
-# that two workers share a group evenly.
+# The work of one worker at a time: enough that its transfer (0.1 ms) hardly counts, little enough that two workers
+# share a group evenly.
 BATCH_TASKS = 16
 BATCH_BYTES = 256 * 1024
-# A group so small is read where it is: starting a process costs 0.17 s, as much as reading 1 MB.
+# Groups up to this size are read inline: starting a process takes 0.17 s, as much as reading 1 MB.
 INLINE_BYTES = 96 * 1024
 # A single body may hide work that grows with the square of its size; at 8 kB that is still under 250 ms.
 INLINE_BODY_BYTES = 8 * 1024
@@ -50,7 +50,7 @@ INLINE_BODY_BYTES = 8 * 1024
 CUTTING_SHARE = 8
 # A batch of honest bodies takes a second or two; on a machine under load thirty times as long is still honest.
 TIME_LIMIT_S = 60.0
-# What is large may take longer: the slowest honest reader does 1 MB/s on a busy machine, half of that is granted.
+# Large bodies may take longer: the slowest reader does 1 MB/s on a busy machine, half of that is granted.
 LEAST_BYTES_PER_S = 500_000
 # The largest honest answer is that of a body of 64 MB in which every byte becomes an object.
 MOST_ANSWER_BYTES = 1 << 30
@@ -62,11 +62,11 @@ log = logging.getLogger(__name__)
 
 
 class Workers:
-    """A few processes that prepare items. They start when first needed and are replaced when they die.
+    """A pool of parse workers, which start when first needed and are replaced when they die.
 
-    A body that hangs, crashes or exhausts a worker costs that item alone: the batch it came with is tried again
-    one by one. All sources of an engine share the processes: one whose answer was not read to its end, as after a
-    cancellation, is replaced before anybody else uses it.
+    A body that hangs, crashes or exhausts a worker costs that item alone: its batch is retried one by one. All sources
+    of an engine share the processes: one whose answer was not read completely, as after a cancellation, is replaced
+    before it is used again.
     """
 
     def __init__(self, count: int | None = None, *, time_limit_s: float = TIME_LIMIT_S) -> None:
@@ -76,14 +76,14 @@ class Workers:
         self._all: list[_Worker] = []
 
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
-        """Each task's document and passages, in order."""
+        """Return the answers to the tasks, in order."""
         if not self._count or _is_harmless(tasks):
             return prepare_all(list(tasks))
         answered = await together(*map(self._ask, _batches(tasks)))
         return [answer for answers in answered for answer in answers]
 
     async def read(self, raw: Raw) -> Document:
-        """One body's document, for a connector that needs its links."""
+        """Return the document of one body, for a connector that needs its links."""
         [answer] = await self.prepare([Uncut(raw)])
         match answer:
             case Prepared(document, _):
@@ -94,10 +94,10 @@ class Workers:
         raise TypeError(answer)
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What a function of a module makes of outside bytes or text.
+        """Return the result of a module-level function on untrusted input.
 
-        Raises what the function raises on purpose (a `RowenError` or a `ValueError`), and `ItemError` where it takes
-        too long, crashes, or needs too much memory.
+        Raises the function's own `RowenError` or `ValueError`, and `ItemError` if it takes too long, crashes or needs
+        too much memory.
         """
         [answer] = await self.prepare([Call(function, arguments)])
         match answer:
@@ -111,12 +111,12 @@ class Workers:
         raise TypeError(answer)
 
     async def close(self) -> None:
-        """End the processes; who still waits for an answer gets an error."""
+        """End the processes; pending questions raise an error."""
         workers, self._all, self._idle = self._all, [], None
         for worker in workers:
             worker.close()
         for worker in workers:
-            await worker.gone()
+            await worker.ended()
 
     async def _ask(self, batch: list[Task]) -> list[Answer]:
         limit_s = self._time_limit_s + sum(map(_weight, batch)) / LEAST_BYTES_PER_S
@@ -129,7 +129,9 @@ class Workers:
             if worker.closed:
                 raise _closed() from problem
             if len(batch) == 1:
-                return [_blame(problem, limit_s)]
+                is_slow = isinstance(problem, TimeoutError)
+                what = f"took longer than {limit_s:.0f} s" if is_slow else "crashed the worker process"
+                return [Refused(f"Reading it {what}.", "Exclude it, or report the file as a bug.")]
         finally:
             # No await stands between the end of the question and this line, so the pool never loses a worker.
             idle.put_nowait(worker)
@@ -145,20 +147,20 @@ class Workers:
 
 
 class FactWorkers(Workers):
-    """The same processes, for a source of whose pages facts are wanted beside their text."""
+    """The same processes, for a source whose pages are parsed for facts as well."""
 
     def __init__(self, workers: Workers, facts: FactsWanted) -> None:
         self._workers = workers
         self._facts = facts
 
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
-        """Each task's document and passages, with the facts in its record."""
-        return await self._workers.prepare([self._wanting(task) for task in tasks])
+        """Return the answers to the tasks; the records of documents contain the facts."""
+        return await self._workers.prepare([self._with_facts(task) for task in tasks])
 
     async def close(self) -> None:
         """Leave the processes to their owner."""
 
-    def _wanting(self, task: Task) -> Task:
+    def _with_facts(self, task: Task) -> Task:
         match task:
             case Uncut(raw):
                 return Uncut(replace(raw, facts=self._facts))
@@ -168,11 +170,11 @@ class FactWorkers(Workers):
 
 
 class _Worker:
-    """One process, started again after its death.
+    """One process, restarted after its death.
 
-    A question has a number, which its answer repeats. Where a conversation does not end well, for whatever reason, the
-    process is killed: an answer that nobody read would be taken for that to the next question. Nothing is awaited for
-    that, so that no second cancellation can come between.
+    A question has a number, which its answer repeats. If an exchange fails for any reason, the process is killed: an
+    unread answer would be taken for the answer to the next question. Killing awaits nothing, so that no second
+    cancellation can interrupt it.
     """
 
     def __init__(self) -> None:
@@ -184,12 +186,12 @@ class _Worker:
         self._silent.set()
 
     async def ask(self, batch: list[Task]) -> list[Answer]:
-        """The answers to a batch; kills the process where they were not read to their end, or are not its own."""
+        """Return the answers to a batch; kill the process if they are incomplete or belong to another question."""
         if self.closed:
             raise _closed()
         self._silent.clear()
         try:
-            return await self._converse(batch)
+            return await self._exchange(batch)
         except BaseException:
             self._kill()
             raise
@@ -197,20 +199,20 @@ class _Worker:
             self._silent.set()
 
     def close(self) -> None:
-        """Kill the process for good; a reader that waits for its answer gets end of file."""
+        """Kill the process for good; a pending read gets end of file."""
         self.closed = True
         if self._silent.is_set():
             self._kill()
         elif self._process is not None:
             _kill(self._process)
 
-    async def gone(self) -> None:
+    async def ended(self) -> None:
         """Wait until no process is left."""
         await self._silent.wait()
         if self._endings:
             await asyncio.wait(self._endings)
 
-    async def _converse(self, batch: list[Task]) -> list[Answer]:
+    async def _exchange(self, batch: list[Task]) -> list[Answer]:
         process = await self._running()
         requests, answers = process.stdin, process.stdout
         assert requests is not None and answers is not None  # noqa: S101, PT018 (both are pipes)
@@ -220,13 +222,13 @@ class _Worker:
         await requests.drain()
         number, size = HEAD.unpack(await answers.readexactly(HEAD.size))
         if number != self._asked:
-            log.error("a parse worker answered question %d when it was asked question %d", number, self._asked)
+            log.error("a parse worker answered question %d instead of question %d", number, self._asked)
             raise pickle.UnpicklingError("an answer to another question")
         if size > MOST_ANSWER_BYTES:
             raise pickle.UnpicklingError(f"an answer of {size:,} bytes")
         result = unpickle(await answers.readexactly(size), "rowen", *map(_package, batch))
         if not isinstance(result, list) or len(result) != len(batch) or not all(map(_belongs, result, batch)):
-            raise pickle.UnpicklingError("no answers to what was asked")
+            raise pickle.UnpicklingError("the answers do not match their tasks")
         return result
 
     async def _running(self) -> Process:
@@ -236,7 +238,7 @@ class _Worker:
         if self._process is None:
             code = f"places = {readers.places()!r}\n{COMMAND}"
             command = isolated_python(code)
-            # Whoever has a terminal open reads what is typed there. What a bug says goes to a log or nowhere.
+            # A process with a terminal open could read what is typed there, so output of bugs goes to a log or nowhere.
             errors = DEVNULL if os.isatty(2) else None
             self._process = await start(command, environment=environment(), stdin=PIPE, stdout=PIPE, stderr=errors)
             if self.closed:
@@ -265,11 +267,11 @@ def _kill(process: Process) -> None:
 
 
 def _closed() -> RuntimeError:
-    return RuntimeError("The parse workers were closed while a body was read.")
+    return RuntimeError("The parse workers were closed while they read a body.")
 
 
 def _belongs(answer: Any, task: Task) -> bool:
-    """Whether an answer is of the kind of its task, and of the same page."""
+    """Return whether an answer has the type and the page of its task."""
     match task, answer:
         case _, Refused():
             return True
@@ -284,29 +286,22 @@ def _belongs(answer: Any, task: Task) -> bool:
     return False
 
 
-def _blame(problem: Exception, time_limit_s: float) -> Refused:
-    if isinstance(problem, TimeoutError):
-        return Refused(f"Reading it took longer than {time_limit_s:.0f} s.", "Exclude it, or report the file as a bug.")
-    return Refused("Reading it crashed the worker process.", "Exclude it, or report the file as a bug.")
-
-
 def _is_harmless(tasks: Sequence[Task]) -> bool:
-    """Whether tasks may be done here: none of them can keep the process busy for long."""
+    """Return whether tasks may run inline, since they cannot block the process for long."""
     weights = list(map(_weight, tasks))
     return sum(weights) <= INLINE_BYTES and max(weights, default=0) <= INLINE_BODY_BYTES
 
 
 def _package(task: Task) -> str:
-    """The package whose facts may stand in the answer."""
+    """Return the package whose classes the answer may contain."""
     return task.function.__module__.partition(".")[0] if isinstance(task, Call) else "rowen"
 
 
 def _weight(task: Task) -> int:
-    """How much work a task is.
+    """Return the cost of a task, in bytes to parse.
 
-    A document of a binary format is a batch of its own, and never read inline; nor is a page with rules, selectors or
-    shapes that can cost more than the page has bytes.
-    A text that is only to be cut is worth a worker's while when it is long: sending it costs as much as cutting it.
+    Documents of binary formats, and pages with rules, selectors or shapes of more than linear cost, get a batch of
+    their own and never run inline. Sending a text costs as much as cutting it, so only long texts go to a worker.
     """
     match task:
         case Uncut(raw):
@@ -329,7 +324,7 @@ def _is_apart(raw: Raw) -> bool:
 
 
 def _size(values: Iterable[Any]) -> int:
-    """How many characters or bytes stand in what a function is given."""
+    """Return the number of characters and bytes in the arguments of a function."""
     return sum(
         len(value) if isinstance(value, str | bytes) else _size(value) if isinstance(value, list | tuple) else 0
         for value in values

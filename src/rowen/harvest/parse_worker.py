@@ -1,12 +1,9 @@
-"""What a worker process may say: facts of known types. To unpickle them runs nothing, and changes nothing of ours.
+"""A parse worker: a process that reads bodies and cuts texts, and talks to its parent through pipes.
 
-A worker process: reads bodies and cuts texts, for a parent that speaks to it through its pipes.
-
-Not `multiprocessing`: its start methods import the caller's main
-module again, which breaks scripts without a guard. A frame is the number of a question, a length and a pickle, in both
-directions: an answer repeats the number of its question. The process ends with its input, so it never outlives a killed
-parent. The parent unpickles nothing but facts: a worker that was taken over by what it read must
-not get out through its answer.
+Not `multiprocessing`: its start methods import the caller's main module again, which breaks scripts without a guard. A
+frame is the number of a question, a length and a pickle, in both directions: an answer repeats the number of its
+question. The process ends with its input, so it never outlives a killed parent. The parent unpickles data of known
+types only (`unpickle`): a worker that was compromised by its input must not escape through its answer.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ __all__ = [
     "unpickle",
 ]
 
-# Values that facts are made of. Numbers, strings, lists and sets have opcodes of their own and are not looked up.
+# Value types. Numbers, strings, lists and sets have opcodes of their own and are not looked up.
 _VALUES = frozenset(
     {
         ("datetime", "date"),
@@ -67,43 +64,41 @@ _PLAIN = (tuple, str, int, float, bytes, list, dict, set, frozenset)
 
 
 def unpickle(answer: bytes, *packages: str) -> Any:
-    """The answer of a worker; only classes of these packages and plain values are made.
-
-    Raises `pickle.UnpicklingError` for anything else: a function of a module, or a class from elsewhere, has no
-    business in an answer.
-    """
-    facts = _Facts(answer, packages)
+    """Return a worker's answer; raise `UnpicklingError` for anything but plain values and classes of these packages."""
+    unpickler = _DataUnpickler(answer, packages)
     try:
-        found = facts.load()
-        facts.check_unchanged()
-        return found
+        value = unpickler.load()
+        unpickler.check_unchanged()
+        return value
     except (AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError) as problem:
         raise pickle.UnpicklingError(f"no answer of a worker: {problem}") from None
     finally:
-        facts.restore()
+        unpickler.restore()
 
 
-def _is_fact(found: type) -> bool:
-    """Whether instances of a class hold values and do nothing when they are made."""
-    return is_dataclass(found) or issubclass(found, (*_PLAIN, Enum, RowenError))
-
-
-class _Facts(pickle.Unpickler):
+class _DataUnpickler(pickle.Unpickler):
     def __init__(self, answer: bytes, packages: tuple[str, ...]) -> None:
         super().__init__(io.BytesIO(answer))
         self._packages = packages
-        # A pickle can set attributes of what it names, and the whole process shares classes and members of enums.
+        # A pickle can set attributes of classes and enum members that it names, which the whole process shares.
         self._shared: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        """The class that a worker names, if it is one of facts."""
-        if (module, name) in _VALUES or self._is_error(module, name):
-            return self._remembered(getattr(importlib.import_module(module), name))
+        """Return a named class if it is allowed in an answer."""
         package = module.partition(".")[0]
-        if package in self._packages and "." not in name:
-            found = getattr(importlib.import_module(module), name)
-            if isinstance(found, type) and found.__module__ == module and (package != "rowen" or _is_fact(found)):
-                return self._remembered(found)
+        if (module, name) in _VALUES:
+            return self._remember(getattr(importlib.import_module(module), name))
+        if module == "builtins":
+            error = getattr(builtins, name, None)
+            if isinstance(error, type) and issubclass(error, ValueError):
+                return self._remember(error)
+        elif package in self._packages and "." not in name:
+            known = getattr(importlib.import_module(module), name)
+            if isinstance(known, type) and known.__module__ == module:
+                # Instances of these hold values and run nothing when they are created.
+                is_data = is_dataclass(known) or issubclass(known, (*_PLAIN, Enum, RowenError))
+                if package != "rowen" or is_data:
+                    return self._remember(known)
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in an answer")
 
     def check_unchanged(self) -> None:
@@ -114,7 +109,7 @@ class _Facts(pickle.Unpickler):
                 raise pickle.UnpicklingError(f"an answer that changes {shared!r}")
 
     def restore(self) -> None:
-        """Take back what the pickle changed."""
+        """Undo the changes that the pickle made."""
         for shared, before in self._shared.values():
             set_name, delete = (type.__setattr__, type.__delattr__) if isinstance(shared, type) else (setattr, delattr)
             for name in vars(shared).keys() - before.keys():
@@ -123,19 +118,14 @@ class _Facts(pickle.Unpickler):
                 if vars(shared).get(name) is not value:
                     set_name(shared, name, value)
 
-    def _remembered(self, found: type) -> type:
-        for shared in (found, *(found if issubclass(found, Enum) else ())):
+    def _remember(self, named: type) -> type:
+        for shared in (named, *(named if issubclass(named, Enum) else ())):
             self._shared.setdefault(id(shared), (shared, dict(vars(shared))))
-        return found
-
-    @staticmethod
-    def _is_error(module: str, name: str) -> bool:
-        found = getattr(builtins, name, None) if module == "builtins" else None
-        return isinstance(found, type) and issubclass(found, ValueError)
+        return named
 
 
 HEAD = struct.Struct("<QI")
-"""The number of a question, and the length of the pickle that follows."""
+"""The number of a question and the length of the following pickle."""
 
 
 class Prepared(NamedTuple):
@@ -146,40 +136,40 @@ class Prepared(NamedTuple):
 
 
 class Uncut(NamedTuple):
-    """A body whose document is wanted without passages."""
+    """A body to parse without cutting its text."""
 
     raw: Raw
 
 
 class Text(NamedTuple):
-    """The text of a page that was read already and is only to be cut."""
+    """The text of a parsed page, to be cut."""
 
     url: str
     text: str
 
 
 class Passages(NamedTuple):
-    """The passages of the text of a page."""
+    """The passages of a page's text."""
 
     url: str
     chunks: list[Chunk]
 
 
 class Call(NamedTuple):
-    """A function of a module that is to be called with what came from outside."""
+    """A module-level function to call with untrusted arguments."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
 
 
 class Result(NamedTuple):
-    """What a function returned."""
+    """The return value of a function."""
 
     value: Any
 
 
 class Raised(NamedTuple):
-    """What a function raised on purpose."""
+    """An expected error that a function raised."""
 
     error: RowenError | ValueError
 
@@ -188,7 +178,7 @@ Task = Raw | Uncut | Text | Call
 
 
 class Refused(NamedTuple):
-    """Why a body could not be read."""
+    """The reason why a body could not be read."""
 
     error: str
     hint: str | None = None
@@ -198,7 +188,7 @@ Answer = Prepared | Passages | Result | Raised | Refused
 
 
 def check_url(answered: str, asked: str) -> None:
-    """Raise `RuntimeError` where an answer is about another page than the one that was asked for."""
+    """Raise `RuntimeError` if an answer is about another page than its question."""
     if answered != asked:
         raise RuntimeError(
             f"The answer to {asked} is about {answered}. Nothing of it was stored; this is a bug, please report it."
@@ -206,17 +196,24 @@ def check_url(answered: str, asked: str) -> None:
 
 
 def prepare_all(tasks: list[Task]) -> list[Answer]:
-    """Read what is raw, cut what is read."""
+    """Parse bodies, cut texts and call functions."""
     return [_prepare(task) for task in tasks]
 
 
 def _prepare(task: Task) -> Answer:
-    # Whoever starts a worker, or finds that nothing changed, reads nothing itself.
+    # A parent that starts a worker, or finds nothing changed, needs no readers.
     from rowen.content import chunks as chunker
     from rowen.content import read as reader
 
     try:
-        with one_item(_named(task), MemoryError, RecursionError):
+        match task:
+            case Uncut(raw):
+                subject = raw.url
+            case Call(function, _):
+                subject = f"The argument of {function.__name__}"
+            case _:
+                subject = task.url
+        with one_item(subject, MemoryError, RecursionError):
             match task:
                 case Text(url, text):
                     return Passages(url, chunker.split(text))
@@ -226,28 +223,14 @@ def _prepare(task: Task) -> Answer:
                     document = reader.read(task)
                     return Prepared(document, chunker.split(document.text))
                 case Call(function, arguments):
-                    return _called(function, arguments)
+                    try:
+                        return Result(function(*arguments))
+                    except (RowenError, ValueError) as problem:
+                        return Raised(problem)
     except ItemError as problem:
         return Refused(str(problem), problem.hint)
     except (MemoryError, RecursionError) as problem:
         return Refused(f"It is too large or too deeply nested to be read ({type(problem).__name__}).")
-
-
-def _named(task: Task) -> str:
-    """What a task is about, for an error."""
-    match task:
-        case Uncut(raw):
-            return raw.url
-        case Call(function, _):
-            return f"What was given to {function.__name__}"
-    return task.url
-
-
-def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Answer:
-    try:
-        return Result(function(*arguments))
-    except (RowenError, ValueError) as problem:
-        return Raised(problem)
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -268,9 +251,9 @@ def _written(answers: list[Answer]) -> bytes:
 
 
 def main(places: Sequence[str] = ()) -> None:
-    """Serve until the parent closes the pipe. `places` are those of the readers that other packages bring."""
+    """Serve until the parent closes the pipe; `places` are the import paths of plug-in readers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Once locked in, a process can import nothing any more.
+    # A sandboxed process cannot import anything any more.
     from rowen.content import chunks, read  # noqa: F401
 
     readers.join(places)

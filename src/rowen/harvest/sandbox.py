@@ -1,16 +1,12 @@
-"""The system calls that a worker process is refused, with their numbers, and the filter that refuses them.
+"""The sandbox of parse workers: a worker gives up all rights but computing and answering before it reads any input.
 
-What a parser needs is memory, time, threads, and to read the files that Landlock leaves it. Refused is what leads out:
-to networks, to other processes (by signals, memory or limits), to other programs, to what is kept about files besides
-their content, which Landlock does not guard, and to rarely used parts of the kernel, where its holes are found.
+Each lock is used where the system offers it: resource limits everywhere; on Linux, without privileges, Landlock (no
+file may be written or run, and only those of Python and the system may be read) and seccomp (no sockets, no other
+processes, no rarely used parts of the kernel). A compromised reader then finds no secrets and no way out.
 
-
-Locks a worker process in before it meets a hostile byte: what it may still do is compute and answer.
-
-Each lock is taken where the system offers it and left out where not: resource limits everywhere; on Linux, without any
-privilege, Landlock (no file may be written or run, and only those of Python and of the system may be read) and seccomp
-(no sockets, no other processes, nothing of the kernel that no parser needs). A reader that is taken over by what it
-reads then finds no secrets and no way out.
+A parser needs memory, time, threads and the readable files. The seccomp filter refuses system calls that reach
+networks, other processes (by signals, memory or limits), other programs, metadata of files (which Landlock does not
+guard), and rarely used parts of the kernel, where most of its vulnerabilities are.
 """
 
 import ctypes
@@ -19,19 +15,17 @@ import platform
 import resource
 import struct
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 
 __all__ = ["MEMORY_LIMIT_BYTES", "filter_of_this_machine", "lock_in", "refused_on", "report"]
 
-# Each with its numbers on x86_64 and aarch64, which came later and has fewer. io_uring does the work of other calls
-# without the call.
+# Each call with its numbers on x86_64 and aarch64, which has fewer. io_uring does the work of other calls without them.
 _NETWORK = """
     socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
     sendto 44 206, sendmsg 46 211, sendmmsg 307 269, recvmsg 47 212, recvmmsg 299 243, io_uring_setup 425 425,
     io_uring_enter 426 426, io_uring_register 427 427
 """
-# Also memory, queues and keys that processes of one user share, among them those of PostgreSQL.
+# Including memory, queues and keys that processes of one user share, such as those of PostgreSQL.
 _PROCESSES = """
     execve 59 221, execveat 322 281, fork 57 -, vfork 58 -, kill 62 129, tkill 200 130, tgkill 234 131,
     rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, ptrace 101 117, kcmp 312 272, process_vm_readv 310 270,
@@ -42,7 +36,7 @@ _PROCESSES = """
     semget 64 190, semop 65 193, semctl 66 191, semtimedop 220 192, msgget 68 186, msgsnd 69 189, msgrcv 70 188,
     msgctl 71 187, mq_open 240 180, mq_unlink 241 181, add_key 248 217, request_key 249 218, keyctl 250 219
 """
-# What Landlock does not guard; for truncation it has a right only since its third version.
+# Not guarded by Landlock; truncation is only since its third version.
 _FILES = """
     chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -,
     fchownat 260 54, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88, setxattr 188 5, lsetxattr 189 6,
@@ -60,40 +54,40 @@ _KERNEL = """
     iopl 172 -, ioperm 173 -, modify_ldt 154 -
 """
 _REFUSED = [call.split() for calls in (_NETWORK, _PROCESSES, _FILES, _KERNEL) for call in calls.split(",")]
-# Threads are begun by `clone` with one of its flags; of `clone3` no filter sees the flags, and libraries fall back.
+# Threads start by `clone` with one of its flags. No filter sees the flags of `clone3`; libraries fall back to `clone`.
 _CLONE, _CLONE3 = (56, 220), (435, 435)
-# A process may ask for its own limits (0), but neither ask for nor set those of another one.
+# A process may query its own limits (0), but neither query nor set those of another process.
 _PRLIMIT = (302, 261)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 _CLONE_THREAD = 0x0001_0000
 _X32_BIT = 0x4000_0000
 _ALLOW, _EPERM, _ENOSYS = 0x7FFF_0000, 0x0005_0001, 0x0005_0026
-# Where the kernel puts the number of a call, its architecture, and the lower half of its first argument.
+# Offsets of a call's number, its architecture and the lower half of its first argument.
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 
 def refused_on(machine: str) -> dict[str, int]:
-    """Return the calls that are refused on a machine, with their numbers there."""
+    """Return the refused calls and their numbers on a machine."""
     column = _ARCHITECTURES[machine][0]
     return {name: int(numbers[column]) for name, *numbers in _REFUSED if numbers[column] != "-"}
 
 
 def filter_of_this_machine() -> bytes | None:
-    """Return the program that the kernel runs before each system call; None for a machine without numbers here."""
+    """Return the seccomp program of this machine; None for an unsupported architecture."""
     known = _ARCHITECTURES.get(platform.machine())
     if known is None or sys.byteorder != "little":
         return None
     column, architecture = known
     refused = refused_on(platform.machine()).values()
-    # Each block says what holds for one call, and is skipped for all others.
+    # Each block decides about one call and is skipped for all others.
     blocks = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_IF_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _EPERM),
         (_LOAD, 0, 0, _NUMBER),
-        # The second set of calls that x86_64 has.
+        # The x32 calls of x86_64.
         (_JUMP_IF_AT_LEAST, 0, 1, _X32_BIT),
         (_RETURN, 0, 0, _EPERM),
         *[step for number in refused for step in ((_JUMP_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM))],
@@ -114,7 +108,7 @@ def filter_of_this_machine() -> bytes | None:
 
 
 MEMORY_LIMIT_BYTES = 4 << 30
-"""Address space of one worker. A spreadsheet of 64 MB unpacks to about 1 GB of objects; four times that is hostile."""
+"""Address space of a worker. A spreadsheet of 64 MB unpacks to about 1 GB of objects; four times that is hostile."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
@@ -123,42 +117,43 @@ _SECCOMP_MODE_FILTER = 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _RULE_PATH_BENEATH = 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
-# How many rights on files each version of Landlock knows.
+# The number of file rights in each version of Landlock.
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _LATEST_FILE_RIGHTS = 16
 _TCP_RIGHTS = 0b11
 _SCOPES = 0b11  # abstract sockets, and signals to other processes
-# Where shared libraries, time zones and sources of chance lie; Python's own folders are added.
+# Shared libraries, time zones and random devices; Python's own folders are added.
 _READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom")
 
-_held: list[str] = []
+_locks: list[str] = []
 
 
 def report(sample: bytes) -> tuple[int, list[str]]:
-    """What a worker says of itself: how much of a sample reached it, and which locks hold there."""
-    return len(sample), _held
+    """Return the size of the sample that reached the worker, and the locks of the worker."""
+    return len(sample), _locks
 
 
 def lock_in() -> list[str]:
-    """Give up all rights that reading needs not; returns the names of the locks that hold."""
-    _held[:] = _locked()
-    return _held
-
-
-def _locked() -> list[str]:
+    """Give up all rights that parsing does not need; return the names of the locks in force."""
+    _locks[:] = ["limits"]
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    held = ["limits"]
     if sys.platform != "linux":
-        return held
+        return _locks
     library = ctypes.CDLL(None, use_errno=True)
-    # Both of the following are open to everybody who gives up the right to gain any.
+    # Both locks need no privilege in a process that cannot gain any.
     if library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        return held
-    held += ["landlock"] if _restrict_files(library) else []
-    held += ["seccomp"] if _restrict_calls(library) else []
-    return held
+        return _locks
+    if _restrict_files(library):
+        _locks.append("landlock")
+    steps = filter_of_this_machine()
+    if steps is not None:
+        program = ctypes.create_string_buffer(steps, len(steps))
+        head = struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(program))
+        if library.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, head, 0, 0) == 0:
+            _locks.append("seccomp")
+    return _locks
 
 
 def _restrict_files(library: ctypes.CDLL) -> bool:
@@ -173,18 +168,14 @@ def _restrict_files(library: ctypes.CDLL) -> bool:
     if rules < 0:
         return False
     try:
-        for path in _readable():
-            _let_read(library, rules, path)
+        for path in dict.fromkeys((*_READABLE, *sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix)):
+            _allow_reading(library, rules, path)
         return bool(library.syscall(_RESTRICT_SELF, rules, 0) == 0)
     finally:
         os.close(rules)
 
 
-def _readable() -> Iterable[str]:
-    return dict.fromkeys((*_READABLE, *sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix))
-
-
-def _let_read(library: ctypes.CDLL, rules: int, path: str) -> None:
+def _allow_reading(library: ctypes.CDLL, rules: int, path: str) -> None:
     with suppress(OSError):
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
@@ -192,12 +183,3 @@ def _let_read(library: ctypes.CDLL, rules: int, path: str) -> None:
             library.syscall(_ADD_RULE, rules, _RULE_PATH_BENEATH, struct.pack("<Qi", rights, place), 0)
         finally:
             os.close(place)
-
-
-def _restrict_calls(library: ctypes.CDLL) -> bool:
-    steps = filter_of_this_machine()
-    if steps is None:
-        return False
-    program = ctypes.create_string_buffer(steps, len(steps))
-    head = struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(program))
-    return bool(library.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, head, 0, 0) == 0)
