@@ -55,6 +55,27 @@ async def test_what_changed_costs_what_changed(database: ScratchDatabase, portal
     assert run.stats.rows_written <= 2 * 3 * 3
 
 
+def reversed_fields(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: reversed_fields(one) for name, one in reversed(value.items())}
+    return value
+
+
+@and_ckan
+async def test_the_same_records_in_another_order_with_their_fields_in_another_order_write_nothing(
+    database: ScratchDatabase, portal: Portal
+) -> None:
+    portal.fill(30)
+    async with database.open() as r:
+        await keep(r, portal)
+        records = list(portal.records.items())
+        portal.records.clear()
+        portal.records.update({name: reversed_fields(record) for name, record in reversed(records)})
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.stats.unchanged, run.stats.rows_written) == ("completed", 31, 0)
+
+
 @and_ckan
 async def test_a_full_page_does_not_end_a_list_of_changes_because_a_count_says_so(
     database: ScratchDatabase, portal: Portal

@@ -214,6 +214,28 @@ async def test_deletions_that_were_held_back_go_when_they_are_accepted(
     assert (held.stats.deletions_held, through.stats.deleted) == (30, 30)
 
 
+async def test_an_unchanged_repository_costs_one_request_while_deletions_are_pending(
+    database: ScratchDatabase, portal: Portal
+) -> None:
+    for number in range(30):
+        portal.repository.put(f"{number}.md", f"# Page {number}")
+    await sync(database, portal)
+    for number in range(20):
+        portal.repository.files.pop(f"{number}.md")
+    held = await sync(database, portal)
+    again = await sync(database, portal)
+    portal.repository.put("0.md", "# Page 0")
+    back = await sync(database, portal)
+    async with database.open(allow_addresses="127.0.0.0/8", fetch_tries=1, proxy=None) as r:
+        accepted = await r.sync("it", accept_deletions=True)
+
+    assert [run.stats.deletions_held for run in (held, again, back)] == [20, 20, 19]
+    assert (costs(again), again.stats.unchanged, again.stats.rows_written) == ((1, 1), 11, 0)
+    # The commit and the tree: the blob that came back is still held.
+    assert (costs(back), back.stats.unchanged) == ((2, 0), 12)
+    assert (costs(accepted), accepted.stats.deleted, len(paths(database))) == ((1, 1), 19, 12)
+
+
 async def test_a_token_goes_to_the_api_and_into_no_message(
     database: ScratchDatabase, portal: Portal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

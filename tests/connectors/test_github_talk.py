@@ -174,6 +174,23 @@ async def test_pages_of_the_wiki_are_read_through_git(
     assert (again.stats.requests, again.stats.not_modified, again.stats.unchanged) == (2, 2, 3)
 
 
+async def test_a_page_of_the_wiki_that_is_too_large_by_now_goes_although_its_blob_is_the_same(
+    database: ScratchDatabase, portal: Portal, wiki: git.Repository
+) -> None:
+    wiki.put("Home.md", "# Welcome")
+    wiki.put("Huge.md", b"# Huge\n\n" + b"word " * 1000)
+    publish(wiki)
+    await sync(database, portal, wiki=True)
+
+    async with database.open() as r:
+        await r.edit("it", options={"delay_s": 0, "wiki": True, "max_bytes": 1000})
+    lowered, again = await sync(database, portal), await sync(database, portal)
+
+    assert (lowered.stats.failed, lowered.stats.deleted, titles(database)) == (1, 1, ["Always", "Welcome"])
+    assert (lowered.stats.unchanged, lowered.stats.rows_written) == (2, 2)
+    assert (again.stats.failed, again.stats.deleted, again.stats.unchanged) == (1, 0, 2)
+
+
 async def test_a_wiki_that_nobody_has_written_has_no_pages(
     database: ScratchDatabase, portal: Portal, wiki: git.Repository
 ) -> None:

@@ -421,6 +421,21 @@ async def test_a_place_that_still_fails_is_asked_for_once_by_a_run_that_also_cal
     assert placed.retried == ["n003"]
 
 
+async def test_a_place_that_the_source_is_too_busy_for_when_the_roll_is_called_has_failed_again() -> None:
+    catalog = NamedCatalog(nameless={"n003"})
+    catalog.fill(80)
+    index, placed = Index(), PlacedAndNamed(catalog, "n003")
+    await two_runs(catalog, index, placed)
+    placed.problem = SourceBusyError("The source is busy.")
+    del catalog.dates["n010"]
+    index.now += timedelta(hours=1)
+    await index.sync(placed)
+
+    assert "names" in catalog.asked
+    assert index.failed.keys() == {garbled_url("n003")}
+    assert url_of("n010") not in index.items
+
+
 async def test_a_place_that_has_failed_for_long_is_asked_for_ever_more_rarely(catalog: Catalog) -> None:
     index, placed = Index(), Placed(catalog, "n003")
     await two_runs(catalog, index, placed)

@@ -135,6 +135,25 @@ async def test_after_the_upgrade_no_archive_is_unpacked(
     assert changed.stats.updated == 1
 
 
+@pytest.mark.usefixtures("settled")
+async def test_an_unchanged_archive_is_not_unpacked_while_deletions_are_pending(
+    database: ScratchDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowen.connectors.files.archives.racy", lambda status, looked_at: False)
+    members = {f"{n:02}.md": f"Text {n}" for n in range(60)}
+    path = packed(tmp_path / "docs.tar", **members)
+    async with database.open() as r:
+        await r.sync(str(path))
+        packed(path, **dict(list(members.items())[40:]))
+        held = await r.sync(str(path))
+        again = await r.sync(str(path))
+        accepted = await r.sync(str(path), accept_deletions=True)
+
+    assert (held.stats.deletions_held, again.stats.deletions_held, accepted.stats.deleted) == (40, 40, 40)
+    assert [(one.stats.bytes, one.stats.unchanged) for one in (again, accepted)] == [(0, 20), (0, 20)]
+    assert database.query("select count(*) from item") == [(20,)]
+
+
 def test_a_validator_of_another_shape_is_none_of_an_earlier_version() -> None:
     assert reading.is_earlier_form("1-2-3", "1-2-3-4")
     for held in (None, "1-2-4", "1-2", "1-2-3-4", "1-2-3-racy"):

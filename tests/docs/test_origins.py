@@ -19,7 +19,7 @@ SYSTEMS = (
     "Scraper with language models",
 )
 VERDICTS = {"as described", "better", "differs"}
-LEAST_STATEMENTS = 150
+LEAST_STATEMENTS = 280
 _TEST = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 # A test that is left out where a program or a setting is missing shows nothing there.
 _SKIPS = re.compile(r"mark\.(skip|xfail|live|real_model)|\bneeds_")

@@ -1,7 +1,7 @@
 """Whatever a provider of embeddings does: clear words, nothing lost, nothing stored that could not be searched."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from rowen import Complete, Fetched
+from rowen.enrich.embedders.openai import OpenAI
 from rowen.errors import StoreError, StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
 from rowen.operations.question_vectors import QuestionVectors
@@ -441,6 +442,45 @@ async def test_an_embedder_with_a_bug_costs_no_sync(
     assert (run.status, run.stats.embeddings_pending) == ("completed", 1)
     assert "ZeroDivisionError" in remarks[0]
     assert (healed.stats.embedded, healed.stats.embeddings_pending) == (2, 0)
+
+
+async def test_a_text_over_which_the_embedder_stumbles_does_not_hold_the_others(
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = OpenAI.embed
+
+    async def stumble(self: OpenAI, texts: Sequence[str], **how: Any) -> Any:
+        if any("number 3" in text for text in texts):
+            raise OverflowError("int too large to convert to float")
+        return await embed(self, texts, **how)
+
+    monkeypatch.setattr(OpenAI, "embed", stumble)
+    async with database.open(**provider.settings) as r:
+        run = await sync(r, *pages(*range(8)))
+        again = await sync(r, *pages(*range(9)))
+
+    assert (run.stats.embedded, run.stats.embeddings_pending) == (7, 0)
+    assert (again.stats.embedded, again.stats.embeddings_pending) == (1, 0)
+    [(error,)] = database.query("select error from embedding_refused")
+    assert "OverflowError: int too large to convert to float" in error
+
+
+async def test_an_embedder_that_fails_over_every_text_since_refuses_none(
+    database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a bug of somebody else's")
+
+    async with database.open(**provider.settings) as r:
+        await sync(r, *pages(1, 2))
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenAI, "embed", broken)
+            run = await sync(r, *pages(*range(5)))
+        [facts] = await r.embeddings()
+        healed = await sync(r, *pages(*range(6)))
+
+    assert (run.stats.embedded, run.stats.embeddings_pending, facts.refused) == (0, 3, 0)
+    assert (healed.stats.embedded, healed.stats.embeddings_pending) == (4, 0)
 
 
 async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, ClassVar, Self
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rowen import Complete, Known, Observation, Unchanged
@@ -92,6 +92,7 @@ NUMBERS = st.integers(min_value=0, max_value=4) | st.integers(min_value=-(2**63)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40), st.integers(min_value=0, max_value=500))
+@example([(-1, 0), (0, 1), (0, 0)], 0)
 def test_an_id_is_told_where_its_hash_is_that_of_no_other(entries: list[tuple[int, int]], count: int) -> None:
     # CPython has no hash of -1.
     pairs = [(-2 if hashed == -1 else hashed, item_id) for hashed, item_id in entries]

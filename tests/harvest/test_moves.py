@@ -329,3 +329,24 @@ async def test_a_dataset_that_moves_and_gets_another_language_is_found_in_that_l
     words = "select tsv::text from chunk order by text_hash"
     assert database.query(words) == rebuilt.query(words)
     assert index_of(database) == index_of(rebuilt)
+
+
+@pytest.mark.usefixtures("_scripted")
+async def test_a_dataset_that_moves_and_was_cut_by_an_earlier_release_is_cut_as_one_of_now(
+    database: ScratchDatabase, new_database: Any
+) -> None:
+    stays = dataset(9, "Another")
+    rebuilt = new_database()
+    async with database.open() as r, rebuilt.open() as other:
+        await listed(r, dataset(1, CITY), stays, Complete())
+        database.execute(
+            "update item set chunker = 0 where title <> 'Another';"
+            "update chunk set heading = '{As of old}' from item where item.id = item_id and title <> 'Another'"
+        )
+        run = await listed(r, dataset(2, CITY), stays, Complete())
+        await listed(other, dataset(2, CITY), stays, Complete())
+
+    headings = "select heading from chunk order by text_hash"
+    assert run.stats.moved == 1
+    assert database.query(headings) == rebuilt.query(headings)
+    assert index_of(database) == index_of(rebuilt)

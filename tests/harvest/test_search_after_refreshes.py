@@ -48,11 +48,11 @@ async def refreshed(r: Rowen, chance: random.Random, *, runs: int = 12, most: in
     return now
 
 
-async def built(r: Rowen, documents: dict[int, Document], chance: random.Random) -> None:
+async def built(r: Rowen, documents: dict[int, Document], chance: random.Random, source: str = "one") -> None:
     """Harvest the same into an empty database, in another order."""
     shuffled = chance.sample(list(documents.values()), k=len(documents))
     shows(*(Fetched(document) for document in shuffled), Complete())
-    await r.sync("scripted:one")
+    await r.sync(f"scripted:{source}", accept_deletions=True)
 
 
 def questions(chance: random.Random) -> list[str]:
@@ -86,6 +86,30 @@ async def test_thirty_questions_have_the_same_ordered_ten(
     )
     assert old.query(COUNTS) == new.query(COUNTS)
     assert old.query(TOTALS) == new.query(TOTALS)
+
+
+@pytest.mark.parametrize("embedded", [False, True], ids=["words", "fused"])
+async def test_items_that_two_sources_have_under_one_url_keep_their_order(
+    new_database: Callable[[], ScratchDatabase], provider: Provider, *, embedded: bool
+) -> None:
+    chance, how = random.Random(3), provider.settings if embedded else {}
+    old, new = new_database(), new_database()
+    documents = {number: written(chance, number) for number in range(40)}
+    half = {number: documents[number] for number in range(0, 40, 2)}
+    async with old.open(**how) as refreshed_one, new.open(**how) as rebuilt:
+        for source, shown in (("one", documents), ("two", documents), ("one", half), ("one", documents)):
+            await built(refreshed_one, shown, chance, source)
+        for source in ("two", "one"):
+            await built(rebuilt, documents, chance, source)
+        answers = [
+            [
+                [(hit.url, hit.source, hit.score) for hit in await one.search(words, limit=10)]
+                for words in questions(random.Random(3))
+            ]
+            for one in (refreshed_one, rebuilt)
+        ]
+
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("sample", [50_000, 40])

@@ -9,6 +9,8 @@ import pytest
 from rowen import Complete, Fetched
 from rowen.content import readers
 from rowen.harvest import passages
+from rowen.harvest.parse_pool import Workers
+from rowen.harvest.parse_worker import Answer, Task
 from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.embedder import Provider
@@ -142,6 +144,26 @@ async def test_what_a_killed_upgrade_left_is_renewed_by_the_next_sync(
 
     assert database.query("select text_hash from chunk order by id") == hashes
     assert provider.received == []
+
+
+async def test_passages_of_another_item_are_not_stored_by_the_upgrade(
+    database: ScratchDatabase, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with database.open() as r:
+        await r.sync(folder)
+    downgrade(database)
+    stored = database.query("select item_id, text from chunk order by id")
+    prepared = Workers.prepare
+
+    async def swapped(workers: Workers, tasks: list[Task]) -> list[Answer]:
+        return (await prepared(workers, tasks))[::-1]
+
+    monkeypatch.setattr(Workers, "prepare", swapped)
+    async with database.open() as r:
+        with pytest.raises(RuntimeError, match=r"The answer to .* is about .*"):
+            await r.sync(folder)
+
+    assert database.query("select item_id, text from chunk order by id") == stored
 
 
 async def test_a_dry_run_after_the_upgrade_writes_nothing(database: ScratchDatabase, folder: str) -> None:

@@ -50,7 +50,7 @@ from tests.hostile.operations import (
 )
 from tests.hostile.test_caller_input import answering
 from tests.hostile.values import Canaries, classes, shaped, values_of
-from tests.hostile.watchdog import Steps, steps
+from tests.hostile.watchdog import Steps, beats, steps
 from tests.imports import import_everything
 from tests.seeds import drawn
 
@@ -301,7 +301,8 @@ class Attack:
         """What was done, in a line."""
         return (
             f"{sum(self.sent.values())} values to {len(self.sent)} operations, longest step of the event loop "
-            f"{self.seen.longest_s * 1000:.0f} ms, {len(self.findings)} findings"
+            f"{self.seen.longest_s * 1000:.0f} ms, longest wait of it {self.seen.longest_wait_s * 1000:.0f} ms, "
+            f"{len(self.findings)} findings"
         )
 
 
@@ -368,7 +369,8 @@ async def attacked(database: ScratchDatabase, folder: Path) -> AsyncIterator[Att
             try:
                 async with _serving(it):
                     with answering(f"{it.base}/healthz") as late:
-                        yield it
+                        async with beats(seen):
+                            yield it
                     await _look_at_what_is_left(it)
             finally:
                 logging.getLogger().removeHandler(it.log)

@@ -34,7 +34,7 @@ from tests.hostile.clock import at_most, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES, TOML, languages_of
 from tests.hostile.operations import ANYWHERE
 from tests.hostile.test_no_io_before_reach import options
-from tests.hostile.watchdog import Steps, steps
+from tests.hostile.watchdog import Steps, beats, steps
 
 pytestmark = pytest.mark.unwatched  # each request is watched by itself, so that the one that blocks is named
 
@@ -89,12 +89,13 @@ async def watched(database: ScratchDatabase, **how: Any) -> AsyncIterator[Watche
                 await http.get("/healthz")
                 with steps() as seen, answering(f"{base}/healthz") as late:
                     it = Watched(rowen, http, interfaces, seen)
-                    yield it
+                    async with beats(seen):
+                        yield it
         finally:
             interfaces.close()
             server.should_exit = True
             await asyncio.wait_for(task, ANSWER_S)
-    print(f"{it.sent} requests, longest step {seen.longest_s * 1000:.0f} ms")
+    print(f"{it.sent} requests, longest step {seen.longest_s * 1000:.0f} ms, wait {seen.longest_wait_s * 1000:.0f} ms")
     assert seen.blocks == []
     assert it.bugs == []
     assert late == []

@@ -29,7 +29,7 @@ from tests.conftest import ScratchDatabase
 from tests.docs.markdown import ROOT
 from tests.hostile import inside
 from tests.hostile.clock import slowness
-from tests.hostile.watchdog import LIMIT_S, unblocked_loop
+from tests.hostile.watchdog import LIMIT_S, beats, steps, unblocked_loop
 
 
 @pytest.fixture(autouse=True)
@@ -351,3 +351,20 @@ def test_the_watchdog_sees_a_blocked_loop() -> None:
 
     with pytest.raises(pytest.fail.Exception, match="blocked"), unblocked_loop():
         asyncio.run(block())
+
+
+@pytest.mark.unwatched
+async def test_the_watchdog_sees_a_thread_that_keeps_the_loop_waiting() -> None:
+    def hold() -> None:
+        # One call, in which no other thread of Python goes on.
+        numbers, spent_s = 1_000_000, 0.0
+        while spent_s < 3 * LIMIT_S * slowness():
+            before_s, numbers = time.thread_time(), 2 * numbers
+            sum(range(numbers))
+            spent_s = time.thread_time() - before_s
+
+    with steps() as seen:
+        async with beats(seen):
+            await asyncio.to_thread(hold)
+
+    assert any("kept waiting" in one for one in seen.blocks)

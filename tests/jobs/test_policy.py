@@ -100,3 +100,10 @@ def test_jobs_whose_workers_died_together_do_not_come_back_together() -> None:
     chance = Random(1)
 
     assert len({after_loss(2, chance, first_s=60) for _ in range(10)}) == 10
+
+
+def test_waits_are_spread_as_far_below_as_above_what_is_meant() -> None:
+    chance = Random(1)
+    waits = [after_loss(2, chance, first_s=60) or 0 for _ in range(200)]
+
+    assert (min(waits), max(waits)) == (pytest.approx(45, abs=1), pytest.approx(75, abs=1))

@@ -40,6 +40,54 @@ def test_the_published_example_is_signed_and_verified_as_it_was_published() -> N
     assert not is_webhook_signed(SIGNATURE, SECRET, **{**SENT, "body": b'{"test":2432232314}'})
 
 
+# What the Python libraries of the specification and of Svix sign; they verified what this version signs as well.
+OF_LIBRARIES = [
+    (
+        "standardwebhooks 1.1.0",
+        24,
+        "whsec_dYn2+Jphz6P7NMsZazrC8wq+ZBSJiFy9",
+        "v1,ZcCTPK7NOwDZTseSdrMFXj3w8I5jB8eSnt1SlDwh/q0=",
+    ),
+    (
+        "standardwebhooks 1.1.0",
+        32,
+        "whsec_KsAMKJkBgIiseQvKeM2l8wcTZ88vA3Leweo8oWRUAz8=",
+        "v1,N+h6L5b45w+cZA9irH/HYx65jZJmPHem00ZpzNGP0Tk=",
+    ),
+    (
+        "standardwebhooks 1.1.0",
+        64,
+        "whsec_mh5nhEzhW8TzW+1D+Okt8EIoa0PIhC41w5ckdBsuu23gkavbu1o9ItRBPjhPTxqRz54L/aZRYTKtf9twMZFxKA==",
+        "v1,95vg8JQ61ctvO8UfEQMYkj4W5h/FmVfxSl5y3PXlJVo=",
+    ),
+    (
+        "svix 2.9.1",
+        24,
+        "whsec_+Ij6V2HqU0ObNjZsTP2El3m3tyUtZ0cV",
+        "v1,0suHsZLU9KPYWvbkW4ZoCeduzbmSkT3NqOOGqx33Pzw=",
+    ),
+    (
+        "svix 2.9.1",
+        32,
+        "whsec_DDIyVzCLkYLLjxOAp/13DUMAXMe/D2iZIOBvIz+lPYs=",
+        "v1,nzpkAMD29aRE3ErNEdG8C4dHLW315cDUgx8suFNtWUM=",
+    ),
+    (
+        "svix 2.9.1",
+        64,
+        "whsec_oUUkXxIS5EokIqSitFWVjGWyPgOC9Urw+hatbo4kFWgtv+ULfIN6mb6ig+xycgArv41HYWjzeAh63BU5Wfoxwg==",
+        "v1,4ubkvtIAiB4kxk5/kqEOuhzxnBl6TBU8QcMd49iOh+g=",
+    ),
+]
+
+
+@pytest.mark.parametrize(("library", "number", "secret", "signature"), OF_LIBRARIES)
+def test_other_libraries_sign_the_same(library: str, number: int, secret: str, signature: str) -> None:
+    body = f'{{"title": "T\u00eft\u202ele \U0001f600", "n": {number}}}'.encode()
+
+    assert webhook_signature(secret, f"rowen-1-{number}", "1767225600", body) == signature, library
+
+
 @given(key=st.binary(min_size=24, max_size=64), body=st.binary(max_size=200), number=st.integers(1, 2**40))
 def test_others_verify_what_we_sign_with_any_secret_padded_or_not(key: bytes, body: bytes, number: int) -> None:
     secret, delivery = webhook_secret(key), f"rowen-1-{number}"

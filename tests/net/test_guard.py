@@ -78,7 +78,13 @@ def test_public_addresses_pass(address: str):
 
 @pytest.mark.parametrize(
     ("address", "network"),
-    [("127.0.0.1", "127.0.0.0/8"), ("::ffff:127.0.0.1", "127.0.0.0/8"), ("fd00::1", "fd00::/8"), ("::1", "::1/128")],
+    [
+        ("127.0.0.1", "127.0.0.0/8"),
+        ("::ffff:127.0.0.1", "127.0.0.0/8"),
+        ("64:ff9b::7f00:1", "64:ff9b::/96"),
+        ("fd00::1", "fd00::/8"),
+        ("::1", "::1/128"),
+    ],
 )
 def test_a_network_that_is_allowed_opens_its_addresses(address: str, network: str):
     assert refusal(ip_address(address), [ip_network(network)]) is None

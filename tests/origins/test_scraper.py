@@ -44,15 +44,13 @@ async def test_a_page_becomes_markdown_then_data_and_both_hashes_are_kept(databa
 
 
 async def test_facts_are_found_by_address_and_schema_through_an_index(database: ScratchDatabase) -> None:
-    columns = {
-        name
-        for (name,) in database.query(
-            "select column_name from information_schema.columns where table_name = 'extraction'"
-        )
-    }
+    columns = dict(
+        database.query("select column_name, data_type from information_schema.columns where table_name = 'extraction'")
+    )
     indexes = [one for (one,) in database.query("select indexdef from pg_indexes where tablename = 'extraction'")]
 
-    assert columns >= {"id", "url", "name", "data", "content_hash", "data_hash", "model", "at"}
+    assert columns.keys() >= {"url", "name", "data", "content_hash", "data_hash", "model", "at"}
+    assert columns["id"] == "bigint"
     assert any("(key, name)" in one for one in indexes)
 
 

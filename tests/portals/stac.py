@@ -166,7 +166,17 @@ class ChangingStacApi(StacApi):
             self.put(name, chance.choice(WORDS))
         self.records[name]["odd"] = nested(900)
 
+    def stick(self, chance: Random) -> None:
+        """Let every page fail that would hold some records, which may be new, edited, or as they were."""
+        self._calm()
+        for name in chance.sample([f"n{number}" for number in range(14)], chance.choice([1, 1, 2])):
+            if not isinstance(self.records.get(name), dict) or chance.random() < 0.3:
+                self.put(name, chance.choice(WORDS))
+            self.stuck.add(name)
+        self.stuck_how = chance.choice(["status 500", "status 500", "status 400", "garbage", "truncated"])
+
     def recover(self) -> None:
+        self.stuck.clear()
         for record in self.records.values():
             if isinstance(record, dict):
                 record.pop("odd", None)

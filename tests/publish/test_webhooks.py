@@ -5,6 +5,7 @@ import base64
 import hmac
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -14,6 +15,9 @@ from aiohttp import web
 
 from rowen import Complete, Fetched, RefusedError, UsageError
 from rowen.jobs import webhooks as webhook_jobs
+from rowen.model.changes import Change
+from rowen.net.client import Client
+from rowen.publish.webhook import message
 from rowen.store import webhooks
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
@@ -92,6 +96,52 @@ async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(
     assert sorted(receiver.accepted) == list(range(1, 21))
     assert receiver.heard[0]["type"] == "item.created"
     assert len({headers["webhook-id"] for headers in receiver.headers}) == 20
+
+
+def _nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [10**5_000, _nested(100_000), {1, 2}], ids=["digits", "levels", "no JSON"])
+def test_a_change_that_cannot_be_told_whole_is_told_without_what_differs(value: Any) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    change = Change(7, "updated", "https://example.org/1", "One", "one", at, diff=[{"path": "/a", "before": value}])
+
+    sent = message(1, change, secrets=[SECRET], timestamp=2)
+
+    told = json.loads(sent.body)["data"]
+    assert (told["number"], told["url"], told["diff"]) == (7, "https://example.org/1", None)
+    assert _is_signed(sent.headers, sent.body, SECRET)
+
+
+async def test_an_error_that_nobody_expected_is_a_failed_call_that_is_tried_again(
+    database: ScratchDatabase, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Client.request
+
+    async def stumble(self: Client, method: str, url: str, **how: Any) -> Any:
+        if b"/one/2" in (how.get("body") or b""):
+            raise OverflowError("int too large to convert to float")
+        return await request(self, method, url, **how)
+
+    async with database.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 4)
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, "request", stumble)
+            await r.deliver("team")
+        [failing] = await r.webhooks()
+        database.execute("update webhook set next_try_at = null")
+        await r.deliver("team")
+        [healed] = await r.webhooks()
+
+    assert (failing.failures, failing.waiting > 0) == (1, True)
+    assert "OverflowError" in (failing.last_error or "")
+    assert (healed.failures, healed.waiting) == (0, 0)
+    assert sorted(told["data"]["url"][-1] for told in receiver.heard) == ["0", "1", "2", "3"]
 
 
 async def test_a_slow_answer_holds_up_no_other_and_what_was_taken_meanwhile_is_written_down(

@@ -16,16 +16,24 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen import Document
 from rowen.connectors.base import unread_url
+from rowen.connectors.catalog.progress import Unidentified
 from rowen.connectors.catalog.records import mark_of_bytes, unread
+from rowen.connectors.datajson.record import item_url, traits_of
 from rowen.connectors.git.listing import _digest as git_digest
+from rowen.connectors.ldes.members import StreamMember
+from rowen.connectors.ldes.versions import Versions
 from rowen.connectors.web import visit
+from rowen.connectors.web.boilerplate import Edge
 from rowen.content import chunks, readers
 from rowen.enrich.extract import identity, prompt
 from rowen.enrich.llm.base import ModelSpec
-from rowen.harvest import sieve
+from rowen.formats.rdf.rdfa import read_rdfa
+from rowen.formats.rdf.statements import kept_statements
+from rowen.harvest import agreements, sieve
 from rowen.jobs.push import callback_hash
 from rowen.model import datasets, hashes
 from rowen.model.hashes import body_hash, data_hash, text_hash
+from rowen.model.rdf import STATEMENTS_VERSION
 from rowen.model.schemas import Schema
 from rowen.model.text import name_within
 from rowen.model.url import canonical, key
@@ -68,6 +76,12 @@ DOCUMENTS = (
     Document("https://example.org/3", "t" * 5_000, "", links=("https://example.org/1",), depth=2),
 )
 PAGE = prompt.PageText("https://example.org/p", "Hay", prompt.cleaned("It costs 19\\.5 EUR."), {"price": 19.5})
+STATED = (
+    '<div about="/m" typeof="schema:Event"><ul><li rel="schema:attendee" typeof="schema:Person">'
+    '<b property="schema:name">Ada</b><i property="schema:height" datatype="xsd:decimal">1.70</i></li>'
+    '<li rel="schema:attendee"><i rel="schema:knows"><b property="schema:name" lang="de">Bo</b></i></li></ul>'
+    '<p property="schema:name" inlist="">A</p></div>'
+)
 SCHEMA = Schema("offer", "1.0.0", {"type": "object", "properties": {"price": {"type": "number"}}})
 
 
@@ -79,12 +93,41 @@ def _pages() -> list[bytes]:
     return [visit._print(one, robots) for one in (plain, odd) for robots in (frozenset[str](), asked)]
 
 
+def _edges() -> list[Any]:
+    return [edge for text in TEXTS for edge in Edge.of(Document(URLS[0], "Hay", text))]
+
+
+def _places() -> list[Any]:
+    """Places of members of a stream, without a time or sequence too."""
+    first = StreamMember("urn:a:1", "urn:a", 7, 1, 8, 2, False, None, False, "", "", (), {})
+    members = (
+        first,
+        first._replace(version_time=None, version_sequence=0),
+        first._replace(time=None, version_time=None),
+    )
+    return [Versions._place(None, member) for member in members]  # type: ignore[arg-type]
+
+
+def _looks() -> list[str] | None:
+    unidentified = Unidentified()
+    for url in URLS:
+        unidentified.add(url)
+    return unidentified.kept()
+
+
+def _marks() -> list[Any]:
+    options = {"headers": {"X-Key": "env:KEY"}, "api_url": "https://api.example"}
+    return [mark("ckan", URLS[0], options) for mark in (agreements._mark, agreements._mark_of_addresses)]
+
+
 def _records() -> list[Any]:
     def never(_: Any) -> Any:
         raise AssertionError
 
     row = unread({"b": 1, "a": [None, "ü"]}, never, url=URLS[0], steady=lambda one: one, beside="x", mark=b"\x01")
-    return [row.digest, mark_of_bytes(b'{"a": 1}'), unread_url(URLS[0], b"what", 1)]  # type: ignore[union-attr]
+    named = {"title": "Hay", "landingPage": "https://example.org/hay"}
+    names = [item_url(named, URLS[0]), item_url({**named, "identifier": "urn:a b"}, URLS[0]), *traits_of(named)]
+    return [row.digest, mark_of_bytes(b'{"a": 1}'), unread_url(URLS[0], b"what", 1), _looks(), names]  # type: ignore[union-attr]
 
 
 def _names(url: str) -> list[Any]:
@@ -129,8 +172,8 @@ STORED = {
         lambda: hashes.DOCUMENT_VERSION, lambda: list(map(_document, DOCUMENTS)), {1: "2bd86303e95d33c6"}
     ),
     "passages": Stored(lambda: readers.CHUNKER_VERSION, lambda: list(map(_passages, TEXTS)), {3: "7ac3dd3ae1077f55"}),
-    "body": Stored(_of("body"), lambda: [body_hash(b"a"), *_pages()], {1: "045097088987782b"}),
-    "record": Stored(_of("record"), _records, {1: "27401250c92d74d3"}),
+    "body": Stored(_of("body"), lambda: [body_hash(b"a"), *_pages(), *_edges(), *_places()], {1: "acd7589d7e052b37"}),
+    "record": Stored(_of("record"), _records, {1: "da9438ff3430138f"}),
     "twins": Stored(
         _of("twins"), lambda: [datasets.marks(DOCUMENTS[1]), datasets.page_mark(URLS[0])], {1: "765b002ad721f445"}
     ),
@@ -143,6 +186,13 @@ STORED = {
         _of("statements"), lambda: [str(unnamed("a", "b")), str(unnamed("ab"))], {1: "ac52b2776906511d"}
     ),
     "note": Stored(_of("note"), lambda: [sources._note_key("a"), sources._note_key("\ud800")], {1: "a922e1a602da83e5"}),
+    "rdfa": Stored(
+        lambda: STATEMENTS_VERSION,
+        lambda: list(kept_statements(read_rdfa(STATED, URLS[0]), URLS[0]).lines),
+        {2: "6e97ad17bdd1af5e"},
+    ),
+    # The first of the two marks has no version, and is only compared with what earlier programs wrote.
+    "agreement": Stored(lambda: 2, _marks, {2: "46bce32d2ae8a954"}),
     "git": Stored(_of("git"), lambda: git_digest([("b", "2"), ("a", None)]), {1: "6dfb29e5231cde71"}),
     "token": Stored(_of("token"), lambda: [token_digest("secret"), callback_hash("token")], {1: "cd4773fa0ee84ee5"}),
     "recipe": Stored(lambda: readers.VERSION, _recipes, {2: "5a31638689ab5266"}),

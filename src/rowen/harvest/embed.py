@@ -20,10 +20,12 @@ from rowen.errors import (
     CircuitOpenError,
     EmbedderDownError,
     EmbeddingError,
+    ItemError,
     StoreError,
     TextsRefusedError,
 )
 from rowen.harvest.models import EmbeddedTexts, Embedders
+from rowen.model.text import one_item
 from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
 from rowen.store.database import Database, translate_database_errors
@@ -257,20 +259,22 @@ class Embedding:
             return
         try:
             answer = await self._ask([passage.text for passage in part])
-        except TextsRefusedError as problem:
+        except (TextsRefusedError, ItemError) as problem:
             await self._halve(part, problem)
             return
         await self._store(part, answer)
 
     async def _ask(self, texts: list[str]) -> EmbeddedTexts:
-        return await self._embedders.ask(self._embedder, texts, dimensions=self._dimensions)
+        with one_item(f"A request to embed {len(texts):,} texts", MemoryError):
+            return await self._embedders.ask(self._embedder, texts, dimensions=self._dimensions)
 
-    async def _halve(self, part: list[PendingText], problem: TextsRefusedError) -> None:
+    async def _halve(self, part: list[PendingText], problem: TextsRefusedError | ItemError) -> None:
         """Bisect a refused part, so that only the refused text is left out."""
-        if not self.spent.texts:
+        # An embedder that a bug keeps from all texts refuses none: they wait until it is fixed.
+        if not self.spent.texts or isinstance(problem, ItemError):
             try:
                 await self._ask([PROBE])
-            except TextsRefusedError:
+            except (TextsRefusedError, ItemError):
                 raise EmbeddingError(str(problem), hint=problem.hint) from problem
         if len(part) == 1:
             await self._refuse(part[0], str(problem))

@@ -119,7 +119,7 @@ class KnownIds:
         for url, item_id in items:
             hashed = hash(url)
             entry, bucket = pack(hashed, item_id), buckets[hashed & mask]
-            if entry not in bucket:
+            if entry not in bucket or _found(entry, bucket) < 0:
                 bucket += entry
 
     def forget(self, url: str) -> None:
@@ -138,15 +138,21 @@ class KnownIds:
         """Return the id with the hash of a URL, if there is exactly one."""
         hashed = hash(url)
         bucket, wanted = self._buckets[hashed & self._mask], _HASH.pack(hashed)
-        known, at = None, bucket.find(wanted)
+        known, at = None, _found(wanted, bucket)
         while at >= 0:
-            # A match at another offset is part of an id, or spans two numbers.
-            if at % _ENTRY.size == 0:
-                if known is not None:
-                    return None
-                known = _ENTRY.unpack_from(bucket, at)[1]
-            at = bucket.find(wanted, at + 1)
+            if known is not None:
+                return None
+            known = _ENTRY.unpack_from(bucket, at)[1]
+            at = _found(wanted, bucket, at + 1)
         return known
+
+
+def _found(wanted: bytes, bucket: bytearray, start: int = 0) -> int:
+    """Return the offset of an entry that begins like this, or -1; other offsets are parts of one, or span two."""
+    at = bucket.find(wanted, start)
+    while at % _ENTRY.size and at >= 0:
+        at = bucket.find(wanted, at + 1)
+    return at
 
 
 class StoredKnown:

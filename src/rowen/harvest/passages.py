@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowen.content import readers
 from rowen.harvest.parse_pool import Workers
-from rowen.harvest.parse_worker import Passages, Text
+from rowen.harvest.parse_worker import Passages, Text, check_url
 from rowen.model.hashes import Hash, text_hash
 from rowen.store.database import Connection, Database
 from rowen.store.items import chunks as store_chunks
@@ -184,12 +184,12 @@ class Recut:
 
     async def _renew(self, batch: list[OutdatedItem], version: int) -> int:
         answers = await self.workers.prepare([Text(item.url, item.text) for item in batch])
-        # An item that cannot be cut any more keeps its passages until it is read again.
-        cut = {
-            item.id: (item, answer.chunks)
-            for item, answer in zip(batch, answers, strict=True)
-            if isinstance(answer, Passages)
-        }
+        cut: dict[int, tuple[OutdatedItem, list[Chunk]]] = {}
+        for item, answer in zip(batch, answers, strict=True):
+            # An item that cannot be cut any more keeps its passages until it is read again.
+            if isinstance(answer, Passages):
+                check_url(answer.url, item.url)
+                cut[item.id] = item, answer.chunks
         async with self.database.transaction() as c:
             await embeddings.share_passages(c)
             same = await store_chunks.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)

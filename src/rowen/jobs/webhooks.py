@@ -14,12 +14,13 @@ from itertools import islice
 from random import Random
 from typing import Any, TypeAlias
 
-from rowen.errors import FetchError, RowenError
+from rowen.errors import FetchError, ItemError, RowenError
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import AtWork, JobReleasedError
 from rowen.model.changes import Change
 from rowen.model.sources import Source
+from rowen.model.text import one_item
 from rowen.model.webhooks import Webhook
 from rowen.net.breaker import Breakers, CircuitLimits
 from rowen.net.client import Client
@@ -262,7 +263,8 @@ async def _notify(engine: Engine, address: str, part: Sequence[Change]) -> list[
         told = await changes.published(c, [change.number for change in part])
     error = None
     try:
-        await send(address, *notice(told), allowed=engine.settings.allow_addresses)
+        with one_item("A notice"):
+            await send(address, *notice(told), allowed=engine.settings.allow_addresses)
     except RowenError as problem:
         error = str(problem)
     took_s = time.monotonic() - began
@@ -273,17 +275,18 @@ async def _call(client: Client, webhook: Webhook, change: Change, secrets: Seque
     sent = message(webhook.id, change, secrets=secrets, timestamp=int(time.time()))
     began = time.monotonic()
     try:
-        answer = await client.request(
-            "POST",
-            webhook.url,
-            headers=sent.headers,
-            body=sent.body,
-            limit_s=_LIMIT_S,
-            tries=1,
-            follow=False,
-            max_bytes=_ANSWER_BYTES,
-        )
-    except FetchError as problem:
+        with one_item(f"The call about change {change.number}"):
+            answer = await client.request(
+                "POST",
+                webhook.url,
+                headers=sent.headers,
+                body=sent.body,
+                limit_s=_LIMIT_S,
+                tries=1,
+                follow=False,
+                max_bytes=_ANSWER_BYTES,
+            )
+    except (FetchError, ItemError) as problem:
         return Attempt(change.number, None, str(problem), time.monotonic() - began)
     took_s = time.monotonic() - began
     what = verdict(answer.status)

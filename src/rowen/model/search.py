@@ -25,6 +25,7 @@ __all__ = [
     "SavedNews",
     "SavedSearch",
     "Twin",
+    "check_words",
     "language_code",
     "pairs",
     "plain",
@@ -134,6 +135,9 @@ MAX_TERMS = 48
 MAX_TYPED = 10 * MAX_TERMS
 """What is read of a pasted text, repetitions included: by then it has said what it is about."""
 
+MAX_WORDS_CHARS = 1_000
+"""PostgreSQL nests a query as deep as it has words: 4,000 words that changes are filtered by exceed its stack."""
+
 # Longer than the longest word of any language, German compounds included; the index has no longer ones.
 _TERM_CHARS = 200
 _TOKEN = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
@@ -180,6 +184,15 @@ class Query:
         """The same query with other words in the place of some."""
         times = {words.get(word, word): times for word, times in self.times.items()}
         return replace(self, words=tuple(words.get(word, word) for word in self.words), times=times)
+
+
+def check_words(words: str | None) -> None:
+    """Reject words that are too many to filter changes by."""
+    if words is not None and len(words) > MAX_WORDS_CHARS:
+        raise UsageError(
+            f"The words to filter by have {len(words):,} characters; at most {MAX_WORDS_CHARS:,} are allowed.",
+            hint="Use fewer words.",
+        )
 
 
 def plain(text: str) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "anchor_within",
     "attempt",
     "check_storable",
+    "each",
     "error_within",
     "finite",
     "header",
@@ -81,6 +82,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 F = TypeVar("F")
+S = TypeVar("S")
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What code may raise that reads one record of an unknown shape. It costs that record, and nothing else."""
@@ -168,6 +170,17 @@ def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
             message(f"{item} could not be handled: {type(problem).__name__}: {problem}"),
             hint="This is a bug in Rowen, please report it. The other items were handled.",
         ) from problem
+
+
+def each(items: Iterable[S], make: Callable[[S], T], *, name: Callable[[S], str]) -> Iterator[T]:
+    """Yield what is made of each item; an item over which an unexpected error occurs is logged and left out."""
+    for item in items:
+        try:
+            with one_item(name(item)):
+                made = make(item)
+        except ItemError:
+            continue
+        yield made
 
 
 def _reason(problem: Exception) -> str:

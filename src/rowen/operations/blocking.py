@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import wait
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -61,8 +62,28 @@ class BlockingRowen:
         self._loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for any coroutine of `rowen`, such as `r.call(r.rowen.history(url))`."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        """Wait for any coroutine of `rowen`, such as `r.call(r.rowen.history(url))`; Ctrl-C cancels it."""
+        tasks: list[asyncio.Task[Any] | None] = []
+
+        async def run() -> T:
+            tasks.append(asyncio.current_task())
+            return await coroutine
+
+        def cancel() -> None:
+            for task in tasks:
+                assert task is not None  # noqa: S101 (it runs)
+                task.cancel()
+            if not tasks:
+                self._loop.call_soon(cancel)
+
+        future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            # Left to itself it would go on, and hold its source, behind a caller who believes that it has ended.
+            self._loop.call_soon_threadsafe(cancel)
+            wait([future])
+            raise
 
     def add(
         self,

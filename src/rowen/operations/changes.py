@@ -9,6 +9,7 @@ from rowen.errors import NotFoundError
 from rowen.harvest.engine import Engine
 from rowen.model.changes import Change
 from rowen.model.page import Page
+from rowen.model.search import check_words
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.store import changes, runs
 
@@ -58,6 +59,7 @@ class Changes:
 
         With a query, those about items that have its words; with a field, those in which that field of facts differs.
         """
+        check_words(query)
         listing = ["newest", source, sorted(kinds), run, query, field]
         place = decoded(after, listing, as_number)
         how: dict[str, Any] = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field}

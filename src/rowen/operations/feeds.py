@@ -12,6 +12,7 @@ from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.changes import FeedForm, Publication
 from rowen.model.datasets import CatalogPage, CatalogPlace
+from rowen.model.search import check_words
 from rowen.operations.counts import KeptCounts
 from rowen.operations.redaction import redacted
 from rowen.operations.streams import KEEP_ALIVE, or_silence
@@ -63,6 +64,7 @@ class Feeds:
         from rowen.publish.addresses import PublicAddresses
         from rowen.publish.syndication import FeedHead, feed
 
+        check_words(query)
         async with self._database.connection() as c:
             await _need(c, source)
             found = await changes.newest_published(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rowen.errors import RefusedError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.page import Page
-from rowen.model.search import Query, SavedNews, SavedSearch
+from rowen.model.search import Query, SavedNews, SavedSearch, check_words
 from rowen.model.sources import one_or_more
 from rowen.model.wording import check_name
 from rowen.operations.paging import as_number, decoded, page_of
@@ -32,6 +32,7 @@ class SavedSearches:
     async def save(self, name: str, query: str, *, sources: Sequence[str] = ()) -> SavedSearch:
         """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
         check_name(name, "a saved search")
+        check_words(query)
         if not Query.parse(query):
             raise UsageError(f"There are no words to follow in {query!r}.")
         sources = one_or_more(sources)

@@ -7,6 +7,7 @@ from rowen.errors import UsageError
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.model.changes import ChangeKind
+from rowen.model.search import check_words
 from rowen.model.sources import one_or_more
 from rowen.model.webhooks import WEBHOOK_PREFIX, Delivery, Webhook, WebhookFilter, WebhookForm, webhook_key
 from rowen.model.wording import check_name
@@ -55,6 +56,7 @@ class Webhooks:
         """
         _check_address(name, url)
         _check_secret(secret)
+        check_words(query)
         wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
         return await self._add(name, url, "webhook", secret, wants, since)
 
@@ -71,6 +73,7 @@ class Webhooks:
         """Tell people whenever something changes, through Apprise; `target` is env:NAME or file:PATH of its address."""
         _need_reference("The address of people", target)
         resolve(target)
+        check_words(query)
         wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
         return await self._add(name, target, "notice", target, wants, since)
 

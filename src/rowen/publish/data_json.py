@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rowen.model.datasets import ListedDataset
+from rowen.model.text import each
 from rowen.model.url import is_link, runs_script
 
 __all__ = ["FOOT", "MEDIA_TYPE_JSON", "head", "written"]
@@ -26,7 +27,7 @@ def head(address: str) -> bytes:
 
 def written(datasets: Iterable[ListedDataset], *, first: bool) -> bytes:
     """Some datasets; `first` says that none was written before them."""
-    lines = [json.dumps(_dataset(one), ensure_ascii=False) for one in datasets]
+    lines = list(each(datasets, lambda one: json.dumps(_dataset(one), ensure_ascii=False), name=lambda one: one.url))
     return ((("" if first else ",\n") + ",\n".join(lines)) if lines else "").encode("utf-8", "replace")
 
 

@@ -7,6 +7,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from rowen.model.changes import Publication
 from rowen.model.datasets import CatalogPage, ListedDataset
+from rowen.model.text import each
 from rowen.model.url import is_link
 from rowen.publish.addresses import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
@@ -23,11 +24,8 @@ def catalog_page(addresses: PublicAddresses, page: CatalogPage, *, after: str | 
     """One page of the catalog: its datasets, and where the next page is."""
     told = [*_head(addresses, page, after, total)]
     catalog = NamedNode(addresses.catalog("dcat"))
-    for dataset in page.datasets:
-        told.append(
-            Triple(catalog, name(_RELATIONS.get(dataset.said("record_kind") or "", "dcat:dataset")), iri(dataset.url))
-        )
-        told += _dataset(dataset)
+    for facts in each(page.datasets, lambda one: [_listing(catalog, one), *_dataset(one)], name=lambda one: one.url):
+        told += facts
     return Publication(turtle(told), MEDIA_TYPE_TURTLE)
 
 
@@ -45,6 +43,11 @@ def _head(addresses: PublicAddresses, page: CatalogPage, after: str | None, tota
     yield Triple(view, name("hydra:first"), NamedNode(addresses.catalog("dcat")))
     if page.next is not None:
         yield Triple(view, name("hydra:next"), NamedNode(addresses.catalog("dcat", str(page.next))))
+
+
+def _listing(catalog: NamedNode, listed: ListedDataset) -> Triple:
+    relation = _RELATIONS.get(listed.said("record_kind") or "", "dcat:dataset")
+    return Triple(catalog, name(relation), iri(listed.url))
 
 
 def _dataset(listed: ListedDataset) -> Iterator[Triple]:

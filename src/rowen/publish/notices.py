@@ -13,6 +13,7 @@ from ipaddress import IPv4Network, IPv6Network
 from rowen import programs
 from rowen.errors import ConfigurationError, FetchError
 from rowen.model.changes import PublishedChange
+from rowen.model.text import attempt
 from rowen.publish.diffs import as_text
 from rowen.publish.syndication import diff_of_change, field_lines, summary
 from rowen.version import how_to_install
@@ -39,11 +40,15 @@ def notice(changes: Sequence[PublishedChange]) -> tuple[str, str]:
 def _told(published: PublishedChange) -> str:
     change = published.change
     lines = [f"{change.kind} in {change.source}: {change.title}", change.url]
-    diff = diff_of_change(published)
-    about = "\n".join(field_lines(change)) or (as_text(diff) if diff else summary(published))
+    about = attempt(lambda: _about(published), lambda _: "")
     if len(about) > _DIFF_CHARS:
         about = about[:_DIFF_CHARS] + "…"
     return "\n".join([*lines, about] if about else lines)
+
+
+def _about(published: PublishedChange) -> str:
+    diff = diff_of_change(published)
+    return "\n".join(field_lines(published.change)) or (as_text(diff) if diff else summary(published))
 
 
 async def send(

@@ -10,6 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 from rowen.model.changes import Change, FeedForm, ItemDiff, Publication, PublishedChange, hunks_of
 from rowen.model.passages import excerpt, words_of
+from rowen.model.text import each
 from rowen.publish.addresses import PublicAddresses
 from rowen.publish.diffs import as_html
 
@@ -113,7 +114,7 @@ def _atom(head: FeedHead, changes: Sequence[PublishedChange], older: str | None)
         *([_link("first", head.address("atom"))] if head.before is not None else []),
         *([_link("next", older)] if older else []),
         "<author><name>Rowen</name></author>",
-        *(_entry(head, one) for one in changes),
+        *each(changes, lambda one: _entry(head, one), name=_name),
         "</feed>\n",
     ]
     return "\n".join(lines).encode()
@@ -135,13 +136,17 @@ def _entry(head: FeedHead, published: PublishedChange) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def _name(published: PublishedChange) -> str:
+    return f"Change {published.change.number} ({published.change.url})"
+
+
 def _json_feed(head: FeedHead, changes: Sequence[PublishedChange], older: str | None) -> bytes:
     told = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": head.title,
         "feed_url": head.address("json", head.before),
         **({"next_url": older} if older else {}),
-        "items": [_item(head, one) for one in changes],
+        "items": list(each(changes, lambda one: _item(head, one), name=_name)),
     }
     return json.dumps(told, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rowen.model.changes import Change
+from rowen.model.text import attempt
 from rowen.model.webhooks import webhook_signature
 
 __all__ = ["GIVE_UP", "SignedMessage", "Verdict", "message", "verdict", "wait_s"]
@@ -35,7 +36,7 @@ class SignedMessage:
 
 def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestamp: int) -> SignedMessage:
     """The message about one line of the log."""
-    told = {
+    told: dict[str, Any] = {
         "type": f"item.{change.kind}" if change.kind not in {"failing", "recovered"} else f"source.{change.kind}",
         "timestamp": change.at.isoformat(),
         "data": {
@@ -49,7 +50,8 @@ def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestam
             "diff": change.diff,
         },
     }
-    body = _JSON.encode(told).encode("utf-8", "replace")
+    # What differs comes from pages and models. A change that cannot be written with it is told without it.
+    body = attempt(lambda: _encoded(told), lambda _: _encoded({**told, "data": {**told["data"], "diff": None}}))
     message_id = f"rowen-{webhook_id}-{change.number}"
     headers = {
         "Content-Type": "application/json",
@@ -59,6 +61,10 @@ def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestam
         "webhook-signature": " ".join(webhook_signature(one, message_id, str(timestamp), body) for one in secrets),
     }
     return SignedMessage(headers, body)
+
+
+def _encoded(told: dict[str, Any]) -> bytes:
+    return _JSON.encode(told).encode("utf-8", "replace")
 
 
 def verdict(status: int) -> Verdict:

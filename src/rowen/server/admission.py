@@ -222,7 +222,10 @@ def _secret(scope: Asked) -> str | None:
 
 def allowed_next(path: str) -> str:
     """Where to go after a login: a path of ours, and no address of anybody else's."""
-    parts = urlsplit(path)
+    try:
+        parts = urlsplit(path)
+    except ValueError:
+        return "/"
     plain = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.scheme and not parts.netloc
     return path if plain and path.isprintable() and "\\" not in path else "/"
 

@@ -58,8 +58,9 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
         is_read = known.cursor == ({**cursor, "archive": before} if is_earlier else cursor)
         if is_read and await _has_all(known, before):
             async for batch in known.everything():
-                archive.tools.meter.not_modified += len(batch)
-                yield [Unchanged(item.url, renewed(item, etag) if is_earlier else None) for item in batch]
+                present = [item for item in batch if not item.is_leaving]
+                archive.tools.meter.not_modified += len(present)
+                yield [Unchanged(item.url, renewed(item, etag) if is_earlier else None) for item in present]
             yield [Checkpoint(cursor), Complete()] if is_earlier else [Complete()]
             return
         members = _TarMembers(archive, file, etag)
@@ -72,13 +73,16 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
 
 
 async def _has_all(known: Known, etag: str | None) -> bool:
-    """Return whether all stored items came from the archive as it is, and none has failed or is missing."""
+    """Return whether all stored items came from the archive as it is, apart from pending deletions, and none failed."""
     if known.failed:
         return False
+    has_any = False
     async for batch in known.everything():
-        if any(item.etag != etag for item in batch):
+        present = [item for item in batch if not item.is_leaving]
+        if any(item.etag != etag for item in present):
             return False
-    return known.count > 0
+        has_any = has_any or bool(present)
+    return has_any
 
 
 class _TarMembers:

@@ -52,7 +52,7 @@ class Git:
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Resolve the commit, and read the files whose blobs changed."""
-        etags = await stored_etags(known)
+        etags, leaving = await stored_etags(known)
         options = self._options
         async with (
             open_mirror(
@@ -63,7 +63,7 @@ class Git:
                 limit_s=options.limit_s,
                 most_bytes=int(options.max_mirror_bytes),
             ) as mirror,
-            aclosing(pull_commit(mirror, options, self._url_of, etags, known.cursor)) as observations,
+            aclosing(pull_commit(mirror, options, self._url_of, etags, known.cursor, leaving=leaving)) as observations,
         ):
             async for observation in observations:
                 if not isinstance(observation, Checkpoint) or observation.cursor != known.cursor:

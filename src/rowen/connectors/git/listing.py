@@ -7,7 +7,7 @@ failed, a pending deletion all leave something else, and the tree is read again.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import quote
@@ -116,9 +116,14 @@ class RefusedBlob(NamedTuple):
         return Failed(self.url, self.error, self.hint, keeps_copy=self.keeps_copy)
 
 
-async def stored_etags(known: Known) -> dict[str, str | None]:
-    """Return the validators of all stored items, by URL."""
-    return {item.url: item.etag async for batch in known.everything() for item in batch}
+async def stored_etags(known: Known) -> tuple[dict[str, str | None], frozenset[str]]:
+    """Return the validators of all stored items by URL, and the URLs whose deletion is pending."""
+    etags: dict[str, str | None] = {}
+    leaving: set[str] = set()
+    async for batch in known.everything():
+        etags.update((item.url, item.etag) for item in batch)
+        leaving.update(item.url for item in batch if item.is_leaving)
+    return etags, frozenset(leaving)
 
 
 def quoted(path: str) -> str:
@@ -186,16 +191,18 @@ class Proof:
         """Return the proof for a cursor."""
         return {"commit": self.commit, "digest": self.digest, "refused": [list(blob) for blob in self.refused]}
 
-    def covers(self, etags: Mapping[str, str | None]) -> bool:
-        """Return whether exactly the readable files of the commit are stored."""
-        refused = {blob.url for blob in self.refused}
-        return self.digest == _digest((url, etag) for url, etag in etags.items() if url not in refused)
+    def covers(self, etags: Mapping[str, str | None], *, leaving: Container[str] = ()) -> bool:
+        """Return whether exactly the readable files of the commit are stored, apart from pending deletions."""
+        return self.digest == _digest((url, etags[url]) for url in self._present(etags, leaving))
 
-    def observations(self, urls: Iterable[str]) -> Iterator[Observation]:
+    def observations(self, urls: Iterable[str], *, leaving: Container[str] = ()) -> Iterator[Observation]:
         """Yield the observations of an unchanged commit."""
-        refused = {blob.url for blob in self.refused}
         yield from (blob.failed for blob in self.refused)
-        yield from (Unchanged(url) for url in urls if url not in refused)
+        yield from map(Unchanged, self._present(urls, leaving))
+
+    def _present(self, urls: Iterable[str], leaving: Container[str]) -> Iterator[str]:
+        refused = {blob.url for blob in self.refused}
+        return (url for url in urls if url not in refused and url not in leaving)
 
 
 def _digest(blobs: Iterable[tuple[str, str | None]]) -> str:

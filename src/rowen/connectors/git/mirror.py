@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -207,15 +207,17 @@ async def pull_commit(
     url_of: Callable[[str], str],
     etags: Mapping[str, str | None],
     cursor: Any,
+    *,
+    leaving: Container[str] = (),
 ) -> AsyncGenerator[Observation]:
     """Resolve the ref, and read the blobs that changed; end with a checkpoint, unless the repository is empty."""
     tip = await mirror.tip(options.ref)
     if tip is None:
         return
     before = Proof.from_json(cursor)
-    if before is not None and before.commit == tip.commit and before.covers(etags):
+    if before is not None and before.commit == tip.commit and before.covers(etags, leaving=leaving):
         mirror.meter.not_modified += 1
-        for observation in before.observations(etags):
+        for observation in before.observations(etags, leaving=leaving):
             yield observation
         yield Checkpoint(before.to_json())
         return

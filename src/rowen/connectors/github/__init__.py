@@ -1,6 +1,6 @@
 """Repositories on GitHub: their files and, if selected, wiki, issues, discussions and releases."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Container, Iterator
 from contextlib import aclosing
 from typing import Any, ClassVar, Protocol
 
@@ -49,13 +49,14 @@ class GitHub:
         """Read each part; an unchanged one costs a request."""
         start = len(self._address.repository) + 1
         etags: dict[str, dict[str, str | None]] = {name: {} for name in (RepositoryFiles.name, *_OTHERS)}
-        for url, etag in (await stored_etags(known)).items():
+        stored, leaving = await stored_etags(known)
+        for url, etag in stored.items():
             name = url[start:].partition("/")[0]
             etags[name if name in _OTHERS else RepositoryFiles.name][url] = etag
         cursor = known.cursor if isinstance(known.cursor, dict) else {}
         async with self._tools.client() as client:
             api = GitHubApi(client, self._address, self._options, self._tools.now)
-            for part in self._parts(api):
+            for part in self._parts(api, leaving):
                 async with aclosing(part.pull(etags[part.name], cursor.get(part.name))) as observations:
                     async for observation in observations:
                         if isinstance(observation, Checkpoint):
@@ -68,11 +69,11 @@ class GitHub:
                             return
         yield Complete()
 
-    def _parts(self, api: GitHubApi) -> Iterator[RepositoryPart]:
+    def _parts(self, api: GitHubApi, leaving: Container[str]) -> Iterator[RepositoryPart]:
         address, options = self._address, self._options
-        yield RepositoryFiles(api, address, options)
+        yield RepositoryFiles(api, address, options, leaving=leaving)
         if options.wiki:
-            yield Wiki(address, options, self._tools)
+            yield Wiki(address, options, self._tools, leaving=leaving)
         if options.issues:
             yield issues(api, address, options.language)
         if options.releases:
@@ -86,7 +87,10 @@ class Wiki:
 
     name = "wiki"
 
-    def __init__(self, address: RepositoryAddress, options: GitHubOptions, tools: Tools) -> None:
+    def __init__(
+        self, address: RepositoryAddress, options: GitHubOptions, tools: Tools, *, leaving: Container[str] = ()
+    ) -> None:
+        self._leaving = leaving
         self._pages = f"{address.repository}/wiki/"
         self._remote = Remote.parse(f"{address.repository}.wiki.git")
         self._token = options.token
@@ -95,10 +99,15 @@ class Wiki:
 
     async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Read the pages that changed; a wiki without any page does not exist."""
+        if cursor is None:
+            # Options may have changed, and git tells the size of a blob only when it is read: `max_bytes` decides then.
+            etags = dict.fromkeys(etags)
         try:
             async with (
                 open_mirror(self._remote, self._tools, token=self._token) as mirror,
-                aclosing(pull_commit(mirror, self._options, self._url_of, etags, cursor)) as observations,
+                aclosing(
+                    pull_commit(mirror, self._options, self._url_of, etags, cursor, leaving=self._leaving)
+                ) as observations,
             ):
                 async for observation in observations:
                     yield observation

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iterable
 from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,10 +44,13 @@ class RepositoryFiles:
 
     name = "files"
 
-    def __init__(self, api: GitHubApi, address: RepositoryAddress, options: GitHubOptions) -> None:
+    def __init__(
+        self, api: GitHubApi, address: RepositoryAddress, options: GitHubOptions, *, leaving: Container[str] = ()
+    ) -> None:
         self._api = api
         self._address = address
         self._options = options
+        self._leaving = leaving
         self._limit: RateLimitedError | None = None
 
     async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
@@ -56,8 +59,8 @@ class RepositoryFiles:
         head = await self._head(cursor if before else {})
         if head is None:
             return
-        if before is not None and before.commit == head.commit and before.covers(etags):
-            for observation in before.observations(etags):
+        if before is not None and before.commit == head.commit and before.covers(etags, leaving=self._leaving):
+            for observation in before.observations(etags, leaving=self._leaving):
                 yield observation
             yield Checkpoint({**before.to_json(), "ref": head.ref, "etag": head.etag})
             return

@@ -302,6 +302,9 @@ def _scored(candidate: str) -> str:
 )"""
 
 
+# What decides between items of equal scores, whatever happened before. Two sources may have items of one key.
+_KEY = "item.key || convert_to(source.name, 'UTF8')"
+_OF_SOURCE = "join source on source.id = item.source_id"
 _NOTHING_NEAR = """, near as (
     select null::bigint as id, null::bigint as item_id, null::bigint as position, null::bytea as key,
            null::float8 as distance where false
@@ -319,7 +322,7 @@ def _nearest(passages: str, distance: str, model: int) -> str:
     select id, item_id, position, key,
            (1 - {TITLE_SHARE}) * coalesce(own, title) + {TITLE_SHARE} * coalesce(title, own) as distance
       from (select id, item_id, (select position from chunk where chunk.id = found.id) as position,
-                   (select key from item where item.id = found.item_id) as key, coalesce(own, (
+                   (select {_KEY} from item {_OF_SOURCE} where item.id = found.item_id) as key, coalesce(own, (
                        select min({distance}) from chunk join embedding using (text_hash)
                         where chunk.id = found.id and model_id = {model})) as own,
                    coalesce(title, (
@@ -348,13 +351,13 @@ def _near_by_index(distance: str, model: int, *, inside: str, unless: str, depth
                     where chunk.text_hash = nearest.text_hash
                       and coalesce(chunk.tsv @@ (select query from required), true){inside}
                     limit {MOST_COPIES}) copy
-             join item on item.id = copy.item_id order by item.key, copy.position limit {COPIES})
+             join item on item.id = copy.item_id {_OF_SOURCE} order by {_KEY}, copy.position limit {COPIES})
            union all
           (select copy.id, copy.item_id, true
              from (select opening.id, item_title.item_id
                      from item_title cross join lateral ({_opening("item_title", inside)}) opening
                     where item_title.text_hash = nearest.text_hash limit {MOST_COPIES}) copy
-             join item on item.id = copy.item_id order by item.key limit {COPIES})) passage
+             join item on item.id = copy.item_id {_OF_SOURCE} order by {_KEY} limit {COPIES})) passage
      where not {unless} limit {2 * depth}"""
 
 
@@ -413,13 +416,13 @@ def _fused(meaning: Meaning | None) -> str:
     """
     return f""", by_words as materialized (
     select item_id, key, score, passages, rank, {_distance_of_best(meaning)} as distance from (
-        select item_id, item.key, score, passages, best, row_number() over (order by score desc, item.key) as rank
+        select item_id, {_KEY} as key, score, passages, best, row_number() over (order by score desc, {_KEY}) as rank
           from (select item_id, max(score) as score, count(*) as passages,
                        (array_agg(id order by score desc, position))[1] as best
                   from scored group by item_id order by max(score) desc
                  fetch first (greatest({WORDS_DEPTH}, %(depth)s::integer)) rows with ties) item_score
-          join item on item.id = item_id
-         order by score desc, item.key limit greatest({WORDS_DEPTH}, %(depth)s::integer)) item
+          join item on item.id = item_id {_OF_SOURCE}
+         order by score desc, {_KEY} limit greatest({WORDS_DEPTH}, %(depth)s::integer)) item
 ), coverage as (
     select avg((distance is not null)::integer)::float8 as share, count(*) as candidates, max(score) as best
       from by_words
