@@ -9,6 +9,7 @@ import pytest
 
 from rowen.connectors.catalog.listing import ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.portal_client import MOST_UNREAD
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.connectors.catalog.retries import MOST_ASKED
 from rowen.errors import FetchTimeoutError, SourceError
@@ -518,6 +519,26 @@ async def test_no_more_than_a_hundred_items_that_did_not_come_are_asked_for(
 
     assert catalog.asked.count("record") == asked
     assert isinstance(index.ending, Complete if asked else Incomplete)
+    assert index.items == expected(catalog)
+
+
+async def test_a_catalog_that_answers_for_no_record_is_not_asked_for_all_that_did_not_come(
+    catalog: Catalog, index: Index
+) -> None:
+    class Silent(Unreceivable):
+        """The same, and does not answer for single records."""
+
+        async def record(self, url: str, handle: str | None = None) -> Row | None:
+            await super().record(url, handle)
+            raise FetchTimeoutError("No answer.")
+
+    await index.sync(Shelf(catalog))
+    silent = Silent(catalog, *(f"n{number:03}" for number in range(4 * MOST_UNREAD)))
+    for _ in range(2):
+        await index.sync(silent, full=True)
+
+    assert catalog.asked.count("record") == MOST_UNREAD
+    assert isinstance(index.ending, Incomplete)
     assert index.items == expected(catalog)
 
 

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Complete, ConfigurationError, Fetched, UsageError
+from rowen.jobs import deliveries
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site
@@ -58,6 +59,23 @@ async def test_people_get_one_message_about_many_changes_with_what_differs(
     assert message["title"].endswith("and 4 more")
     assert "-Nine perches for nine hens.\n+Ten perches for nine hens." in message["message"]
     assert database.query("select url, secrets from webhook") == [("env:CHAT", ["env:CHAT"])]
+
+
+async def test_people_get_one_message_after_the_other_and_none_after_one_that_was_refused(
+    database: ScratchDatabase, chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "MOST_IN_A_NOTICE", 2)
+    async with database.open(trust_database=True) as r:
+        await r.add_notice("team", "env:CHAT")
+        await _harvest(r, *(page(n) for n in range(6)))
+        chat.status = 500
+        refused = await r.deliver("team")
+        heard = len(chat.heard)
+        chat.status = 200
+        delivered = await r.deliver("team")
+
+    assert (refused, heard) == (0, 1)
+    assert (delivered, len(chat.heard)) == (6, 4)
 
 
 async def test_a_service_that_refuses_is_told_again_later_and_no_login_is_shown(
