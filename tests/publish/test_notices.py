@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Complete, ConfigurationError, Fetched, UsageError
-from rowen.jobs import deliveries
+from rowen.jobs import webhooks as webhook_jobs
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site
@@ -64,7 +64,7 @@ async def test_people_get_one_message_about_many_changes_with_what_differs(
 async def test_people_get_one_message_after_the_other_and_none_after_one_that_was_refused(
     database: ScratchDatabase, chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "MOST_IN_A_NOTICE", 2)
+    monkeypatch.setattr(webhook_jobs, "MOST_IN_A_NOTICE", 2)
     async with database.open(trust_database=True) as r:
         await r.add_notice("team", "env:CHAT")
         await _harvest(r, *(page(n) for n in range(6)))
