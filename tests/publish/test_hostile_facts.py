@@ -10,7 +10,7 @@ import pytest
 
 from rowen import Complete, Document, Fetched
 from rowen.model.changes import PublishedChange
-from rowen.model.twins import DATASET
+from rowen.model.datasets import DATASET
 from rowen.publish import data_json, dcat, syndication
 from tests.conftest import ScratchDatabase
 from tests.hostile.twisting import VALUES
