@@ -25,7 +25,7 @@ from rowen.connectors.base import Held, Meter, Tools
 from rowen.harvest.run import seldom_collecting
 from rowen.model.items import Fetched, Unchanged
 from rowen.net.client import Client
-from rowen.net.exchange import Exchange
+from rowen.net.sessions import Exchange
 from rowen.settings import Settings
 from tests.portals.arcgis import GeoPortal, HubSite
 from tests.portals.ckan import CkanPortal

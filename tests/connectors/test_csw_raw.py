@@ -4,7 +4,7 @@ import pytest
 
 from rowen.connectors.csw.protocol import RawName, letters_of, name_in
 from rowen.connectors.csw.record import identifier_of
-from rowen.formats.xml_records import CutRecord
+from rowen.formats.xml import CutRecord
 
 GMD = ' xmlns:g="http://www.isotc211.org/2005/gmd" xmlns:c="http://www.isotc211.org/2005/gco"'
 GML = ' xmlns:gml="http://www.opengis.net/gml"'

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rowen.formats.rdf.conformance import Conformance, judge
 from rowen.formats.rdf.profile import profile_in
+from rowen.formats.rdf.statements import Conformance, judge
 
 PREFIXES = """
 @prefix sh: <http://www.w3.org/ns/shacl#> .

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
 from rowen.formats.rdf.syntax import Parsed, RdfBody, read_graph
 

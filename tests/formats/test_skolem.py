@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from rowen.formats.rdf.graph import Blank, Iri, Literal, Node, Term
 from rowen.formats.rdf.rdfa import RdfaTriple, read_rdfa
-from rowen.formats.rdf.skolem import GENID, skolemize
-from rowen.formats.rdf.statements import kept_statements
+from rowen.formats.rdf.statements import GENID, kept_statements, skolemize
 
 A, NAME, PART = Iri("http://ex.org/a"), Iri("http://ex.org/name"), Iri("http://ex.org/part")
 PAGE = "https://ex.org/meetings/1"

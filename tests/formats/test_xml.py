@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.errors import SourceError
-from rowen.formats import xml
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError, xml
 from rowen.formats.xml import FoundElement, Reader, elements, local, plain_tree, read_xml, said
 
 RECORDS = frozenset({"record"})

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.formats.xml import Reader, read_xml
-from rowen.formats.xml_records import CutDocument, cut_up
+from rowen.formats.xml import CutDocument, Reader, cut_up, read_xml
 
 LIST = frozenset({"list"})
 letters = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=12)

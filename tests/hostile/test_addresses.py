@@ -9,7 +9,7 @@ import pytest
 from rowen.connectors.git.program import Remote, configuration
 from rowen.errors import AddressRefusedError, ConfigurationError, UsageError
 from rowen.net.client import Client
-from rowen.net.guard import AddressGuard
+from rowen.net.target import AddressGuard
 from rowen.settings import Settings, load
 from tests.conftest import ScratchDatabase
 from tests.portals.site import Page, Site

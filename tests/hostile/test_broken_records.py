@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from rowen.connectors.datajson.record import is_record
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json_records import Cut, Splitter
 from tests.conftest import ScratchDatabase
 from tests.hostile.clock import grows

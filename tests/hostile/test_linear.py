@@ -18,8 +18,8 @@ from rowen.connectors.web.sitemap import read_entries
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import RowenError
+from rowen.formats import UnreadableError
 from rowen.formats.charset import XmlDecoder
-from rowen.formats.errors import UnreadableError
 from rowen.formats.json_records import Splitter
 from rowen.formats.rdf.syntax import RdfBody, read_graph
 from rowen.model.items import Raw

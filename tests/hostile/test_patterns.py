@@ -12,7 +12,7 @@ import pytest
 
 from rowen.connectors.files.gitignore import any_of
 from rowen.connectors.web.options import WebOptions
-from rowen.formats.xml_records import _tags_of
+from rowen.formats.xml import _tags_of
 from rowen.model.passages import pattern as snippet_pattern
 from rowen.model.search import Query
 from tests.hostile.clock import FLOOR_S, TooSlowError, cheapest_s, grows
@@ -36,7 +36,7 @@ MADE = {
     "rowen.connectors.files.gitignore.any_of",
     "rowen.connectors.web.options.UrlPatterns.__init__",
     "rowen.content.pieces._Cutter._rarely",
-    "rowen.formats.xml_records._tags_of",
+    "rowen.formats.xml._tags_of",
     "rowen.model.versions._numbers",
 }
 """Who makes patterns at run time."""

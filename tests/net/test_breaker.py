@@ -1,7 +1,7 @@
 import pytest
 
 from rowen.errors import CircuitOpenError, FetchError
-from rowen.net.breaker import Breaker, Breakers, CircuitLimits, State
+from rowen.net.circuits import Breaker, Breakers, CircuitLimits, State
 
 from .world import FakeTime, settings
 

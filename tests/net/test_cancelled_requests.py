@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.net.breaker import Breakers, CircuitLimits
+from rowen.net.circuits import Breakers, CircuitLimits
 from rowen.net.client import Client
 from rowen.net.politeness import Throttle
 from tests.cancelling import cancelled_at_each_wait

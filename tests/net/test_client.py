@@ -7,8 +7,7 @@ from aiohttp import web
 from rowen.errors import BadAnswerError, BadUrlError, ConfigurationError, ConnectError
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
-from rowen.net.encoding import ACCEPT_ENCODING
-from rowen.net.response import Response
+from rowen.net.response import ACCEPT_ENCODING, Response
 from rowen.net.sessions import USER_AGENT
 from rowen.version import __version__
 

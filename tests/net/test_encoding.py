@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.errors import BadAnswerError, TruncatedError
-from rowen.net import encoding
-from rowen.net.encoding import ACCEPT_ENCODING, decoder
+from rowen.net import response
+from rowen.net.response import ACCEPT_ENCODING, decoder
 
 TEXT = b"the quick brown fox " * 20_000
 
@@ -108,10 +108,10 @@ def test_what_we_ask_for_we_can_unpack():
 
 @pytest.mark.skipif("br" not in ACCEPT_ENCODING, reason="no brotli decoder is installed")
 def test_brotli_is_unpacked_in_bounded_pieces():
-    packed = encoding._brotli.compress(TEXT)
+    packed = response._brotli.compress(TEXT)
 
     assert unpack("br", [packed]) == unpack("br", bytewise(packed)) == TEXT
-    assert max(len(piece) for piece in decoder("br").feed(encoding._brotli.compress(bytes(8 << 20)))) <= 1 << 17
+    assert max(len(piece) for piece in decoder("br").feed(response._brotli.compress(bytes(8 << 20)))) <= 1 << 17
     with pytest.raises(TruncatedError):
         unpack("br", [packed[:-5]])
     with pytest.raises(BadAnswerError):
@@ -120,10 +120,10 @@ def test_brotli_is_unpacked_in_bounded_pieces():
 
 @pytest.mark.skipif("zstd" not in ACCEPT_ENCODING, reason="no zstd decoder is installed")
 def test_zstd_is_unpacked_in_bounded_pieces():
-    packed = encoding._zstd.compress(TEXT[:9]) + encoding._zstd.compress(TEXT[9:])
+    packed = response._zstd.compress(TEXT[:9]) + response._zstd.compress(TEXT[9:])
 
     assert unpack("zstd", [packed]) == unpack("zstd", bytewise(packed)) == TEXT
-    assert max(len(piece) for piece in decoder("zstd").feed(encoding._zstd.compress(bytes(8 << 20)))) <= 1 << 16
+    assert max(len(piece) for piece in decoder("zstd").feed(response._zstd.compress(bytes(8 << 20)))) <= 1 << 16
     with pytest.raises(TruncatedError):
         unpack("zstd", [packed[:-5]])
     with pytest.raises(BadAnswerError):

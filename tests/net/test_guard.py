@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import AddressRefusedError
-from rowen.net.guard import AddressGuard, address_refused, is_own, refusal
+from rowen.net.target import AddressGuard, address_refused, is_own, refusal
 from rowen.settings import Settings
 
 from .world import Counts, Names, client, run, serve

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.formats.charset import declared as charset
-from rowen.net.media import media_type, sniff
+from rowen.net.response import media_type, sniff
 from tests.hostile.clock import costs_at_most
 
 PAGE = b"\n<!-- hello -->\n<!DOCTYPE HTML>\n<html><title>x</title>"

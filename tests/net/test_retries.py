@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import CircuitOpenError, ConnectError
-from rowen.net.breaker import Breakers, CircuitLimits, State
+from rowen.net.circuits import Breakers, CircuitLimits, State
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 

@@ -114,7 +114,7 @@ def test_a_server_that_does_not_speak_tls_is_an_error():
 
 LATE = """
 import ssl
-from rowen.net.tls import aiohttp
+from rowen.net.sessions import aiohttp
 context = aiohttp.TCPConnector.__init__.__globals__["_SSL_CONTEXT_VERIFIED"]
 told = [type(context) is ssl.SSLContext, context.cert_store_stats()["x509"], context.verify_mode.name]
 context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="site.example")

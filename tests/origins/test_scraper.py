@@ -12,7 +12,7 @@ from aiohttp import web
 from rowen.errors import CircuitOpenError
 from rowen.jobs.tasks import TASKS, AtWork
 from rowen.model.hashes import canonical_json
-from rowen.net.breaker import Breaker, CircuitLimits
+from rowen.net.circuits import Breaker, CircuitLimits
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market, stock

@@ -32,7 +32,7 @@ from rowen.errors import (
     TruncatedError,
 )
 from rowen.model.models import CallResult, Charge, LedgerEntry, Price, TokenUsage
-from rowen.net.breaker import State
+from rowen.net.circuits import State
 from rowen.net.credentials import Credentials
 from rowen.net.politeness import backoff_s
 from rowen.net.target import parse

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from rowen.errors import SourceError
+from rowen.formats import UnreadableError
 from rowen.formats.charset import decode_utf8
-from rowen.formats.errors import UnreadableError
 from rowen.model.text import UNREADABLE
 
 __all__ = ["payload_of", "read_json"]

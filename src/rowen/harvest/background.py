@@ -14,7 +14,7 @@ from rowen.enrich.base import Embedder
 from rowen.errors import BudgetExceededError, ConfigurationError, EmbeddingError, RowenError
 from rowen.harvest.models import Embedders, wanted_spec
 from rowen.model.runs import Run
-from rowen.net.breaker import CircuitLimits
+from rowen.net.circuits import CircuitLimits
 from rowen.settings import Settings
 from rowen.store import runs
 from rowen.store.database import Database

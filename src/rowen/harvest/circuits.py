@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from rowen.errors import StoreError
 from rowen.model.status import CircuitKind
-from rowen.net.breaker import Breaker, Breakers, CircuitLimits, State
+from rowen.net.circuits import Breaker, Breakers, CircuitLimits, State
 from rowen.settings import Settings
 from rowen.store import hosts
 from rowen.store.database import Database

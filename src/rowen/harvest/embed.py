@@ -26,7 +26,7 @@ from rowen.errors import (
 )
 from rowen.harvest.models import EmbeddedTexts, Embedders
 from rowen.model.text import one_item
-from rowen.net.breaker import CircuitLimits
+from rowen.net.circuits import CircuitLimits
 from rowen.settings import Settings
 from rowen.store.database import Database, translate_database_errors
 from rowen.store.search import embeddings, pending_texts

@@ -36,7 +36,7 @@ from rowen.harvest.page_facts import PageFacts, PageInput, PageReading
 from rowen.model.extraction import ModelScore, PageScore, wrong_fields
 from rowen.model.items import Document, FactsWanted, Raw
 from rowen.model.url import Address, file_url
-from rowen.net.breaker import CircuitLimits
+from rowen.net.circuits import CircuitLimits
 from rowen.store import source_schemas
 from rowen.store.locks import Lock
 

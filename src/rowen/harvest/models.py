@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rowen.enrich.ledger import Ledger
     from rowen.enrich.llm.base import LanguageModel
-    from rowen.net.breaker import Breakers, Stats
+    from rowen.net.circuits import Breakers, Stats
     from rowen.net.client import Client
 
 __all__ = [

@@ -18,7 +18,7 @@ from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import AtWork
 from rowen.model.rdf import StatementChange, StatementReport, StatementTarget
 from rowen.model.sources import Source
-from rowen.net.breaker import Breakers, CircuitLimits
+from rowen.net.circuits import Breakers, CircuitLimits
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.politeness import Throttle

@@ -22,7 +22,7 @@ from rowen.model.changes import Change
 from rowen.model.sources import Source
 from rowen.model.text import one_item
 from rowen.model.webhooks import Webhook
-from rowen.net.breaker import Breakers, CircuitLimits
+from rowen.net.circuits import Breakers, CircuitLimits
 from rowen.net.client import Client
 from rowen.net.credentials import resolve
 from rowen.net.politeness import Throttle

@@ -1,17 +1,73 @@
-"""How often a host may be asked: pace, concurrency, and Retry-After."""
+"""The pace of requests to a host: gaps, concurrency, Retry-After; and a bounded cache for what is known of hosts."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from rowen.model.dates import http_date
-from rowen.net.lru import LruCache
 
-__all__ = ["Lane", "Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
+__all__ = ["Lane", "LruCache", "Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
+
+T = TypeVar("T")
+
+
+class LruCache(Generic[T]):
+    """Values by name, at most so many: the one that was used least recently goes first.
+
+    What `may_go` does not let go (a host that is being asked, an open circuit) stays, and takes its place at the end.
+    """
+
+    __slots__ = ("_may_go", "_most", "_values")
+
+    def __init__(self, most: int, may_go: Callable[[T], bool] = lambda _: True) -> None:
+        self._most = most
+        self._may_go = may_go
+        self._values: OrderedDict[str, T] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """All names and values, the least recently used first."""
+        yield from list(self._values.items())
+
+    def values(self) -> Iterator[T]:
+        """All values, in the same order."""
+        yield from list(self._values.values())
+
+    def get(self, name: str) -> T | None:
+        """The value of a name, if it is remembered."""
+        value = self._values.get(name)
+        if value is not None:
+            self._values.move_to_end(name)
+        return value
+
+    def put(self, name: str, value: T) -> T:
+        """Remember a value, and forget others if there are too many."""
+        self._values.pop(name, None)
+        self._make_room()
+        self._values[name] = value
+        return value
+
+    def drop(self, name: str) -> None:
+        """Forget a value, if it is remembered."""
+        self._values.pop(name, None)
+
+    def _make_room(self) -> None:
+        for _ in range(len(self._values)):
+            if len(self._values) < self._most:
+                return
+            name = next(iter(self._values))
+            if self._may_go(self._values[name]):
+                del self._values[name]
+            else:
+                self._values.move_to_end(name)
+
 
 # Up to half of a delay is added to it (the setting says so): at 0 two processes keep step for hours, at 1 a crawl takes
 # half again as long as its delay suggests.

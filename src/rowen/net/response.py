@@ -1,20 +1,289 @@
-"""What a request gives back."""
+"""Responses: their headers, media types and content codings.
 
+Bodies are decoded here rather than by aiohttp, which accepts a gzip stream that ends early as a whole one.
+"""
+
+import codecs
+import importlib
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+import sys
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from multidict import CIMultiDictProxy
 
+from rowen.errors import BadAnswerError, TruncatedError
 from rowen.formats import charset
 from rowen.model.dates import http_date
 from rowen.model.text import header
-from rowen.net import media
 from rowen.net.politeness import retry_after_s
 
-__all__ = ["Hop", "RequestMeter", "Response", "Stream", "next_link", "respond"]
+__all__ = [
+    "ACCEPT_ENCODING",
+    "BodyDecoder",
+    "Hop",
+    "RequestMeter",
+    "Response",
+    "Stream",
+    "decoder",
+    "media_type",
+    "next_link",
+    "respond",
+    "sniff",
+]
+
+# What is unpacked at once, and so what a small packed body can cost before its limit is looked at.
+PIECE_BYTES = 1 << 16
+# A packed body may be several streams one after the other. A thousand empty ones in 20 kB are no body.
+_MOST_MEMBERS = 1000
+# RFC 9659: a content coding of zstd needs no larger window than 8 MB.
+_ZSTD_WINDOW_LOG = 23
+
+
+class BodyDecoder(Protocol):
+    """Unpacks one body."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What these bytes give, in pieces of bounded size."""
+        ...
+
+    def finish(self) -> None:
+        """Raise `TruncatedError` if the body is not whole."""
+        ...
+
+
+def _module(*names: str) -> Any:
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+_brotli = _module("brotli", "brotlicffi")
+if _brotli is not None and not hasattr(_brotli.Decompressor, "can_accept_more_data"):
+    _brotli = None  # older ones cannot bound what a piece unpacks to
+_zstd = _module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+# An ETag may belong to one coding only: this must be the same for every request, for ever.
+ACCEPT_ENCODING = ", ".join(["gzip", *(["br"] if _brotli else []), *(["zstd"] if _zstd else [])])
+
+
+class _Zlib:
+    """gzip with any number of members, and deflate with or without its header."""
+
+    def __init__(self, coding: str) -> None:
+        self._wbits = 31 if coding == "gzip" else 0
+        self._stream: Any = None
+        self._members = 0
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        data, self._rest = self._rest + data, b""
+        more = False
+        while data or more:
+            if (self._stream is None or self._stream.eof) and not self._begin(data):
+                return
+            try:
+                piece = self._stream.decompress(data, PIECE_BYTES)
+            except zlib.error:
+                raise BadAnswerError("The body is not packed as its Content-Encoding says.") from None
+            if piece:
+                yield piece
+            more = len(piece) == PIECE_BYTES and not self._stream.eof
+            data = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
+
+    def _begin(self, data: bytes) -> bool:
+        """Make ready for the next member. What follows the last one is padding, and ignored."""
+        if self._stream is None:
+            self._wbits = self._wbits or (15 if data[0] & 15 == 8 else -15)
+        elif self._wbits != 31 or not b"\x1f\x8b".startswith(data[:2]):
+            return False
+        elif len(data) < 2:
+            self._rest = data
+            return False
+        self._members += 1
+        if self._members > _MOST_MEMBERS:
+            raise BadAnswerError(f"The body is packed in more than {_MOST_MEMBERS} parts.")
+        self._stream = zlib.decompressobj(self._wbits)
+        return True
+
+    def finish(self) -> None:
+        if self._stream is not None and not self._stream.eof:
+            raise TruncatedError("The packed body ended early.")
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._stream = _brotli.Decompressor()
+        self._fed = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        self._fed = self._fed or bool(data)
+        try:
+            while not self._stream.is_finished():
+                piece = self._stream.process(data, output_buffer_limit=PIECE_BYTES)
+                if not piece:
+                    return
+                yield piece
+                data = b""
+        except _brotli.error:
+            raise BadAnswerError("The body is not packed as its Content-Encoding says.") from None
+
+    def finish(self) -> None:
+        if self._fed and not self._stream.is_finished():
+            raise TruncatedError("The packed body ended early.")
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._stream: Any = None
+        self._frames = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data or not (self._stream is None or self._stream.eof or self._stream.needs_input):
+            if self._stream is None or self._stream.eof:
+                self._begin()
+            try:
+                piece = self._stream.decompress(data, PIECE_BYTES)
+            except _zstd.ZstdError:
+                raise BadAnswerError("The body is not packed as its Content-Encoding says.") from None
+            if piece:
+                yield piece
+            data = self._stream.unused_data if self._stream.eof else b""
+
+    def _begin(self) -> None:
+        self._frames += 1
+        if self._frames > _MOST_MEMBERS:
+            raise BadAnswerError(f"The body is packed in more than {_MOST_MEMBERS} parts.")
+        options = {_zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
+        self._stream = _zstd.ZstdDecompressor(options=options)
+
+    def finish(self) -> None:
+        if self._stream is not None and not self._stream.eof:
+            raise TruncatedError("The packed body ended early.")
+
+
+def decoder(content_encoding: str) -> BodyDecoder | None:
+    """The decoder for a Content-Encoding header; None where there is nothing to unpack."""
+    match content_encoding.strip().lower():
+        case "" | "identity":
+            return None
+        case "gzip" | "x-gzip":
+            return _Zlib("gzip")
+        case "deflate":
+            return _Zlib("deflate")
+        case "br" if _brotli:
+            return _Brotli()
+        case "zstd" if _zstd:
+            return _Zstd()
+    raise BadAnswerError(f"The body is packed as {content_encoding[:40]!r}, which was not asked for.")
+
+
+# HTML, 4.2.5.4: a charset is declared within the first 1,024 bytes.
+_HEAD_BYTES = 1024
+_SIGNATURES = (
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"PK\x05\x06", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"BZh", "application/x-bzip2"),
+    (b"\xfd7zXZ\x00", "application/x-xz"),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
+    (b"{\\rtf", "application/rtf"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+_ZIP_ENTRIES = (
+    (b"word/document.xml", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (b"xl/workbook.xml", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    (b"ppt/presentation.xml", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+)
+# OpenDocument and EPUB name themselves in a first, stored entry.
+_ZIP_MIMETYPE = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]+?)PK", re.DOTALL)
+# Possessive: a page that opens with many comments must not make the search explode.
+_HTML = re.compile(
+    rb"(?:(?><!--.*?-->)|\s)*+<(?:!doctype\s+html|html|head|body|title|script|meta)\b", re.DOTALL | re.IGNORECASE
+)
+_JSON = re.compile(rb"\s*+(?:\{\s*+[\"}]|\[\s*+[\[\]{\"])")
+_VAGUE = frozenset(
+    {
+        "application/binary",
+        "application/download",
+        "application/force-download",
+        "application/octet-stream",
+        "application/unknown",
+        "application/x-download",
+        "binary/octet-stream",
+        "text/plain",
+    }
+)
+
+
+def media_type(content_type: str | None, body: bytes) -> str | None:
+    """The media type, lower case and without parameters: the declared one unless it is missing, vague or a lie."""
+    declared = _essence(content_type)
+    found = sniff(body) if body else None
+    if found is None:
+        return declared
+    if declared is None or declared in _VAGUE or _contradicts(declared, found):
+        return found
+    return declared
+
+
+def sniff(body: bytes) -> str | None:
+    """The media type that the first bytes give away, if they do."""
+    for signature, name in _SIGNATURES:
+        if body.startswith(signature):
+            return _packed(body) if name == "application/zip" else name
+    head = _text_head(body)
+    if _HTML.match(head):
+        return "text/html"
+    if head.lstrip()[:5].lower() == b"<?xml":
+        return "text/html" if b"<html" in head.lower() else "application/xml"
+    is_json = _JSON.match(head) and body[-64:].rstrip().endswith((b"}", b"]"))
+    return "application/json" if is_json else None
+
+
+def _essence(content_type: str | None) -> str | None:
+    if content_type is None:
+        return None
+    essence = content_type.partition(";")[0].partition(",")[0].strip().lower()
+    return essence if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", essence) else None
+
+
+def _contradicts(declared: str, found: str) -> bool:
+    """Whether the bytes rule the declared type out. Text that looks like something else may be an example of it."""
+    binary = found not in ("text/html", "application/xml", "application/json")
+    if binary:
+        return declared.startswith("text/") or declared in ("application/json", "application/xml")
+    return found == "text/html" and not declared.startswith("text/") and not _may_hold_html(declared)
+
+
+def _may_hold_html(declared: str) -> bool:
+    return declared.endswith(("xml", "html")) or declared.startswith("application/x-")
+
+
+def _packed(body: bytes) -> str:
+    if named := _ZIP_MIMETYPE.match(body[:_HEAD_BYTES]):
+        return named[1].decode("ascii")
+    # The names of all entries stand at the end once more.
+    ends = body[:4096] + body[-65536:]
+    return next((name for entry, name in _ZIP_ENTRIES if entry in ends), "application/zip")
+
+
+def _text_head(body: bytes) -> bytes:
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return body[: 2 * _HEAD_BYTES].decode("utf-16", "ignore").encode("utf-8", "ignore")
+    return body[:_HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
+
 
 _NEXT = re.compile(r'\brel="?next"?', re.IGNORECASE)
 
@@ -112,7 +381,7 @@ def respond(
         redirects,
         etag,
         modified,
-        media_type=media.media_type(kind, body),
+        media_type=media_type(kind, body),
         charset=charset.declared(kind, body) if body or kind else None,
         retry_after_s=retry_after_s(asked, _sent_at(headers, now())) if asked else None,
         elapsed_s=elapsed_s,

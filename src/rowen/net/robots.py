@@ -11,8 +11,8 @@ from protego import Protego
 from rowen.errors import AddressRefusedError, CircuitOpenError, FetchError, RedirectError
 from rowen.formats.charset import decode_plain
 from rowen.net.client import Client
-from rowen.net.lru import LruCache
-from rowen.net.media import sniff
+from rowen.net.politeness import LruCache
+from rowen.net.response import sniff
 from rowen.net.target import parse
 
 __all__ = ["PRODUCT", "Robots", "RobotsRules", "read_rules"]

@@ -1,17 +1,36 @@
-"""What a URL means for a request: the exact form to send, its host and its origin."""
+"""URLs as targets of requests, and the guard that keeps requests away from addresses that are not public.
+
+The guard checks where a socket is made, after name resolution: it sees the address of every connect on every hop, so a
+name that resolves to something else a moment later gains nothing.
+"""
 
 import base64
 import re
+import socket
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
 import ada_url
 
-from rowen.errors import BadUrlError
+from rowen.errors import AddressRefusedError, BadUrlError
 from rowen.model.url import trimmed
+from rowen.settings import Settings
 
-__all__ = ["Target", "join", "parse", "redact"]
+__all__ = [
+    "REFUSED",
+    "AddressGuard",
+    "Target",
+    "address_refused",
+    "is_own",
+    "join",
+    "parse",
+    "plain_name",
+    "redact",
+    "refusal",
+]
 
 _USERINFO = re.compile(r"(?<=//)[^/?#]*@")
 _SECRET = re.compile(
@@ -94,3 +113,159 @@ def _basic(user: str) -> str:
     name, _, password = user.partition(":")
     login = unquote_to_bytes(name) + b":" + unquote_to_bytes(password)
     return "Basic " + base64.b64encode(login).decode()
+
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+REFUSED = 0x526F77
+"""The errno of a refusal. It survives aiohttp, which joins the errors of several addresses into one."""
+
+_REFUSAL = re.compile(r"(?<![0-9a-f.:])[0-9a-f.:]++(?:%\w++)? \([\w -]++\)", re.IGNORECASE)
+
+# The special-purpose registries of IANA, as far as they are not globally reachable.
+_SPECIAL_V4 = tuple(
+    (IPv4Network(network), name)
+    for network, name in (
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "reserved"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+)
+_SPECIAL_V6 = tuple(
+    (IPv6Network(network), name)
+    for network, name in (
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "documentation"),
+        ("3fff::/20", "documentation"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+# What hosts files call this machine; names below localhost lead here as well (RFC 6761).
+_LOCAL_NAMES = frozenset(
+    {
+        *("localhost", "localhost.localdomain", "localhost4", "localhost6", "localhost6.localdomain6"),
+        *("ip6-localhost", "ip6-loopback"),
+    }
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
+    """Why an address is not to be reached; None if it may be."""
+    inner = _embedded(address) if isinstance(address, IPv6Address) else None
+    if any(one in network for network in allowed for one in (address, inner) if one is not None):
+        return None
+    if inner is not None:
+        return _special(inner)
+    return _special(address)
+
+
+def _embedded(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that an IPv6 address is another spelling of, or a gateway to."""
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _special(address: Address) -> str | None:
+    if isinstance(address, IPv4Address):
+        return next((name for network, name in _SPECIAL_V4 if address in network), None)
+    name = next((name for network, name in _SPECIAL_V6 if address in network), None)
+    return name or (None if address in _GLOBAL_V6 else "reserved")
+
+
+class AddressGuard:
+    """Makes sockets, but only to addresses that may be reached."""
+
+    def __init__(self, allowed: Sequence[Network] = ()) -> None:
+        self._allowed = tuple(allowed)
+
+    def open_socket(self, addr_info: tuple[Any, ...]) -> socket.socket:
+        """The socket factory of aiohttp's connector."""
+        family, kind, protocol, _, sockaddr = addr_info
+        if why := refusal(ip_address(sockaddr[0]), self._allowed):
+            raise OSError(REFUSED, f"{sockaddr[0]} ({why})")
+        return socket.socket(family, kind, protocol)
+
+    def check_name(self, host: str) -> None:
+        """Check what can be told from the name alone: all there is when a proxy makes the connection."""
+        name = plain_name(host)
+        if name is None:
+            raise address_refused(host, "nothing that can be checked")
+        address = _named_address(name)
+        if address is not None and (why := refusal(address, self._allowed)):
+            raise address_refused(host, f"{address} ({why})")
+
+
+def is_own(host: str, settings: Settings) -> bool:
+    """Whether a host is one of the user's own network: not public, and allowed by its name or address."""
+    name = plain_name(host) or ""
+    address = _named_address(name)
+    if address is None:
+        return name in settings.allow_addresses_for
+    return _special(address) is not None and refusal(address, settings.allow_addresses) is None
+
+
+def _named_address(name: str) -> Address | None:
+    """The address that a plain name says itself, without asking anybody."""
+    local = name in _LOCAL_NAMES or name.endswith(".localhost")
+    try:
+        return ip_address("127.0.0.1" if local else name)
+    except ValueError:
+        return None
+
+
+def plain_name(host: str) -> str | None:
+    """The one spelling of a host, with or without port: `LOCALHOST.`, `0x7f.1` and `127。0。0。1` are others' of one.
+
+    None for what is no host.
+    """
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"
+    try:
+        found = str(ada_url.URL(f"http://{host}/").hostname)
+    except ValueError:
+        return None
+    return found.strip("[]").rstrip(".")
+
+
+def _network_of(addresses: str) -> str:
+    """What to allow so that this is reached: all of loopback, else the address itself."""
+    address = addresses.split(" ", 1)[0]
+    return "127.0.0.0/8" if address.startswith("127.") else address
+
+
+def _name_of(host: str) -> str:
+    """A host without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() and not name.endswith(":") else host
+
+
+def address_refused(host: str, refusals: str) -> AddressRefusedError:
+    """The error that tells which host leads where, and what would allow it."""
+    addresses = " and ".join(_REFUSAL.findall(refusals)) or refusals
+    return AddressRefusedError(
+        f"{host} leads to {addresses}, which is not a public address; no connection was made.",
+        hint=f"If you trust it: export ROWEN_ALLOW_ADDRESSES_FOR={_name_of(host)}={_network_of(addresses)} opens it to "
+        "sources of this host alone, ROWEN_ALLOW_ADDRESSES to all sources.",
+    )

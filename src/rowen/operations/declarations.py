@@ -16,7 +16,7 @@ from rowen.model.wording import trouble_with_name
 from rowen.net.credentials import exposed, exposed_in, troubles_with_headers
 from rowen.operations.carrying import DeclaredSchema, declared_schemas
 from rowen.operations.reach import named_texts, refuse_local, with_texts, within
-from rowen.settings.toml import read_toml
+from rowen.settings.files import read_toml
 
 __all__ = ["Declaration", "Declared", "Found"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from rowen.net.guard import refusal
+from rowen.net.target import refusal
 
 __all__ = ["SERVICES", "confine", "main"]
 

@@ -16,8 +16,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Asked
 
-from rowen.errors import RefusedError, RowenError, UnauthenticatedError, UsageError
-from rowen.hints import Hint, action
+from rowen.errors import Hint, RefusedError, RowenError, UnauthenticatedError, UsageError, action
 from rowen.interfaces.rest.access import Requirement
 from rowen.interfaces.rest.document import OPEN
 from rowen.interfaces.rest.problems import response_of

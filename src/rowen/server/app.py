@@ -24,8 +24,7 @@ from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from rowen.concurrency import end
-from rowen.errors import ConfigurationError, RefusedError, StoreError, StoreUnavailableError
-from rowen.hints import Hint, action
+from rowen.errors import ConfigurationError, Hint, RefusedError, StoreError, StoreUnavailableError, action
 from rowen.interfaces import mcp, web
 from rowen.interfaces.mcp.http import McpApp
 from rowen.interfaces.rest.app import api_of

@@ -19,11 +19,9 @@ from rowen.errors import RowenError
 from rowen.formats.charset import XmlDecoder, declared
 from rowen.formats.json_records import Splitter
 from rowen.formats.rdf.syntax import RdfBody, format_of, read_graph
-from rowen.formats.xml import Reader, plain_tree, read_xml
-from rowen.formats.xml_records import cut_up
+from rowen.formats.xml import Reader, cut_up, plain_tree, read_xml
 from rowen.model.url import canonical, key
-from rowen.net.media import media_type, sniff
-from rowen.net.response import Response
+from rowen.net.response import Response, media_type, sniff
 from rowen.net.robots import read_rules
 from rowen.net.target import join, parse, redact
 from tests.hostile.fuzz.harness import target

@@ -24,7 +24,7 @@ from rowen.errors import (
     SourceGoneError,
     TlsError,
 )
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.model.dates import http_date
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials

@@ -30,7 +30,7 @@ from rowen.connectors.ckan.course import MissingRecord, PageCursor, UnparsedRow,
 from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled
 from rowen.connectors.ckan.record import dataset_of, steady
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import Hash
 from rowen.model.items import Failed, Gone

@@ -23,7 +23,7 @@ from rowen.connectors.catalog.portal_client import (
 )
 from rowen.connectors.catalog.text import word
 from rowen.errors import BodyTooLargeError, FetchError, SourceError, SourceGoneError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.url import quoted
 from rowen.net.response import Response

@@ -33,9 +33,8 @@ from rowen.connectors.csw.protocol import (
 )
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
-from rowen.formats.errors import UnreadableError
-from rowen.formats.xml import Element, FoundElement, written
-from rowen.formats.xml_records import CutRecord
+from rowen.formats import UnreadableError
+from rowen.formats.xml import CutRecord, Element, FoundElement, written
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.items import Failed, Fetched, Validators
 from rowen.model.text import attempt

@@ -15,9 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.plain_options import option
 from rowen.errors import SourceError, SourceGoneError
-from rowen.formats.errors import UnreadableError
-from rowen.formats.xml import Element, FoundElement, Reader, local, read_in_steps, read_xml, said
-from rowen.formats.xml_records import CutRecord, cut_up
+from rowen.formats import UnreadableError
+from rowen.formats.xml import CutRecord, Element, FoundElement, Reader, cut_up, local, read_in_steps, read_xml, said
 from rowen.net.response import Response
 
 __all__ = [

@@ -35,7 +35,7 @@ from rowen.connectors.datajson.record import (
 )
 from rowen.connectors.plain_options import option
 from rowen.errors import SourceError, SourceGoneError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.model.hashes import Hash, body_hash, unmarked

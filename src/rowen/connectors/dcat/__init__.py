@@ -20,7 +20,7 @@ from rowen.connectors.dcat.reading import Contents, Joining, RecordPart, paging_
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
 from rowen.model.items import Document, Failed, Fetched
 from rowen.model.url import joined

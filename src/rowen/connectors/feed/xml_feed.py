@@ -15,8 +15,8 @@ from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.text import one_line
 from rowen.connectors.feed.document import Deletion, FeedDocument, FeedEntry, entry_url, resolved, stamp_of
 from rowen.errors import SourceError
+from rowen.formats import UnreadableError
 from rowen.formats.charset import XmlDecoder
-from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import FoundElement, Reader, local, plain_tree, read_xml, said, written
 from rowen.model.items import Failed
 from rowen.model.text import attempt

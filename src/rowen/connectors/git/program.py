@@ -22,8 +22,8 @@ from urllib.parse import unquote, urlsplit
 from rowen.errors import BadUrlError, ConnectError, SourceError, SourceGoneError, UsageError
 from rowen.model.url import Address, file_url
 from rowen.net.credentials import resolve
-from rowen.net.guard import AddressGuard, address_refused, plain_name, refusal
 from rowen.net.sessions import USER_AGENT
+from rowen.net.target import AddressGuard, address_refused, plain_name, refusal
 from rowen.programs import NEUTRAL_FOLDER, end, environment, find, start
 from rowen.settings import Settings
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rowen.connectors.ldes.extraction import MemberParts
 from rowen.connectors.ldes.quads import Quads
 from rowen.formats.rdf.graph import short
-from rowen.formats.rdf.nodes import Said
+from rowen.formats.rdf.syntax import Said
 
 __all__ = ["Described", "Describer", "Tree", "tags_of", "title_of"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rowen.connectors.ldes.paths import Path, Reached, Trail, TrailStep, reached
 from rowen.connectors.ldes.quads import Quads, Value
 from rowen.connectors.ldes.shapes import NodeShape, Topology, shape_in
-from rowen.formats.rdf.nodes import Said, node_of
+from rowen.formats.rdf.syntax import Said, node_of
 
 __all__ = ["MemberParts", "extract"]
 

@@ -8,7 +8,7 @@ from rowen.connectors.ldes.paths import Path, follow
 from rowen.connectors.ldes.quads import Quads
 from rowen.connectors.ldes.stream import EventStream
 from rowen.connectors.ldes.times import interval_of, moment_within
-from rowen.formats.rdf.nodes import lexical, node_of
+from rowen.formats.rdf.syntax import lexical, node_of
 
 __all__ = ["MemberReader", "StreamMember"]
 

@@ -19,8 +19,7 @@ from rowen.connectors.ldes.stream import LDES, TREE, EventStream, stream_of
 from rowen.connectors.ldes.times import Interval, interval_of
 from rowen.errors import SourceError
 from rowen.formats.rdf.contexts import remote
-from rowen.formats.rdf.nodes import lexical, node_of, read_nodes
-from rowen.formats.rdf.syntax import RdfBody, format_of
+from rowen.formats.rdf.syntax import RdfBody, format_of, lexical, node_of, read_nodes
 from rowen.model.url import canonical
 
 __all__ = [

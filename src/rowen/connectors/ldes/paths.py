@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from rowen.connectors.ldes.quads import SH, Quads, Value
-from rowen.formats.rdf.nodes import node_of
+from rowen.formats.rdf.syntax import node_of
 
 __all__ = ["Path", "Reached", "Trail", "TrailStep", "follow", "path_of", "reached"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from rowen.formats.rdf.nodes import Said, node_of
+from rowen.formats.rdf.syntax import Said, node_of
 
 __all__ = ["MOST_QUADS", "RDF", "SH", "Quads", "Value"]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from rowen.connectors.ldes.paths import path_of
 from rowen.connectors.ldes.quads import SH, Quads
 from rowen.errors import SourceError
-from rowen.formats.rdf.nodes import lexical
+from rowen.formats.rdf.syntax import lexical
 
 __all__ = ["NodeShape", "Topology", "shape_in", "topology_of"]
 

@@ -9,7 +9,7 @@ from rowen.connectors.ldes.paths import Path, path_of
 from rowen.connectors.ldes.quads import Quads
 from rowen.connectors.ldes.shapes import Topology, topology_of
 from rowen.errors import SourceError
-from rowen.formats.rdf.nodes import lexical
+from rowen.formats.rdf.syntax import lexical
 
 __all__ = ["LDES", "TREE", "EventStream", "Kinds", "stream_of"]
 

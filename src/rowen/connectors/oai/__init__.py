@@ -32,7 +32,7 @@ from rowen.connectors.oai.record import dataset_of
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, SourceError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.xml import Element, FoundElement, local, said, written
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.items import Failed, Fetched, Gone, Observation, Validators

@@ -10,14 +10,17 @@ from typing import NamedTuple
 
 from rowen.connectors.catalog.dates import moment
 from rowen.errors import SourceError, SourceGoneError
+from rowen.formats import UnreadableError
 from rowen.formats.charset import XmlDecoder
-from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import (
     MOST_ANSWER_ELEMENTS,
     MOST_RECORD_CHARS,
+    CutRecord,
     Element,
     FoundElement,
     Reader,
+    cut_text,
+    cut_up,
     elements,
     local,
     read_in_steps,
@@ -25,7 +28,6 @@ from rowen.formats.xml import (
     said,
     spaced,
 )
-from rowen.formats.xml_records import CutRecord, cut_text, cut_up
 from rowen.net.response import Response, Stream
 
 __all__ = [

@@ -22,7 +22,7 @@ from rowen.connectors.sdmx.record import (
     recognise,
 )
 from rowen.errors import SourceError, SourceGoneError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
 from rowen.formats.xml import FoundElement, Reader, elements, local, said

@@ -20,7 +20,7 @@ from rowen.connectors.catalog.text import word, wordings
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.items import Failed
 from rowen.model.url import SEGMENT, quoted, segment

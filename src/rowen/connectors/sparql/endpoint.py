@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 from rowen.formats.rdf.graph import Blank, Iri, Literal, Term, short
 from rowen.net.response import Response

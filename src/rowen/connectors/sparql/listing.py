@@ -13,7 +13,7 @@ from rowen.connectors.catalog.records import one_by_one
 from rowen.connectors.plain_options import option
 from rowen.connectors.sparql.endpoint import Endpoint, Questions, Rows, floor_of, is_safe
 from rowen.errors import BodyTooLargeError, SourceError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.items import Failed

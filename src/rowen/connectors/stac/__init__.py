@@ -29,7 +29,7 @@ from rowen.connectors.stac.record import (
 )
 from rowen.connectors.stac.tree import Tree, kind_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
-from rowen.formats.errors import UnreadableError
+from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
 from rowen.model.items import Failed, Observation

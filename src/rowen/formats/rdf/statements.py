@@ -1,28 +1,293 @@
-"""RDFa of a page becomes RDF statements that can be stored, compared and published.
+"""RDF statements of a page: read from RDFa, repaired, named, and checked against an application profile.
 
 Broken IRIs, dates and languages are repaired where the meaning is clear, and left out otherwise; both are counted by
-reason. Blank nodes get skolem IRIs, so that consumers of the differences can tell which node is gone.
+reason. Blank nodes become skolem IRIs (RDF 1.1 Concepts, section 3.5), derived from what the page states about them,
+also through other blank nodes. A node keeps its IRI wherever it stands on the page. If a statement about it changes, it
+is another node.
+
+Statements are checked one by one, then resources by how many values are left of each property. What a page says of
+others is all that is known of them: a resource whose type it does not state may be of any class.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from hashlib import sha256
+from typing import TypeAlias
+from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
 from pyoxigraph import Literal as OxLiteral
 from pyoxigraph import NamedNode
 
-from rowen.formats.rdf.conformance import judge
-from rowen.formats.rdf.graph import Blank, Literal
-from rowen.formats.rdf.profile import profile_in
+from rowen.formats.rdf.graph import Blank, Iri, Literal, Node, Term
+from rowen.formats.rdf.profile import ProfileShape, PropertyRule, TermKind, profile_in
 from rowen.formats.rdf.rdfa import XSD, RdfaTriple
-from rowen.formats.rdf.skolem import skolemize
 from rowen.model.rdf import StatementProfile
 
-__all__ = ["DERIVED", "UUID", "Statements", "kept_statements"]
+__all__ = ["DERIVED", "GENID", "UUID", "Conformance", "Statements", "judge", "kept_statements", "skolemize"]
+
+GENID = "/.well-known/genid/"
+"""The path that marks a skolem IRI."""
+
+# Each round looks one node further, and costs as much as reading all statements once.
+_MOST_ROUNDS = 16
+
+_Statements: TypeAlias = Mapping[Blank, list[tuple[Node, Term]]]
+_References: TypeAlias = defaultdict[Blank, list[tuple[Node, Node]]]
+
+
+def skolemize(triples: Sequence[RdfaTriple], page: str) -> list[RdfaTriple]:
+    """Return the triples of a page with a skolem IRI for each blank node; a predicate stays as it is."""
+    outgoing: dict[Blank, list[tuple[Node, Term]]] = {}
+    incoming: _References = defaultdict(list)
+    for subject, predicate, value in triples:
+        if isinstance(subject, Blank):
+            outgoing.setdefault(subject, []).append((predicate, value))
+        if isinstance(value, Blank):
+            outgoing.setdefault(value, [])
+            incoming[value].append((predicate, subject))
+    if not outgoing:
+        return list(triples)
+    names = _names(outgoing, incoming, page)
+
+    def named(term: Term) -> Term:
+        return names.get(term, term) if isinstance(term, Blank) else term
+
+    return [(named(subject), predicate, named(value)) for subject, predicate, value in triples]  # type: ignore[misc]
+
+
+def _names(outgoing: _Statements, incoming: _References, page: str) -> dict[Blank, Iri]:
+    """Return the IRI of each node: a hash of the page, of what is stated about it, and of its number among equals."""
+    contents = _contents(outgoing)
+    numbers: Counter[str] = Counter()
+    place = urlsplit(page)
+    names = {}
+    for node in _ordered(outgoing, incoming, contents):
+        content = contents[node]
+        text = f"{page}\n{content}\n{numbers[content]}"
+        names[node] = Iri(f"{place.scheme}://{place.netloc}{GENID}{_digest(text)[:32]}")
+        numbers[content] += 1
+    return names
+
+
+def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> list[Blank]:
+    """Return all nodes in an order that does not depend on the order of the statements, except between true twins.
+
+    Nodes are taken layer by layer, those that no other blank node refers to first. In a layer they are sorted by their
+    surroundings and by the places of the nodes that refer to them. Nodes in a cycle come last.
+    """
+    around = _surroundings(outgoing, incoming, contents)
+    places: dict[Blank, str] = {}
+    missing = {node: sum(isinstance(one, Blank) for _, one in incoming.get(node, ())) for node in outgoing}
+    layer = [node for node, count in missing.items() if not count]
+    while len(places) < len(outgoing):
+        layer = layer or [node for node in outgoing if node not in places]
+        hashes = {
+            node: _digest("\n".join([around[node], *sorted(f"{p} {_term(of, places)}" for p, of in incoming[node])]))
+            for node in layer
+        }
+        layer.sort(key=hashes.__getitem__)
+        places |= {node: f"{len(places) + number}" for number, node in enumerate(layer)}
+        following = []
+        for node in layer:
+            for _, value in outgoing[node]:
+                if isinstance(value, Blank) and value not in places:
+                    missing[value] -= 1
+                    following += [] if missing[value] else [value]
+        layer = following
+    return list(places)
+
+
+def _surroundings(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> Mapping[Blank, str]:
+    """Return a hash for each node that tells it from others with the same content, by its neighbours near and far."""
+    colours, count = contents, len(set(contents.values()))
+    for _ in range(_MOST_ROUNDS):
+        if count == len(outgoing):
+            break
+        finer = {
+            node: _digest(
+                "\n".join(
+                    [
+                        colours[node],
+                        *sorted(f"> {name} {_term(value, colours)}" for name, value in outgoing[node]),
+                        *sorted(f"< {name} {_term(of, colours)}" for name, of in incoming[node]),
+                    ]
+                )
+            )
+            for node in outgoing
+        }
+        if (number := len(set(finer.values()))) == count:
+            break
+        colours, count = finer, number
+    return colours
+
+
+def _contents(outgoing: _Statements) -> dict[Blank, str]:
+    """Return a hash of what is stated about each node, computed from the leaves up; a cycle ends where it closes."""
+    done: dict[Blank, str] = {}
+    for start in outgoing:
+        opened: set[Blank] = set()
+        waiting = [(start, False)]
+        while waiting:
+            node, is_complete = waiting.pop()
+            if is_complete:
+                lines = sorted(f"{predicate} {_term(value, done)}" for predicate, value in outgoing[node])
+                done[node] = _digest("\n".join(lines))
+            elif node not in done and node not in opened:
+                opened.add(node)
+                waiting.append((node, True))
+                waiting += [(value, False) for _, value in outgoing[node] if isinstance(value, Blank)]
+    return done
+
+
+def _term(term: Term, contents: Mapping[Blank, str]) -> str:
+    if isinstance(term, Blank):
+        return f"_:{contents.get(term, '')}"
+    return repr(term) if isinstance(term, Literal) else f"<{term}>"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_LANG_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
+_ESCAPED = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+
+@dataclass(slots=True)
+class Conformance:
+    """The statements that are kept, how many were dropped, and how often a rule was broken that is only told."""
+
+    lines: set[str]
+    dropped: Counter[str] = field(default_factory=Counter)
+    reported: Counter[str] = field(default_factory=Counter)
+
+
+def judge(
+    lines: Collection[str], shapes: Sequence[ProfileShape], *, always: Collection[str] = (), drop: bool = True
+) -> Conformance:
+    """Judge statements, as lines of N-Triples without their dot; properties in `always` no shape forbids.
+
+    Unless what does not conform is to be dropped, it is only told.
+    """
+    return _Judging(lines, shapes, always, drop=drop).judged()
+
+
+class _Judging:
+    """One page under judgement."""
+
+    def __init__(
+        self, lines: Collection[str], shapes: Sequence[ProfileShape], always: Collection[str], *, drop: bool
+    ) -> None:
+        self._drop = drop
+        self._made = Conformance(set(lines))
+        self._always = {_TYPE, *(f"<{name}>" for name in always)}
+        self._about: dict[str, dict[str, list[str]]] = {}
+        for line in sorted(lines):
+            subject, predicate, _ = line.split(" ", 2)
+            self._about.setdefault(subject, {}).setdefault(predicate, []).append(line)
+        self._types = {subject: self._classes(said) for subject, said in self._about.items()}
+        self._of_class: dict[str, list[ProfileShape]] = defaultdict(list)
+        for shape in shapes:
+            for target in shape.targets:
+                self._of_class[f"<{target}>"].append(shape)
+
+    @staticmethod
+    def _classes(said: Mapping[str, list[str]]) -> frozenset[str]:
+        return frozenset(line.split(" ", 2)[2] for line in said.get(_TYPE, ()))
+
+    def judged(self) -> Conformance:
+        """Judge every resource by the shapes of its classes."""
+        for subject, said in self._about.items():
+            shapes = {id(shape): shape for one in self._types[subject] for shape in self._of_class.get(one, ())}
+            for shape in shapes.values():
+                self._judge(said, shape)
+        return self._made
+
+    def _judge(self, said: Mapping[str, list[str]], shape: ProfileShape) -> None:
+        if shape.allowed is not None:
+            allowed = {f"<{name}>" for name in shape.allowed} | self._always
+            for predicate in said.keys() - allowed:
+                self._leave_out(said[predicate], "closed", strict=shape.strict)
+        for rule in shape.rules:
+            self._judge_values(said.get(f"<{rule.path}>", ()), rule)
+        for rule in shape.rules:
+            self._judge_counts(said, rule)
+
+    def _judge_values(self, lines: Iterable[str], rule: PropertyRule) -> None:
+        for line in lines:
+            if reason := self._broken(line.split(" ", 2)[2], rule):
+                self._leave_out([line], reason, strict=rule.strict)
+
+    def _judge_counts(self, said: Mapping[str, list[str]], rule: PropertyRule) -> None:
+        """Of too many values nobody can tell which one is meant; a resource that lacks one does not conform at all."""
+        left = [line for line in said.get(f"<{rule.path}>", ()) if line in self._made.lines]
+        if rule.at_most is not None and len(left) > rule.at_most:
+            self._leave_out(left, "maxCount", strict=rule.strict)
+        elif len(left) < rule.at_least:
+            every = [line for lines in said.values() for line in lines]
+            self._leave_out(every, "minCount", strict=rule.strict)
+
+    def _leave_out(self, lines: Iterable[str], reason: str, *, strict: bool) -> None:
+        if not (strict and self._drop):
+            self._made.reported[reason] += 1
+            return
+        gone = self._made.lines.intersection(lines)
+        self._made.lines -= gone
+        self._made.dropped[reason] += len(gone)
+
+    def _broken(self, term: str, rule: PropertyRule) -> str | None:
+        """By which constraint a value does not conform; None if it does."""
+        is_name = term.startswith("<")
+        if rule.kind is not None and _kind(term) not in rule.kind:
+            return "nodeKind"
+        if rule.datatype is not None and (is_name or _term_datatype(term) != rule.datatype):
+            return "datatype"
+        if rule.of_class is not None and not self._may_be(term, rule.of_class):
+            return "class"
+        if rule.values is not None and term not in rule.values:
+            return "in"
+        if rule.pattern is not None and not rule.pattern(term[1:-1] if is_name else _text(term)):
+            return "pattern"
+        return None
+
+    def _may_be(self, term: str, of_class: str) -> bool:
+        if not term.startswith("<"):
+            return False
+        known = self._types.get(term)
+        return not known or f"<{of_class}>" in known
+
+
+def _kind(term: str) -> TermKind:
+    if not term.startswith("<"):
+        return "literal"
+    return "blank" if GENID in term else "iri"
+
+
+def _term_datatype(term: str) -> str:
+    """The datatype of a literal; neither a language nor an IRI has a quotation mark."""
+    behind = term[term.rindex('"') + 1 :]
+    if behind.startswith("@"):
+        return _LANG_STRING
+    return behind[3:-1] if behind else _STRING
+
+
+def _text(term: str) -> str:
+    """The text of a literal, as it was before it was written."""
+    return _ESCAPED.sub(_letter, term[1 : term.rindex('"')])
+
+
+def _letter(found: re.Match[str]) -> str:
+    code = found[1] or found[2]
+    return chr(int(code, 16)) if code else _LETTERS.get(found[3], found[3])
+
 
 UUID = NamedNode("http://mu.semte.ch/vocabularies/core/uuid")
 DERIVED = NamedNode("http://www.w3.org/ns/prov#wasDerivedFrom")

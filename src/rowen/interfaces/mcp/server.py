@@ -16,8 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from rowen.errors import RefusedError, RowenError, StoreError, UsageError
-from rowen.hints import Hint
+from rowen.errors import Hint, RefusedError, RowenError, StoreError, UsageError
 from rowen.interfaces.mcp.resources import list_resources, list_templates, read_resource
 from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall, ToolSpec
 from rowen.interfaces.mcp.watching import ChangeWatch
@@ -27,7 +26,7 @@ from rowen.version import __version__
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from rowen.hints import Action
+    from rowen.errors import Action
     from rowen.operations import Rowen
 
 __all__ = ["INSTRUCTIONS", "AssistantServer", "Profile"]

@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.params import Depends as DependsParameter
 
-from rowen.errors import RefusedError
-from rowen.hints import Hint, action
+from rowen.errors import Hint, RefusedError, action
 from rowen.model.access import Principal, Scope
 from rowen.model.scopes import scope_of
 from rowen.operations import Rowen

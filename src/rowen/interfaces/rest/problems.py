@@ -9,8 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from rowen.errors import FetchTimeoutError, NotFoundError, RefusedError, RowenError, SourceError, UsageError
-from rowen.hints import Action, Hint
+from rowen.errors import (
+    Action,
+    FetchTimeoutError,
+    Hint,
+    NotFoundError,
+    RefusedError,
+    RowenError,
+    SourceError,
+    UsageError,
+)
 from rowen.interfaces.rest.encoding import encoded
 
 __all__ = [

@@ -4,8 +4,7 @@ from itertools import groupby
 
 from starlette.requests import Request
 
-from rowen.errors import NotFoundError
-from rowen.hints import Hint, action
+from rowen.errors import Hint, NotFoundError, action
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.view import Goto, View, command, goto, takes, text
 from rowen.model.search import SavedSearch

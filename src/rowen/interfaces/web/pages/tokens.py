@@ -2,8 +2,7 @@
 
 from starlette.requests import Request
 
-from rowen.errors import NotFoundError, UsageError
-from rowen.hints import Hint, action
+from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.view import Goto, View, command, goto, number, takes
 from rowen.model.access import AccessToken, Scope

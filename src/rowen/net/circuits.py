@@ -1,7 +1,7 @@
-"""A circuit breaker: what failed too often in a row is left alone for a while.
+"""Circuit breakers: a service that fails too often in a row is left alone for a while.
 
-It knows nothing about HTTP: whoever calls a service asks to be admitted, and reports how it went with the ticket
-that it got. Reports of calls that were admitted before the last change of state are stale, and change nothing.
+They know nothing about HTTP: the caller of a service asks to be admitted, and reports the result with its ticket.
+Reports of calls that were admitted before the last change of state are stale, and change nothing.
 """
 
 import time
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rowen.errors import CircuitOpenError
-from rowen.net.lru import LruCache
+from rowen.net.politeness import LruCache
 from rowen.settings import Settings
 
 __all__ = ["Breaker", "Breakers", "Changed", "CircuitLimits", "State", "Stats"]
