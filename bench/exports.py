@@ -81,7 +81,7 @@ def _row(source_id: int, document: Any) -> list[Any]:
 async def measure(base: Path, items: int, sources: int) -> None:
     home = base / "home"
     async with rowen.open(Settings(home=home)) as r:
-        await asyncio.to_thread(_fill, await r.conninfo(), items, sources)
+        await asyncio.to_thread(_fill, await r.database.conninfo(), items, sources)
         held_mb = psutil.Process().memory_info().rss / 1e6
         print(f"{items:,} items in {sources} sources; {held_mb:.0f} MB held before the first export")
         print(f"  {'format':9}{'rows/s':>9}{'CPU µs/row':>12}{'database':>10}{'peak MB':>9}{'size MB':>9}{'copies':>9}")

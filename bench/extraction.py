@@ -85,8 +85,8 @@ class World:
 
 async def prepare(world: World) -> None:
     async with world.open() as r:
-        await r.add_schema("lamp@1.0.0", LAMP)
-        await r.add(str(world.folder), name="shop")
+        await r.schemas.add("lamp@1.0.0", LAMP)
+        await r.sources.add(str(world.folder), name="shop")
         await r.sync("shop")
 
 
@@ -94,7 +94,7 @@ async def passes(world: World) -> None:
     """How many calls each pass makes, and how long the first one takes beside the ideal."""
     await prepare(world)
     async with world.open() as r:
-        [first] = await r.extract_source("shop", "lamp@1")
+        [first] = await r.extraction.extract_source("shop", "lamp@1")
         ideal_s = world.pages * world.model.latency_s / world.given["llm_concurrency"]
         ratio = first.seconds / ideal_s if ideal_s else float("nan")
         print(f"first pass: {first.created:,} pages, {world.model.calls:,} calls, {first.seconds:.1f} s wall,"
@@ -111,7 +111,7 @@ async def passes(world: World) -> None:
             run = await r.sync("shop")
             print(f"{what}: {world.model.calls - before:,} calls, {run.stats.extracted:,} new versions,"
                   f" {run.stats.extraction_calls_avoided:,} avoided, {time.perf_counter() - began:.1f} s")  # fmt: skip
-        [again] = await r.extract_source("shop", everything=True)
+        [again] = await r.extraction.extract_source("shop", everything=True)
         print(f"all looked at again: {again.calls:,} calls, {again.avoided:,} avoided, {again.seconds:.1f} s")
 
 
@@ -139,9 +139,9 @@ async def work_lists(sizes: list[int]) -> None:
         home.chmod(0o755)
         try:
             async with rowen.open(Settings(home=home, embedder="none")) as r:
-                await r.add_schema("lamp@1.0.0", LAMP)
-                source = await r.add(str(home), name="listed")
-                await r.carry_schema("listed", "lamp@1")
+                await r.schemas.add("lamp@1.0.0", LAMP)
+                source = await r.sources.add(str(home), name="listed")
+                await r.extraction.attach("listed", "lamp@1")
                 await work_list(home, source.id, size)
         finally:
             shutil.rmtree(home, ignore_errors=True)

@@ -89,7 +89,7 @@ async def documentation(base: Path, source: Path, limit: int) -> None:
         profile.enable()
         await r.sync(str(folder))
         profile.disable()
-        await r.remove("docs")
+        await r.sources.remove("docs")
     async with rowen.open(Settings(home=base / "home")) as r:
         first = Meter(base / "home")
         with first.running():

@@ -30,14 +30,14 @@ class Fleet:
         """Add portals and put each into the queue."""
         async with rowen.open(Settings(**self.settings)) as r:
             for number in range(count):
-                source = await r.add(self.portals.address(number), options={"page_size": ROWS, "delay_s": None})
-                await r.enqueue(source.name, full=True)
+                source = await r.sources.add(self.portals.address(number), options={"page_size": ROWS, "delay_s": None})
+                await r.queue.enqueue(source.name, full=True)
 
     async def again(self) -> None:
         """Put all into the queue again, to be walked whole."""
         async with rowen.open(Settings(**self.settings)) as r:
-            for source in await r.sources():
-                await r.enqueue(source.name, full=True)
+            for source in await r.sources.list():
+                await r.queue.enqueue(source.name, full=True)
 
     def work(self, workers: int, places: int) -> int:
         """Let so many workers do all there is to do; tells how often the database did not answer for the pace."""
@@ -94,8 +94,8 @@ async def _same_host(fleet: Fleet, count: int) -> None:
     async with rowen.open(Settings(**fleet.settings)) as r:
         for number in range(count):
             address = f"{fleet.portals.address(0)}/{number}"
-            source = await r.add(address, name=f"n{number}", options={"page_size": ROWS})
-            await r.enqueue(source.name, full=True)
+            source = await r.sources.add(address, name=f"n{number}", options={"page_size": ROWS})
+            await r.queue.enqueue(source.name, full=True)
 
 
 def one_portal(base: Path, pages: int, answer_s: float) -> None:

@@ -197,7 +197,7 @@ async def read_alone(url: str, settings: Settings, order: str, *, in_workers: bo
 
 async def harvest(url: str, settings: Settings, order: str) -> None:
     async with rowen.open(settings) as r:
-        await r.add(f"ldes:{url}", name="stream", options={"order": order})
+        await r.sources.add(f"ldes:{url}", name="stream", options={"order": order})
         for what in ("first", "unchanged", "a member more"):
             if what == "a member more":
                 async with Client(settings) as client:

@@ -77,17 +77,17 @@ async def main(count: int) -> None:
             plain = await _cpu_ms(lambda: _plain(r))
             print(f"100 lines of the log as JSON          {plain:6.2f} ms CPU   1.0")
             for name, made in {
-                "Atom": lambda: r.feed("atom"),
-                "JSON Feed": lambda: r.feed("json"),
-                "LDES page (whole texts)": lambda: r.event_stream("pages/1"),
+                "Atom": lambda: r.feeds.feed("atom"),
+                "JSON Feed": lambda: r.feeds.feed("json"),
+                "LDES page (whole texts)": lambda: r.feeds.event_stream("pages/1"),
             }.items():
                 spent = await _cpu_ms(made)
                 print(f"100 changes as {name:24}{spent:6.2f} ms CPU   {spent / plain:.1f}")
             hits = [0]
             runner, url = await _receive(hits)
-            await r.add_webhook("bench", url, secret="env:BENCH_SECRET", since=0)
+            await r.webhooks.add("bench", url, secret="env:BENCH_SECRET", since=0)
             wall, cpu = time.perf_counter(), time.process_time()
-            await r.deliver("bench")
+            await r.webhooks.deliver("bench")
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             print(f"{hits[0]} webhooks: {hits[0] / wall:.0f} a second, {cpu / hits[0] * 1e3:.2f} ms CPU each, the")
             print("receiver's included, which runs in the same process")

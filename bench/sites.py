@@ -61,8 +61,8 @@ class Bench(NamedTuple):
             home=self.home, host_delay_s=0, allow_addresses=(ip_network("127.0.0.0/8"),), proxy=None, probe=False
         )
         async with rowen.open(settings) as r:
-            if name not in {source.name for source in await r.sources()}:
-                await r.add(f"{url or self.server.url}index.html", name=name, options=OPTIONS)
+            if name not in {source.name for source in await r.sources.list()}:
+                await r.sources.add(f"{url or self.server.url}index.html", name=name, options=OPTIONS)
             yield r
 
     async def indexed(self, r: rowen.Rowen) -> int:
@@ -212,7 +212,7 @@ async def latency(bench: Bench) -> None:
                 run, meter, _ = await measured(bench, r, what, source="late")
                 least_s = run.stats.requests * LATENCY_S / CONCURRENCY
                 told(f"{meter.wall_s:.2f} s, {meter.wall_s / least_s:.2f} × requests × latency / 16, target ≤ 1.3 ×")
-            await r.remove("late")
+            await r.sources.remove("late")
 
 
 async def scrapy(bench: Bench) -> None:
@@ -226,7 +226,7 @@ async def scrapy(bench: Bench) -> None:
     bench.server.served()
     theirs = answer["pages"] / answer["cpu_s"]
     async with bench.open() as r:
-        await r.remove("site")
+        await r.sources.remove("site")
     async with bench.open() as r:
         run, meter, _ = await measured(bench, r, "first index, as Scrapy crawls")
     ours, with_database = run.stats.seen / meter.own_s, run.stats.seen / (meter.own_s + meter.database_s)

@@ -36,12 +36,14 @@ async def measure(given: RetrievalSet, home: Path, embedder: str | None, *, cove
         database = r._engine.database  # noqa: SLF001 (nobody else takes vectors away)
         await put_back(database)
         options = {"include": list(given.include)} if given.include else {}
-        if not await r.sources():
-            await r.add(str(folder), name="set", options=options)
+        if not await r.sources.list():
+            await r.sources.add(str(folder), name="set", options=options)
         began = time.perf_counter()
         run = await r.sync("set")
         stats = run.stats
-        print(f"{given.name}: {len(given.questions)} questions over {(await r.source('set')).items} items,", end=" ")
+        print(
+            f"{given.name}: {len(given.questions)} questions over {(await r.sources.get('set')).items} items,", end=" "
+        )
         print(f"{stats.chunks_written} passages and {stats.embedded} vectors new, {time.perf_counter() - began:.0f} s")
         for meaning in (False, True) if embedder != "none" else (False,):
             await report(r, given, folder, meaning=meaning)

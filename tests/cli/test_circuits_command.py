@@ -30,7 +30,7 @@ def site() -> Iterator[Site]:
 def synced(database: ScratchDatabase, site: Site) -> None:
     async def sync() -> None:
         async with database.open() as r:
-            await r.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
+            await r.sources.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
             await r.sync("meadows")
 
     asyncio.run(sync())
@@ -100,7 +100,7 @@ def test_jobs_that_wait_for_an_open_circuit_begin_after_its_reset(
 def queue_sync(database: ScratchDatabase) -> None:
     async def enqueue() -> None:
         async with database.open() as r:
-            await r.enqueue("meadows")
+            await r.queue.enqueue("meadows")
 
     asyncio.run(enqueue())
 
@@ -121,7 +121,7 @@ def test_the_circuits_of_a_process_that_was_killed_are_forgotten_with_its_lease(
 
     async def circuits() -> list[CircuitStatus]:
         async with database.open() as r:
-            return await r.circuits()
+            return await r.circuits.list()
 
     with Nursery(database.conninfo, **provider.settings, **LASTING) as nursery:
         pid = nursery.start()
@@ -150,7 +150,7 @@ async def test_a_language_model_is_named_by_its_address_and_nothing_is_written_w
     model = Model()
     try:
         async with database.open(**model.settings) as r:
-            [found] = await r.circuits()
+            [found] = await r.circuits.list()
             await r.sync(f"{site.url}/")
             await r.sync(f"{site.url}/")
     finally:

@@ -91,7 +91,7 @@ async def test_the_world_of_a_first_look_was_read_changed_and_read_again_and_can
 ) -> None:
     async with database.open(host_delay_s=0.0) as r, demo_world(r, tmp_path / "hill"):
         kinds = {change.kind for change in await r.changes()}
-        sources = {source.name: source.items for source in await r.sources()}
+        sources = {source.name: source.items for source in await r.sources.list()}
         again = await r.sync("shop")
 
     assert {"created", "updated", "amended", "deleted"} <= kinds

@@ -28,7 +28,7 @@ def model(cli: Cli, database: ScratchDatabase) -> Iterator[Model]:
 
     async def add() -> None:
         async with database.open() as r:
-            await r.add_schema("lamp@1.0.0", LAMP)
+            await r.schemas.add("lamp@1.0.0", LAMP)
 
     asyncio.run(add())
     made = Model()
@@ -111,8 +111,8 @@ def test_a_worker_that_is_terminated_gives_its_extraction_back_and_the_next_one_
     async def prepare() -> int:
         async with database.open() as r:
             await r.sync(str(cli.folder / "docs"))
-            await r.carry_schema("docs", "lamp@1")
-            source = await r.source("docs")
+            await r.extraction.attach("docs", "lamp@1")
+            source = await r.sources.get("docs")
             async with r._engine.database.transaction() as c:
                 return await put_extraction(c, r._engine.database, source.id) or 0
 

@@ -52,7 +52,7 @@ def test_a_sync_of_what_did_not_change_imports_no_reader_and_nothing_that_extrac
     modules = imported(docs, "sync", "docs")
 
     assert modules & {"turbohtml", "pyoxigraph", "rowen.content.html", "rowen.content.documents.pdf"} == set()
-    assert modules & {"rowen.operations.extractions", "rowen.harvest.extractor", "rowen.operations.facts"} == set()
+    assert modules & {"rowen.operations.extraction", "rowen.harvest.extractor", "rowen.operations.facts"} == set()
     assert "rowen.harvest.run" in modules
 
 
@@ -86,8 +86,7 @@ def test_a_search_imports_no_more_of_the_service_than_it_needs(docs: Cli) -> Non
     modules = imported(docs, "search", "hay")
 
     assert {name for name in modules if name.startswith("rowen.operations.")} == {
-        *("rowen.operations.items", "rowen.operations.narrowing", "rowen.operations.paging", "rowen.operations.parts"),
-        *("rowen.operations.question_vectors", "rowen.operations.search"),
+        *("rowen.operations.items", "rowen.operations.operation", "rowen.operations.paging", "rowen.operations.search"),
     }
 
 

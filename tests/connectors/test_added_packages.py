@@ -41,10 +41,10 @@ async def test_a_package_that_its_registry_does_not_know_is_not_added(
     registry.publish("hay", "1.0")
     async with database.open(probe=True) as r:
         with pytest.raises(SourceGoneError, match=r"no package 'hya'\. Nothing was added\.") as caught:
-            await r.add(f"{ecosystem}:hya", options=options(registry))
+            await r.sources.add(f"{ecosystem}:hya", options=options(registry))
         refused = len(registry.log)
-        added = await r.add(f"{ecosystem}:hay", options=options(registry))
-        kept = [source.name for source in await r.sources()]
+        added = await r.sources.add(f"{ecosystem}:hay", options=options(registry))
+        kept = [source.name for source in await r.sources.list()]
     asked = len(registry.log)
     registry.close()
 
@@ -59,11 +59,11 @@ async def test_a_version_that_was_never_released_is_not_added_and_the_latest_is_
 ) -> None:
     async with database.open(probe=True) as r:
         with pytest.raises(SourceGoneError, match=r"'3\.x' means; the latest is 1\.0\. Nothing was added"):
-            await r.add("pypi:hay@3.x", options=options(index))
+            await r.sources.add("pypi:hay@3.x", options=options(index))
         with pytest.raises(UsageError, match="names no version"):
-            await r.add("pypi:hay@>=", options=options(index))
+            await r.sources.add("pypi:hay@>=", options=options(index))
 
-        assert list(await r.sources()) == []
+        assert list(await r.sources.list()) == []
 
 
 async def test_while_the_registry_is_down_a_package_is_kept_with_a_word(
@@ -72,7 +72,7 @@ async def test_while_the_registry_is_down_a_package_is_kept_with_a_word(
     told: list[Discovery | Unconfirmed] = []
     index.down = True
     async with database.open(probe=True) as r:
-        source = await r.add("pypi:hay", options=options(index), found=told.append)
+        source = await r.sources.add("pypi:hay", options=options(index), found=told.append)
         index.down = False
         run = await r.sync(source.name)
 
@@ -86,11 +86,11 @@ async def test_nobody_is_asked_where_that_is_switched_off_or_a_kind_is_named(
     database: ScratchDatabase, index: PythonIndex
 ) -> None:
     async with database.open(probe=False) as r:
-        await r.add("pypi:hya", options=options(index))
+        await r.sources.add("pypi:hya", options=options(index))
     async with database.open(probe=True) as r:
-        await r.add("pypi:hya", kind="pypi", name="other", options=options(index))
+        await r.sources.add("pypi:hya", kind="pypi", name="other", options=options(index))
 
-        assert [source.name for source in await r.sources()] == ["hya", "other"]
+        assert [source.name for source in await r.sources.list()] == ["hya", "other"]
     assert index.log == []
 
 
@@ -100,6 +100,6 @@ async def test_options_that_are_wrong_are_told_before_anybody_is_asked(
     told: list[Discovery | Unconfirmed] = []
     async with database.open(probe=True) as r:
         with pytest.raises(UsageError, match="Option 'docs'"):
-            await r.add("pypi:hay", options={**options(index), "docs": "docs.example"}, found=told.append)
+            await r.sources.add("pypi:hay", options={**options(index), "docs": "docs.example"}, found=told.append)
 
     assert (told, index.log) == ([], [])

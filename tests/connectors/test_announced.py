@@ -18,8 +18,8 @@ def council() -> Iterator[CouncilSite]:
 
 
 async def keep(r: Rowen, council: CouncilSite, **options: object) -> Run:
-    await r.add(council.feed, name="feed")
-    await r.add(council.documents, name="papers", options={"revisit": 0, **options})
+    await r.sources.add(council.feed, name="feed")
+    await r.sources.add(council.documents, name="papers", options={"revisit": 0, **options})
     return await again(r, council)
 
 
@@ -53,7 +53,7 @@ async def test_announced_documents_become_items_with_what_they_state_and_are_lin
     council.publish("/b", Paper("Meeting of May", "agenda"))
     async with database.open() as r:
         run = await keep(r, council)
-        told = await r.announced("papers")
+        told = await r.sources.announcements("papers")
 
     assert (run.kind, run.status, run.complete, run.stats.created) == ("announced", "completed", True, 2)
     assert papers(database) == {"/a": "Cameras", "/b": "Meeting of May"}
@@ -112,7 +112,7 @@ async def test_several_versions_of_a_publication_are_one_visit_and_a_withdrawn_o
     council.put_paper("/below", Paper("Below", "extract"))
     council.publish("/b", Paper("Other"))
     async with database.open() as r:
-        await r.add(council.feed, name="feed", options={"versions": "all"})
+        await r.sources.add(council.feed, name="feed", options={"versions": "all"})
         await keep_documents(r, council)
         visited = sorted(council.visited())
         council.withdraw("/a")
@@ -124,7 +124,7 @@ async def test_several_versions_of_a_publication_are_one_visit_and_a_withdrawn_o
 
 
 async def keep_documents(r: Rowen, council: CouncilSite, **options: object) -> Run:
-    await r.add(council.documents, name="papers", options={"revisit": 0, **options})
+    await r.sources.add(council.documents, name="papers", options={"revisit": 0, **options})
     return await again(r, council)
 
 
@@ -136,7 +136,7 @@ async def test_a_job_visits_no_more_than_its_share_and_the_next_one_goes_on(
     async with database.open() as r:
         first = await keep(r, council, job_urls=2)
         visited = [sorted(council.visited())]
-        waiting = await r.announced("papers", outcome="waiting")
+        waiting = await r.sources.announcements("papers", outcome="waiting")
         for _ in range(2):
             last = await again(r, council)
             visited.append(sorted(council.visited()))
@@ -182,7 +182,7 @@ async def test_what_fails_or_is_gone_is_told_with_the_announcement_and_tried_aga
     async with database.open() as r:
         run = await keep(r, council)
         before = outcomes(database)
-        [failed] = await r.announced("papers", outcome="failed")
+        [failed] = await r.sources.announcements("papers", outcome="failed")
         council.alter("/ill", status=200)
         after = await again(r, council)
 
@@ -265,9 +265,9 @@ async def test_without_its_feed_the_run_fails_and_says_what_to_do(
     database: ScratchDatabase, council: CouncilSite
 ) -> None:
     async with database.open() as r:
-        await r.add(council.documents, name="papers")
+        await r.sources.add(council.documents, name="papers")
         run = await r.sync("papers")
-        source = await r.source("papers")
+        source = await r.sources.get("papers")
 
     assert run.status == "failed"
     assert "No feed is kept" in (run.error or "")

@@ -120,9 +120,9 @@ async def test_a_site_without_a_scope_is_refused(database: ScratchDatabase, site
     async with database.open() as r:
         for scope in ([], [{"predicates": []}], [None]):
             site.scope = scope
-            await r.add(site.address, name="site")
+            await r.sources.add(site.address, name="site")
             run = await r.sync("site")
-            await r.remove("site")
+            await r.sources.remove("site")
 
             assert (run.status, run.stats.created) == ("failed", 0)
             assert "has no scope" in (run.error or "")
@@ -253,7 +253,7 @@ async def test_a_token_is_sent_to_the_portal(
     portal.fill(2)
     async with database.open() as r:
         headers = {"X-Esri-Authorization": "Bearer env:PORTAL_TOKEN"}
-        await r.add(portal.address, name="portal", options={"headers": headers})
+        await r.sources.add(portal.address, name="portal", options={"headers": headers})
         await r.sync("portal")
 
     assert {asked["header:X-Esri-Authorization"] for asked in portal.questions()} == {"Bearer hay-and-clover"}

@@ -598,7 +598,7 @@ async def test_new_namesakes_of_what_is_held_are_new(database: ScratchDatabase, 
     portal.fill(30)
     try:
         async with database.open() as r:
-            await r.add(portal.address, name="portal")
+            await r.sources.add(portal.address, name="portal")
             held = (await r.sync("portal")).stats.created
             titles = [title for (title,) in database.query("select title from item order by title limit 5")]
             portal.tick(200)
@@ -619,7 +619,7 @@ async def test_records_that_are_gone_and_come_back_under_other_names_keep_their_
     portal.fill(20)
     try:
         async with database.open() as r:
-            await r.add(portal.address, name="portal")
+            await r.sources.add(portal.address, name="portal")
             await r.sync("portal")
             ids = database.query("select id from item order by id")
             portal.tick(50)

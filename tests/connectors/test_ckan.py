@@ -191,7 +191,9 @@ async def test_a_key_is_sent_to_the_portal(
     monkeypatch.setenv("PORTAL_KEY", "hay-and-clover")
     portal.fill(2)
     async with database.open() as r:
-        await r.add(portal.address, name="portal", options={"api_key": "env:PORTAL_KEY", "include_private": True})
+        await r.sources.add(
+            portal.address, name="portal", options={"api_key": "env:PORTAL_KEY", "include_private": True}
+        )
         await r.sync("portal")
 
     assert {asked["header:Authorization"] for asked in portal.questions()} == {"hay-and-clover"}

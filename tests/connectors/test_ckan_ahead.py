@@ -37,7 +37,7 @@ def portal() -> Iterator[Busy]:
 
 async def walk(database: ScratchDatabase, portal: Busy, **settings: Any) -> Run:
     async with database.open(**settings) as r:
-        await r.add(portal.address, name="portal", options={"page_size": 7})
+        await r.sources.add(portal.address, name="portal", options={"page_size": 7})
         return await r.sync("portal")
 
 
@@ -83,7 +83,7 @@ async def test_a_record_that_is_deleted_between_pages_hides_no_other(database: S
 
 async def test_a_run_that_is_interrupted_leaves_nothing_on_its_way(database: ScratchDatabase, portal: Busy) -> None:
     async with database.open(host_concurrency=4) as r:
-        await r.add(portal.address, name="portal", options={"page_size": 7})
+        await r.sources.add(portal.address, name="portal", options={"page_size": 7})
         portal.after(2, r.stop)
         run = await r.sync("portal")
         left = [task for task in asyncio.all_tasks() if "Ahead" in repr(task.get_coro())]

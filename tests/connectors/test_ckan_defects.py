@@ -81,7 +81,7 @@ async def test_d3_a_group_that_was_not_stored_does_not_move_the_cursor(
         raise RuntimeError("the machine stopped")
 
     async with database.open() as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         with at_statement(words, before=fail), pytest.raises(RuntimeError):
             await r.sync("portal")
         run = await r.sync("portal")
@@ -254,7 +254,7 @@ async def test_d10_an_edit_behind_the_place_of_an_interrupted_walk_is_read(
         portal.down = start > 60
 
     async with database.open() as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         if not is_first:
             await r.sync("portal")
             database.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
@@ -282,7 +282,7 @@ async def test_d10_a_portal_whose_dates_run_behind_its_clock_loses_no_edit_to_an
         portal.down = start > 60
 
     async with database.open() as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         portal.tick(5)
         portal.after_page = fail
         await r.sync("portal")
@@ -376,7 +376,7 @@ async def test_d13_a_portal_is_never_walked_twice_at_once(database: ScratchDatab
     portal.fill(30)
     portal.page_max = 5
     async with database.open() as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         results = await asyncio.gather(r.sync("portal"), r.sync("portal"), return_exceptions=True)
 
     assert sorted(type(one) for one in results if isinstance(one, BaseException)) == [BusyError]
@@ -388,7 +388,7 @@ async def test_d13_a_run_that_lost_its_database_does_not_stay_running(
 ) -> None:
     portal.fill(10)
     async with database.open() as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         with failing_at(25), pytest.raises(RowenError):
             await r.sync("portal")
         run = await r.sync("portal")

@@ -105,7 +105,7 @@ async def test_large_records_come_in_small_pages(
     for number in range(100):
         portal.records[f"d{number:05}"]["extras"] = [{"key": "long", "value": "x" * 4000}]
     async with database.open() as r:
-        await r.add(portal.address, name="portal", options={"page_size": 50})
+        await r.sources.add(portal.address, name="portal", options={"page_size": 50})
         run = await r.sync("portal")
 
     assert (run.status, run.complete, run.stats.created) == ("completed", True, 101)

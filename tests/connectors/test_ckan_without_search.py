@@ -70,7 +70,7 @@ async def test_an_interrupted_run_resumes_behind_the_last_dataset_that_was_store
 ) -> None:
     portal.fill(70)
     async with database.open(fetch_tries=1, host_concurrency=1) as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         left = 50
 
         def count(_: int) -> None:

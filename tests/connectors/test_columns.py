@@ -134,7 +134,7 @@ async def test_a_dataset_is_found_and_exported_with_its_columns(database: Scratc
     async with database.open() as r:
         await keep(r, portal)
         found = await r.search("species of grass")
-        lines = [json.loads(line) async for some in r.export_lines() for line in some.splitlines()]
+        lines = [json.loads(line) async for some in r.exports.stream() for line in some.splitlines()]
 
     assert [hit.title for hit in found] == ["Meadows"]
     # The order is that of keys, and so of the port.

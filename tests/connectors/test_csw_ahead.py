@@ -46,7 +46,7 @@ async def test_windows_are_asked_for_ahead_within_what_the_host_allows(
 ) -> None:
     service.methods = [method]
     async with database.open(host_concurrency=concurrency) as r:
-        await r.add(service.address, name="maps", options={"page_size": 7})
+        await r.sources.add(service.address, name="maps", options={"page_size": 7})
         run = await r.sync("maps")
 
     assert (run.status, run.complete, run.stats.created) == ("completed", True, 40)
@@ -63,7 +63,7 @@ async def test_a_record_that_goes_between_windows_hides_no_other(
     service.after(2, lambda: service.records.pop("m01"))
 
     async with database.open(host_concurrency=4) as r:
-        await r.add(service.address, name="maps", options={"page_size": 7})
+        await r.sources.add(service.address, name="maps", options={"page_size": 7})
         await r.sync("maps")
         await r.sync("maps")
 
@@ -76,7 +76,7 @@ async def test_without_an_order_each_window_waits_for_the_one_before(
     service.sorts = set()
 
     async with database.open(host_concurrency=4) as r:
-        await r.add(service.address, name="maps", options={"page_size": 7})
+        await r.sources.add(service.address, name="maps", options={"page_size": 7})
         await r.sync("maps")
 
     assert service.most_at_once == 1

@@ -158,7 +158,7 @@ async def test_what_is_missing_while_the_count_goes_wrong_is_deleted_one_run_lat
 ) -> None:
     portal.fill(150)
     async with database.open() as r:
-        await r.add(portal.address, name="portal", options={"reconcile_days": 0})
+        await r.sources.add(portal.address, name="portal", options={"reconcile_days": 0})
         await r.sync("portal")
         portal.omitted = {f"d000{number}" for number in range(10, 15)}
         first, second, third = [await r.sync("portal") for _ in range(3)]
@@ -298,7 +298,7 @@ async def test_wrong_dates_are_no_dates(database: ScratchDatabase, portal: CswSe
 
 async def test_an_address_without_a_service_is_told(database: ScratchDatabase, portal: CswService) -> None:
     async with database.open() as r:
-        await r.add(f"csw:{portal.url}/nothing", name="portal")
+        await r.sources.add(f"csw:{portal.url}/nothing", name="portal")
         run = await r.sync("portal")
 
     assert run.status == "failed"

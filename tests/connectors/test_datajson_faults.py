@@ -28,7 +28,7 @@ def site() -> Iterator[DataJsonSite]:
 
 
 async def keep(r: Rowen, site: DataJsonSite) -> Run:
-    await r.add(site.address, name="site", kind="datajson")
+    await r.sources.add(site.address, name="site", kind="datajson")
     return await r.sync("site")
 
 

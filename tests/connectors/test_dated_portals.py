@@ -252,9 +252,9 @@ async def test_a_run_that_proves_all_else_unchanged_moves_when_it_was_checked_wi
     async with database.open() as r:
         await keep(r, portal)
         urls = [url for (url,) in database.query("select url from item order by url")]
-        walked = await r.checked(urls)
+        walked = await r.items.last_checked(urls)
         quiet = await r.sync("portal")
-        proved = await r.checked(urls)
+        proved = await r.items.last_checked(urls)
         portal.failures = [web.Response(status=503) for _ in range(20)]
         failed = await r.sync("portal")
         portal.failures = []
@@ -262,4 +262,4 @@ async def test_a_run_that_proves_all_else_unchanged_moves_when_it_was_checked_wi
         assert (quiet.complete, quiet.stats.rows_written) == (False, 0)
         assert all(proved[one] >= quiet.started_at > walked[one] for one in walked)
         assert failed.status == "failed"
-        assert await r.checked(urls) == proved
+        assert await r.items.last_checked(urls) == proved

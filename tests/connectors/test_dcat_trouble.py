@@ -201,7 +201,7 @@ async def test_a_single_page_of_a_round_number_proves_nothing(database: ScratchD
         portal.records.pop("d00007")
         portal.make("new")
         trusted = await r.sync("portal")
-        await r.edit("portal", options={"whole": False})
+        await r.sources.edit("portal", options={"whole": False})
         portal.records.pop("d00008")
         portal.make("newer")
         doubted = await r.sync("portal")

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors import registry
-from rowen.connectors.base import Options
+from rowen.connectors.options import Options
 from rowen.connectors.probe import MOST_REQUESTS, Probe
 from rowen.errors import AddressRefusedError, ConnectError, SourceError, UsageError
 from rowen.net.client import Client
@@ -108,7 +108,7 @@ async def test_a_portal_is_found_to_be_its_kind_at_little_cost(
     one, portal = typed
     told: list[Discovery] = []
     async with database.open(probe=True) as r:
-        source = await r.add(f"{portal.url}{one.path}", found=told.append)
+        source = await r.sources.add(f"{portal.url}{one.path}", found=told.append)
         asked = len(portal.log)
         run = await r.sync(source.name)
 
@@ -141,7 +141,7 @@ def test_every_kind_that_can_be_asked_for_is_tried_here() -> None:
 async def test_a_plain_site_stays_one(database: ScratchDatabase, site: Site) -> None:
     told: list[Discovery] = []
     async with database.open(probe=True) as r:
-        source = await r.add(f"{site.url}/", name="site", found=told.append)
+        source = await r.sources.add(f"{site.url}/", name="site", found=told.append)
         asked = [asked.path for asked in site.log]
         again = await r.sync(f"{site.url}/")
 
@@ -155,7 +155,7 @@ async def test_a_plain_site_stays_one(database: ScratchDatabase, site: Site) -> 
 async def test_a_site_that_answers_everything_alike_stays_one(database: ScratchDatabase, site: Site) -> None:
     site.default = site.pages["/"]
     async with database.open(probe=True) as r:
-        assert (await r.add(site.url)).kind == "web"
+        assert (await r.sources.add(site.url)).kind == "web"
 
 
 NO_CATALOGS = [
@@ -174,7 +174,7 @@ async def test_data_that_is_no_catalog_is_none(database: ScratchDatabase, site: 
     async with database.open(probe=True) as r:
         for number, body in enumerate(NO_CATALOGS):
             site.default = site.pages["/"] = Page(body, headers={"Content-Type": "application/json"})
-            source = await r.add(site.url, name=f"source-{number}")
+            source = await r.sources.add(site.url, name=f"source-{number}")
 
             assert source.kind == "web", body
 
@@ -183,9 +183,9 @@ async def test_who_names_a_kind_or_switches_it_off_is_not_second_guessed(databas
     with closing(CkanPortal()) as portal:
         portal.make("a")
         async with database.open(probe=True) as r:
-            named = await r.add(portal.url, kind="web", name="named")
+            named = await r.sources.add(portal.url, kind="web", name="named")
         async with database.open() as r:
-            formal = await r.add(portal.url, name="formal")
+            formal = await r.sources.add(portal.url, name="formal")
 
         assert (named.kind, formal.kind, portal.log) == ("web", "web", [])
 
@@ -198,7 +198,7 @@ async def test_what_is_kept_is_not_asked_again(database: ScratchDatabase) -> Non
             portal.log.clear()
             again = await r.sync(f"{portal.url}/")
             with pytest.raises(UsageError, match="is kept already"):
-                await r.add(f"{portal.url}/")
+                await r.sources.add(f"{portal.url}/")
 
         assert (again.kind, again.stats.requests, len(portal.log)) == ("ckan", 2, 2)
 
@@ -209,7 +209,7 @@ async def test_a_dry_run_looks_and_keeps_nothing(database: ScratchDatabase) -> N
         async with database.open(probe=True) as r:
             run = await r.sync(portal.url, dry_run=True)
 
-            assert (run.kind, run.stats.created, await r.sources()) == ("ckan", 1, [])
+            assert (run.kind, run.stats.created, await r.sources.list()) == ("ckan", 1, [])
 
 
 async def test_a_site_that_is_down_is_not_added_and_says_why(database: ScratchDatabase, site: Site) -> None:
@@ -218,26 +218,26 @@ async def test_a_site_that_is_down_is_not_added_and_says_why(database: ScratchDa
         pass
     async with database.open(probe=True) as r:
         with pytest.raises(SourceError, match="answered with status 503") as down:
-            await r.add(site.url)
+            await r.sources.add(site.url)
         with pytest.raises(ConnectError) as gone:
-            await r.add(closed.url)
+            await r.sources.add(closed.url)
 
-        assert await r.sources() == []
+        assert await r.sources.list() == []
     assert "--kind" in (down.value.hint or "")
     assert "--kind" in (gone.value.hint or "")
 
 
 async def test_a_page_that_is_missing_is_left_to_the_crawl(database: ScratchDatabase, site: Site) -> None:
     async with database.open(probe=True) as r:
-        assert (await r.add(f"{site.url}/nothing/here")).kind == "web"
+        assert (await r.sources.add(f"{site.url}/nothing/here")).kind == "web"
 
 
 async def test_a_private_address_is_refused(database: ScratchDatabase, site: Site) -> None:
     async with database.open(probe=True, allow_addresses="") as r:
         with pytest.raises(AddressRefusedError):
-            await r.add(site.url)
+            await r.sources.add(site.url)
 
-        assert (await r.sources(), site.log) == ([], [])
+        assert (await r.sources.list(), site.log) == ([], [])
 
 
 async def test_a_site_is_not_waited_for_without_end(
@@ -246,7 +246,7 @@ async def test_a_site_is_not_waited_for_without_end(
     monkeypatch.setattr(discovery, "LIMIT_S", 0.3)
     site.default = Page(handler=hang)
     async with database.open(probe=True) as r, asyncio.timeout(60):
-        assert (await r.add(site.url)).kind == "web"
+        assert (await r.sources.add(site.url)).kind == "web"
 
 
 class Almanac:
@@ -273,10 +273,10 @@ async def test_kinds_of_others_are_asked_as_well_and_may_fail(
 ) -> None:
     kinds(Almanac)
     async with database.open(probe=True) as r:
-        plain = await r.add(site.url, name="plain")
+        plain = await r.sources.add(site.url, name="plain")
         site.log.clear()
         site.pages["/"] = Page(b"ALMANAC 2024")
-        almanac = await r.add(site.url, name="almanac")
+        almanac = await r.sources.add(site.url, name="almanac")
 
     assert (plain.kind, almanac.kind, len(site.log)) == ("web", "almanac", 1)
 
@@ -296,7 +296,7 @@ async def test_the_beginning_of_a_large_answer_is_enough(database: ScratchDataba
 
     site.pages["/"] = Page(handler=large)
     async with database.open(probe=True) as r:
-        source = await r.add(f"{site.url}/", name="large")
+        source = await r.sources.add(f"{site.url}/", name="large")
 
     assert source.kind == "datajson"
     assert sent < 50_000_000

@@ -25,7 +25,7 @@ def feed() -> Iterator[FeedSite]:
 
 
 async def keep(r: Rowen, feed: FeedSite, **options: object) -> Run:
-    await r.add(feed.address, name="feed", options={"delay_s": 0, **options})
+    await r.sources.add(feed.address, name="feed", options={"delay_s": 0, **options})
     run = await r.sync("feed")
     feed.log.clear()
     return run
@@ -254,7 +254,7 @@ async def test_a_linked_page_that_is_too_large_by_now_goes_although_its_entry_is
     feed.put("/posts/b", "Page b", "The whole story of b. " * 2000)
     async with database.open() as r:
         await keep(r, feed, content="page", robots=False)
-        await r.edit("feed", options={"content": "page", "robots": False, "max_bytes": 20_000})
+        await r.sources.edit("feed", options={"content": "page", "robots": False, "max_bytes": 20_000})
         lowered = await r.sync("feed")
         feed.log.clear()
         await r.sync("feed")

@@ -238,7 +238,7 @@ async def test_a_catalog_of_nothing_but_series_or_services_is_found(
 ) -> None:
     site.pages["/all"] = Page(json.dumps({**context, name: [{"identifier": "a", "title": "A"}]}).encode())
     async with database.open(probe=True) as r:
-        source = await r.add(f"{site.url}/all")
+        source = await r.sources.add(f"{site.url}/all")
         run = await r.sync(source.name)
 
     assert (source.kind, run.status, run.stats.created) == ("datajson", "completed", 1)
@@ -252,7 +252,7 @@ async def test_rdf_of_nothing_but_series_or_services_is_found(
     turtle = f"@prefix d: <http://www.w3.org/ns/dcat#> . <https://m.example/a> a d:{kind} ; {title} ."
     site.pages["/all"] = Page(turtle.encode(), headers={"Content-Type": "text/turtle"})
     async with database.open(probe=True) as r:
-        source = await r.add(f"{site.url}/all")
+        source = await r.sources.add(f"{site.url}/all")
         run = await r.sync(source.name)
 
     assert (source.kind, run.status, run.stats.created) == ("dcat", "completed", 1)
@@ -326,7 +326,7 @@ async def test_rdf_that_says_a_property_in_two_ways_does_not_cost_the_catalog(
     whole = "<dcat:Catalog rdf:about='https://m.example/'>{}</dcat:Catalog>"
     site.pages["/catalog.rdf"] = Page(RDF.format(whole.format(listed)).encode())
     async with database.open() as r:
-        await r.add(f"{site.url}/catalog.rdf", name="rdf")
+        await r.sources.add(f"{site.url}/catalog.rdf", name="rdf")
         run = await r.sync("rdf")
         site.pages["/catalog.rdf"] = Page(RDF.format(whole.format(failing)).encode())
         after = await r.sync("rdf")
@@ -419,7 +419,7 @@ async def test_key_families_of_sdmx_2_are_read_where_there_are_no_dataflows(
     )
     site.pages["/all.xml"] = Page(KEY_FAMILIES.format("").encode())
     async with database.open(probe=True) as r:
-        source = await r.add(f"{site.url}/all.xml")
+        source = await r.sources.add(f"{site.url}/all.xml")
         run = await r.sync(source.name)
         [(title, record)] = database.query("select title, record from item")
         site.pages["/all.xml"] = Page(KEY_FAMILIES.format(flows).encode())
@@ -436,7 +436,7 @@ async def test_a_service_that_speaks_only_sdmx_3_is_found(database: ScratchDatab
     service.notation = "3.0"
     service.fill(3)
     async with database.open(probe=True) as r:
-        source = await r.add(f"{service.url}/rest")
+        source = await r.sources.add(f"{service.url}/rest")
         run = await r.sync(source.name)
 
     assert (source.kind, run.status, run.stats.created) == ("sdmx", "completed", 3)

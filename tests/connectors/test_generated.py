@@ -62,12 +62,12 @@ async def test_indexes_and_copies_are_left_out_and_the_run_says_so(
     database: ScratchDatabase, folder: Path, packed: Callable[[Path], Path]
 ) -> None:
     async with database.open() as r:
-        source = await r.add(str(packed(folder)), name="docs")
+        source = await r.sources.add(str(packed(folder)), name="docs")
         run = await r.sync("docs")
         names = {
             url.partition("build/")[2] or url.partition("docs/")[2] for (url,) in database.query("select url from item")
         }
-        await r.edit(source.name, options={"generated": True})
+        await r.sources.edit(source.name, options={"generated": True})
         with_all = await r.sync("docs")
 
     assert (names, run.stats.generated) == (PAGES, 3)

@@ -38,8 +38,8 @@ def world(tmp_path: Path) -> Iterator[Repository]:
 
 async def sync(database: ScratchDatabase, world: Repository, **options: Any) -> Run:
     async with database.open() as r:
-        if not await r.sources():
-            await r.add(world.address, name="field", kind="git", options=options)
+        if not await r.sources.list():
+            await r.sources.add(world.address, name="field", kind="git", options=options)
         return await r.sync("field")
 
 
@@ -485,7 +485,7 @@ async def test_a_file_that_is_too_large_by_now_goes_although_its_blob_is_the_sam
     await sync(database, world)
 
     async with database.open() as r:
-        await r.edit("field", options={"max_bytes": 1000})
+        await r.sources.edit("field", options={"max_bytes": 1000})
         lowered, again = await r.sync("field"), await r.sync("field")
 
     assert (lowered.stats.failed, lowered.stats.deleted, paths(database)) == (1, 1, {"always.md"})

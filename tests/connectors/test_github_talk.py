@@ -183,7 +183,7 @@ async def test_a_page_of_the_wiki_that_is_too_large_by_now_goes_although_its_blo
     await sync(database, portal, wiki=True)
 
     async with database.open() as r:
-        await r.edit("it", options={"delay_s": 0, "wiki": True, "max_bytes": 1000})
+        await r.sources.edit("it", options={"delay_s": 0, "wiki": True, "max_bytes": 1000})
     lowered, again = await sync(database, portal), await sync(database, portal)
 
     assert (lowered.stats.failed, lowered.stats.deleted, titles(database)) == (1, 1, ["Always", "Welcome"])

@@ -68,7 +68,7 @@ async def test_another_template_reads_the_records_again(database: ScratchDatabas
     async with database.open() as r:
         await keep(r, portal)
         usual = pages()
-        await r.edit("portal", options={"landing_page": "https://people.example/{name}"})
+        await r.sources.edit("portal", options={"landing_page": "https://people.example/{name}"})
         run = await r.sync("portal")
         again = await r.sync("portal")
 

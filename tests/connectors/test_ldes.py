@@ -19,7 +19,7 @@ def feed() -> Iterator[LdesSite]:
 
 
 async def keep(r: Rowen, feed: LdesSite, **options: object) -> Run:
-    await r.add(feed.address, name="feed", options={"delay_s": 0, **options})
+    await r.sources.add(feed.address, name="feed", options={"delay_s": 0, **options})
     run = await r.sync("feed")
     feed.log.clear()
     return run
@@ -171,12 +171,12 @@ async def test_pages_outside_of_the_window_are_not_asked_for(database: ScratchDa
     for page in range(6):
         feed.leaves[f"/p{page}"].relations = []
     async with database.open() as r:
-        await r.add(
+        await r.sources.add(
             feed.address, name="feed", options={"after": "2024-01-01T00:03:00Z", "before": "2024-01-01T00:05:00Z"}
         )
         run = await r.sync("feed")
         asked = feed.asked()
-        await r.edit("feed", options={"after": None})
+        await r.sources.edit("feed", options={"after": None})
         mixed = await r.sync("feed")
 
     assert list(titles(database)) == [feed.url_of("n3")]
@@ -253,7 +253,7 @@ async def test_a_context_is_fetched_once_and_pinned(database: ScratchDatabase, f
         feed.leaves["/root"].body = context_page(feed, feed.event("b"), [context])
         await r.sync("feed")
         asked = feed.asked()
-        await r.edit("feed", options={"contexts": {context: "0" * 64}})
+        await r.sources.edit("feed", options={"contexts": {context: "0" * 64}})
         changed = await r.sync("feed")
 
     assert (first.status, first.stats.created) == ("completed", 1)
@@ -285,7 +285,7 @@ async def test_a_stream_is_entered_by_the_address_of_anything_of_it(
     feed.chain([feed.event("a")])
     feed.leaves[path] = Leaf(body=(PREFIXES + turtle.format(feed.url)).encode())
     async with database.open() as r:
-        await r.add(f"ldes:{feed.url}{path}", name="feed")
+        await r.sources.add(f"ldes:{feed.url}{path}", name="feed")
         run = await r.sync("feed")
 
     assert (run.stats.created if run.status == "completed" else None) == created, run.error
@@ -296,10 +296,10 @@ async def test_it_is_told_how_a_stream_is_followed(database: ScratchDatabase, fe
     feed.chain([feed.event("a")], [feed.event("b")])
     async with database.open() as r:
         await keep(r, feed)
-        well = await r.following("feed")
+        well = await r.sources.following("feed")
         feed.leaves["/p1"].status = 500
         await r.sync("feed")
-        ill = await r.following("feed")
+        ill = await r.sources.following("feed")
 
     assert well is not None
     assert (well.state, well.pages, well.members, well.polling_s, well.last_error) == ("following", 3, 2, 60.0, None)

@@ -58,7 +58,7 @@ def feeds() -> Iterator[Feeds]:
 
 async def worked_off(r: Rowen, database: ScratchDatabase, feeds: Feeds) -> None:
     """Let the worker sync all of them once."""
-    jobs = [(await r.enqueue(trouble)).id for trouble in feeds]
+    jobs = [(await r.queue.enqueue(trouble)).id for trouble in feeds]
     until(
         lambda: (
             database.query("select from procrastinate_jobs where id = any(%s) and status in ('todo', 'doing')", jobs)
@@ -75,19 +75,19 @@ async def test_a_worker_goes_on_through_broken_streams_and_ends_where_a_rebuild_
         worker = nursery.start()
         async with database.open() as r:
             for trouble, feed in feeds.items():
-                await r.add(feed.address, name=trouble, options={"delay_s": 0})
+                await r.sources.add(feed.address, name=trouble, options={"delay_s": 0})
             await worked_off(r, database, feeds)
-            ill = {trouble: await r.following(trouble) for trouble in feeds}
+            ill = {trouble: await r.sources.following(trouble) for trouble in feeds}
             held = len(contents(database))
             feeds.mend()
             await worked_off(r, database, feeds)
-            well = {trouble: await r.following(trouble) for trouble in feeds}
+            well = {trouble: await r.sources.following(trouble) for trouble in feeds}
         assert nursery.stop(worker) == 0
 
     rebuilt = new_database()
     async with rebuilt.open() as r:
         for trouble, feed in feeds.items():
-            await r.sync((await r.add(feed.address, name=trouble, options={"delay_s": 0})).name)
+            await r.sync((await r.sources.add(feed.address, name=trouble, options={"delay_s": 0})).name)
 
     for trouble, (_, error) in TROUBLE.items():
         told = ill[trouble]

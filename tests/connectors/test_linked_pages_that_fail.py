@@ -81,7 +81,7 @@ def udata() -> Iterator[WeakUdata]:
 
 
 async def keep(r: Rowen, portal: Any, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
+    await r.sources.add(portal.address, name="portal", options=options)
     return await r.sync("portal")
 
 

@@ -108,7 +108,7 @@ async def test_a_wished_format_is_read_and_not_asked_for(database: ScratchDataba
     portal.formats = ["oai_dc", "oai_datacite"]
     portal.make("a")
     async with database.open() as r:
-        await r.add(portal.address, name="portal", options={"prefix": "oai_dc"})
+        await r.sources.add(portal.address, name="portal", options={"prefix": "oai_dc"})
         await r.sync("portal")
 
     assert portal.verbs()[:2] == ["Identify", "ListRecords"]

@@ -80,7 +80,7 @@ async def test_the_root_of_the_api_is_found(database: ScratchDatabase, opened: O
     links = [{"rel": "self", "href": f"{site.url}{root}"}, {"rel": "catalog", "href": f"{site.url}{root}/catalog"}]
     site.pages[root] = Page(json.dumps({"links": links}).encode())
     async with database.open(probe=True) as r:
-        source = await r.add(f"{site.url}{root}")
+        source = await r.sources.add(f"{site.url}{root}")
 
     assert (source.kind, source.url) == ("opendatasoft", f"{site.url}{root}")
 
@@ -260,7 +260,7 @@ async def test_a_key_is_sent_to_the_portal(
     monkeypatch.setenv("PORTAL_KEY", "hay-and-clover")
     portal.fill(2)
     async with database.open() as r:
-        await r.add(portal.address, name="portal", options={"api_key": "env:PORTAL_KEY"})
+        await r.sources.add(portal.address, name="portal", options={"api_key": "env:PORTAL_KEY"})
         await r.sync("portal")
 
     assert {asked["header:Authorization"] for asked in portal.questions()} == {"Apikey hay-and-clover"}

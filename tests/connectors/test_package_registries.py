@@ -59,7 +59,7 @@ async def test_pip_tells_the_index_and_its_login_is_sent_but_never_kept(
     monkeypatch.setenv("PIP_INDEX_URL", f"http://farmer:hunter2@{place}/simple/")
     async with database.open() as r:
         run = await r.sync("pypi:hay")
-        await r.add("pypi:nothing")
+        await r.sources.add("pypi:nothing")
         failed = await r.sync("nothing")
 
     stored = database.query("select source::text from source") + database.query("select item::text from item")
@@ -128,7 +128,7 @@ async def test_headers_for_the_registry_are_references_and_go_nowhere_else(
     monkeypatch.setenv("HAY_TOKEN", "hunter2")
     options = {"registry": registry.url, "registry_headers": {"Authorization": "Bearer env:HAY_TOKEN"}}
     async with database.open() as r:
-        await r.add("npm:hay", options=options)
+        await r.sources.add("npm:hay", options=options)
         run = await r.sync("hay")
     registry.close()
     elsewhere.close()
@@ -147,7 +147,7 @@ async def test_addresses_in_options_are_checked_and_logins_refused(
 ) -> None:
     async with database.open() as r:
         with pytest.raises(UsageError, match=f"Option '{option}'") as caught:
-            await r.add("pypi:hay", options={option: value})
+            await r.sources.add("pypi:hay", options={option: value})
 
     assert "hunter2" not in str(caught.value) + str(caught.value.hint)
 

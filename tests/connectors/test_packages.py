@@ -48,8 +48,8 @@ def docs() -> Iterator[Site]:
 async def sync(r: Rowen, registry: Site, address: str, **options: Any) -> Run:
     """Add a package, unless it is kept, and sync it."""
     kind = PyPI if address.startswith("pypi:") else Npm
-    if kind.recognise(address) not in [source.url for source in await r.sources()]:
-        await r.add(address, options={"registry": registry.url, **options})
+    if kind.recognise(address) not in [source.url for source in await r.sources.list()]:
+        await r.sources.add(address, options={"registry": registry.url, **options})
     return await r.sync(address)
 
 
@@ -74,7 +74,7 @@ async def test_a_package_is_its_page_and_its_documentation(
     async with database.open() as r:
         run = await sync(r, index, "pypi:HayTools")
         page = await r.get("pkg:pypi/haytools")
-        [source] = await r.sources()
+        [source] = await r.sources.list()
 
     assert (run.status, outcomes(run)) == ("completed", {"created": 3})
     assert urls(database) == [docs.url + "/guide/", docs.url + "/guide/drying", "pkg:pypi/haytools"]
@@ -124,7 +124,7 @@ async def test_a_new_release_updates_the_page_and_leaves_the_documentation_alone
         await sync(r, index, "pypi:haytools")
         index.publish("haytools", "1.1", description=README, project_urls=links)
         run = await sync(r, index, "pypi:haytools")
-        [source] = await r.sources()
+        [source] = await r.sources.list()
         page = await r.get("pkg:pypi/haytools")
 
     assert outcomes(run) == {"updated": 1, "unchanged": 2}
@@ -141,7 +141,7 @@ async def test_pinned_versions_live_side_by_side_and_stay(database: ScratchDatab
         index.publish("haytools", "3.0", description="# Haytools\n\nWith a robot.")
         pinned = await r.sync("haytools@1.0")
         followed = await r.sync("haytools")
-        versions = {source.name: source.version for source in await r.sources()}
+        versions = {source.name: source.version for source in await r.sources.list()}
 
     assert versions == {"haytools": "3.0", "haytools@1.0": "1.0", "haytools@2.0": "2.0"}
     assert (outcomes(pinned), pinned.stats.not_modified) == ({"unchanged": 1}, 1)
@@ -160,7 +160,7 @@ async def test_a_range_follows_its_own_releases(
 
     async with database.open() as r:
         await sync(r, index, f"pypi:haytools{address}")
-        [source] = await r.sources()
+        [source] = await r.sources.list()
 
     assert source.version == version
 
@@ -175,9 +175,9 @@ async def test_yanked_and_pre_releases_are_passed_over_unless_wished_for(
     async with database.open() as r:
         await sync(r, index, "pypi:haytools")
         await sync(r, index, "pypi:haytools@1.1")
-        bold = await r.add("pypi:haytools", name="bold", options={"registry": index.url, "prereleases": True})
+        bold = await r.sources.add("pypi:haytools", name="bold", options={"registry": index.url, "prereleases": True})
         await r.sync(bold.name)
-        versions = {source.name: source.version for source in await r.sources()}
+        versions = {source.name: source.version for source in await r.sources.list()}
 
     assert versions == {"haytools": "1.0", "haytools@1.1": "1.1", "bold": "2.0rc1"}
 
@@ -221,7 +221,7 @@ async def test_documentation_that_never_was_there_is_a_failed_item_and_holds_up_
     async with database.open() as r:
         first = await sync(r, index, "pypi:haytools")
         second = await sync(r, index, "pypi:haytools")
-        [case] = await r.quarantine()
+        [case] = await r.items.quarantine()
 
     assert (first.status, outcomes(first)) == ("completed", {"created": 1, "failed": 1})
     assert (second.status, outcomes(second)) == ("completed", {"unchanged": 1, "failed": 1})
@@ -288,7 +288,7 @@ async def test_documentation_can_be_named_or_left_out(
     index.publish("haytools", "1.0", description=README, project_urls={"Docs": docs.url + "/nowhere/"})
     async with database.open() as r:
         named = await sync(r, index, "pypi:haytools", docs=docs.url + "/guide/", max_pages=1)
-        await r.edit("haytools", options={"docs": "off"})
+        await r.sources.edit("haytools", options={"docs": "off"})
         off = await r.sync("haytools")
 
     assert outcomes(named) == {"created": 2}
@@ -299,7 +299,7 @@ async def test_other_options_of_reading_read_the_page_anew(database: ScratchData
     index.publish("haytools", "1.0", description=README)
     async with database.open() as r:
         await sync(r, index, "pypi:haytools")
-        await r.edit("haytools", options={"language": "de"})
+        await r.sources.edit("haytools", options={"language": "de"})
         run = await r.sync("haytools")
         page = await r.get("pkg:pypi/haytools")
 
@@ -390,7 +390,7 @@ async def test_npm_follows_the_tag_latest_and_reads_the_archive(
         npm.log.clear()
         second = await sync(r, npm, "npm:@farm/haytools")
         page = await r.get("pkg:npm/%40farm/haytools")
-        [source] = await r.sources()
+        [source] = await r.sources.list()
 
     assert urls(database) == [home, "pkg:npm/%40farm/haytools", "pkg:npm/%40farm/haytools?part=changelog"]
     assert (outcomes(first), outcomes(second)) == ({"created": 3}, {"unchanged": 3})
@@ -424,7 +424,7 @@ async def test_npm_tags_name_releases_and_deprecated_ones_are_passed_over(
     async with database.open() as r:
         for address in ("npm:hay@next", "npm:hay@1.x", "npm:hay"):
             await sync(r, npm, address)
-        versions = [source.version for source in await r.sources()]
+        versions = [source.version for source in await r.sources.list()]
 
     assert sorted(filter(None, versions)) == ["0.9.0", "1.0.0", "2.0.0-next.3"]
 

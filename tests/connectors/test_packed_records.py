@@ -29,7 +29,7 @@ async def test_rows_of_an_earlier_release_are_read_compared_and_written_anew(
         again = await r.sync("portal", full=True)
         portal.make("a1", "Rowen")
         edited = await r.sync("portal")
-        superseded = await r.compare_fields(f"{portal.url}/dataset/a1")
+        superseded = await r.items.compare_fields(f"{portal.url}/dataset/a1")
 
     assert old.record == new.record
     assert new.record["source"]["id"] == "a1"

@@ -70,7 +70,7 @@ def portal(request: pytest.FixtureRequest) -> Iterator[Failing]:
 
 
 async def keep(r: Rowen, portal: Portal, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
+    await r.sources.add(portal.address, name="portal", options=options)
     return await r.sync("portal")
 
 

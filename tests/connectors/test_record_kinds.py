@@ -130,7 +130,7 @@ async def test_items_are_found_and_exported_by_what_they_describe(
         every = await r.search("meadows")
         service = await r.search("meadows", record_kinds=["service"])
         plain = await r.search("meadows", record_kinds=["dataset", "map"])
-        lines = b"".join([some async for some in r.export_lines(record_kinds=["service"])])
+        lines = b"".join([some async for some in r.exports.stream(record_kinds=["service"])])
         await r.export("csv", tmp_path / "out", record_kinds=["dataset"])
         with pytest.raises(UsageError, match="no record kind 'sevice'"):
             await r.search("meadows", record_kinds=["sevice"])

@@ -53,7 +53,7 @@ async def test_a_record_that_was_not_received_in_some_runs_is_read_by_the_first_
     if isinstance(portal, StacApi):
         portal.page_size, options = page_size, {}
     async with database.open(fetch_tries=1) as r:
-        await r.add(portal.address, name="portal", options=options)
+        await r.sources.add(portal.address, name="portal", options=options)
         broken = [await r.sync("portal") for _ in range(3)]
         portal.stuck = set()
         healed = await r.sync("portal")
@@ -86,7 +86,7 @@ async def test_a_count_that_is_too_low_does_not_hide_the_last_record_while_it_fa
     if isinstance(portal, StacApi):
         portal.page_size, options = size, {}
     async with database.open(fetch_tries=1) as r:
-        await r.add(portal.address, name="portal", options=options)
+        await r.sources.add(portal.address, name="portal", options=options)
         if held:
             await r.sync("portal")
         write(portal, "zz-last", "It fails at first", tick_h=100)
@@ -188,7 +188,7 @@ async def test_a_service_without_places_is_not_believed_to_be_whole_while_pages_
     portal.fill(5)
     portal.page_max, portal.ignores = 4, {"order", "start"}
     async with database.open(fetch_tries=1) as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         portal.make("new")
         portal.stuck = {"new"}
         broken = [await r.sync("portal", full=True) for _ in range(12)]

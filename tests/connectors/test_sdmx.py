@@ -143,7 +143,7 @@ async def test_a_document_is_read_while_it_comes_in(database: ScratchDatabase, s
 
     service.failures = [Page(handler=slowly)]
     async with database.open() as r:
-        await r.add(service.address, name="portal")
+        await r.sources.add(service.address, name="portal")
         syncing = asyncio.create_task(r.sync("portal"))
         while not await asyncio.to_thread(contents, database):
             await asyncio.wait([syncing], timeout=0.05)
@@ -233,7 +233,7 @@ async def test_a_document_may_lie_anywhere(database: ScratchDatabase, service: S
     service.fill(3)
     service.pages["/flows.xml"] = Page(service.document())
     async with database.open() as r:
-        await r.add(f"sdmx:{service.url}/flows.xml", name="portal")
+        await r.sources.add(f"sdmx:{service.url}/flows.xml", name="portal")
         run = await r.sync("portal")
 
     assert (run.status, run.stats.created) == ("completed", 3)

@@ -104,7 +104,7 @@ async def test_a_dataset_and_its_map_are_two_items_and_stories_are_none(
     portal.make("aaaa-0002", "Trees", resource={"type": "map"})
     portal.make("aaaa-0003", "Trees", resource={"type": "story"})
     async with database.open() as r:
-        await r.add(portal.address, name="portal")
+        await r.sources.add(portal.address, name="portal")
         first = await r.sync("portal")
         again = await r.sync("portal")
 
@@ -119,7 +119,7 @@ async def test_all_assets_are_scrolled_through_whatever_the_window(
     portal.fill(450)
     portal.window = 100
     async with database.open() as r:
-        await r.add(portal.address, name="portal", options={"page_size": 100})
+        await r.sources.add(portal.address, name="portal", options={"page_size": 100})
         run = await r.sync("portal")
 
     assert (run.status, run.complete, run.stats.created) == ("completed", True, 451)
@@ -184,7 +184,7 @@ async def test_a_token_is_sent_to_the_portal(
     monkeypatch.setenv("PORTAL_TOKEN", "hay-and-clover")
     portal.fill(2)
     async with database.open() as r:
-        await r.add(portal.address, name="portal", options={"app_token": "env:PORTAL_TOKEN"})
+        await r.sources.add(portal.address, name="portal", options={"app_token": "env:PORTAL_TOKEN"})
         await r.sync("portal")
 
     assert {asked["header:X-App-Token"] for asked in portal.questions()} == {"hay-and-clover"}

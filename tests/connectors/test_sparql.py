@@ -70,7 +70,7 @@ async def test_one_catalogue_of_several_is_read_alone(database: ScratchDatabase,
         portal.catalogues.popitem()
         second = await r.sync("portal")
         third = await r.sync("portal")
-        await r.edit("portal", options={"catalogue": "http://portal.example/none"})
+        await r.sources.edit("portal", options={"catalogue": "http://portal.example/none"})
         wrong = await r.sync("portal")
 
     assert (first.complete, first.stats.created, first.stats.requests) == (True, 2, 5)
@@ -273,7 +273,7 @@ async def test_a_named_graph_is_read_alone(database: ScratchDatabase, portal: Sp
     async with database.open() as r:
         run = await keep(r, portal, graph="http://portal.example/graph")
         with pytest.raises(UsageError, match="named by an IRI"):
-            await r.add("sparql:https://other.example/sparql", name="x", options={"graph": "a> <b"})
+            await r.sources.add("sparql:https://other.example/sparql", name="x", options={"graph": "a> <b"})
 
     assert (run.status, run.stats.created) == ("completed", 5)
 

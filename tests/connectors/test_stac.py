@@ -231,7 +231,7 @@ async def test_an_interrupted_walk_goes_on_and_is_exact(database: ScratchDatabas
     api.page_size = 10
     broken = Page(b"Broken", status=503)
     async with database.open() as r:
-        await r.add(api.address, name="portal")
+        await r.sources.add(api.address, name="portal")
         api.after_page = lambda start: api.failures.append(broken) if start == 20 else None
         first = await r.sync("portal")
         api.after_page = None
@@ -250,7 +250,7 @@ async def test_a_place_that_is_no_more_is_not_waited_for(database: ScratchDataba
     api.fill(50)
     api.page_size = 10
     async with database.open() as r:
-        await r.add(api.address, name="portal")
+        await r.sources.add(api.address, name="portal")
         api.after_page = lambda start: api.failures.append(Page(b"Broken", status=503)) if start == 20 else None
         await r.sync("portal")
         api.after_page = None
@@ -331,7 +331,7 @@ async def test_a_list_may_be_the_source_itself(database: ScratchDatabase, api: S
     api.fill(25)
     api.page_size = 10
     async with database.open() as r:
-        await r.add(f"{api.url}/v1/collections?q=hay", name="portal", kind="stac")
+        await r.sources.add(f"{api.url}/v1/collections?q=hay", name="portal", kind="stac")
         run = await r.sync("portal")
         again = await r.sync("portal")
 
@@ -342,7 +342,7 @@ async def test_a_list_may_be_the_source_itself(database: ScratchDatabase, api: S
 async def test_a_limit_is_sent_only_if_it_is_wanted(database: ScratchDatabase, api: StacApi) -> None:
     api.fill(3)
     async with database.open() as r:
-        await r.add(api.address, name="portal", options={"limit": 50})
+        await r.sources.add(api.address, name="portal", options={"limit": 50})
         await r.sync("portal")
 
     assert api.asked() == ["/v1/", "/v1/collections?limit=50"]
@@ -354,7 +354,7 @@ async def test_json_that_is_no_stac_is_refused(database: ScratchDatabase, api: S
     async with database.open() as r:
         run = await keep(r, api)
         with pytest.raises(UsageError, match="no option 'page_size'"):
-            await r.add(api.address, name="two", options={"page_size": 3})
+            await r.sources.add(api.address, name="two", options={"page_size": 3})
 
     assert run.status == "failed"
     assert f"{api.url}/v1/ is JSON, but no STAC catalog." in (run.error or "")

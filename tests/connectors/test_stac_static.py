@@ -20,7 +20,7 @@ def site() -> Iterator[StaticStac]:
 
 
 async def keep(r: Rowen, site: StaticStac, **options: Any) -> Run:
-    await r.add(site.address, name="site", options=options)
+    await r.sources.add(site.address, name="site", options=options)
     run = await r.sync("site")
     site.log.clear()
     return run
@@ -143,7 +143,7 @@ async def test_d2_a_catalog_that_lists_nothing_deletes_nothing(database: Scratch
 async def test_a_killed_run_goes_on_with_what_it_has(database: ScratchDatabase, site: StaticStac) -> None:
     site.grow(20)
     async with database.open() as r:
-        await r.add(site.address, name="site")
+        await r.sources.add(site.address, name="site")
         site.raw["/b/catalog.json"] = Page(status=500)
         await r.sync("site")
         site.raw.clear()
@@ -175,9 +175,9 @@ async def test_depth_and_number_of_documents_are_bounded(database: ScratchDataba
     site.collection("/9.json")
     async with database.open() as r:
         shallow = await keep(r, site, depth=2)
-        await r.edit("site", options={"depth": None})
+        await r.sources.edit("site", options={"depth": None})
         usual = await r.sync("site")
-        await r.edit("site", options={"depth": 20, "max_documents": 4})
+        await r.sources.edit("site", options={"depth": 20, "max_documents": 4})
         few = await r.sync("site", accept_deletions=True)
 
     assert (shallow.status, shallow.stats.created) == ("completed", 2)

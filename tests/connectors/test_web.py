@@ -71,7 +71,7 @@ async def test_scope_domain_takes_the_names_below(database: ScratchDatabase, sit
     docs, other = f"http://docs.example.test:{port}", f"http://notexample.test:{port}"
     site.put("/", "Home", links=(f"{docs}/p11", f"{other}/p12", "http://example.test.evil.example/"))
     async with database.open() as r:
-        await r.add(f"http://www.example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
+        await r.sources.add(f"http://www.example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
         await r.sync("s")
 
     assert set(contents(database)) == {f"http://www.example.test:{port}/", f"{docs}/p11"}
@@ -102,7 +102,7 @@ async def test_patterns_choose_among_the_pages(database: ScratchDatabase, site: 
             (None, "/p1"),
             ("*/p1*", r"/p1\d/"),
         ]:
-            await r.edit("site", options={"include": include, "exclude": exclude})
+            await r.sources.edit("site", options={"include": include, "exclude": exclude})
             await r.sync("site", accept_deletions=True)
             chosen[f"{include} {exclude}"] = sorted(int(path[2:]) for path in paths(database, site) if path != "/")
 
@@ -120,7 +120,7 @@ async def test_depth_is_counted_in_links_from_the_start(database: ScratchDatabas
         await keep(r, site, max_depth=0)
         counts = [len(contents(database))]
         for depth in (1, 2, 3):
-            await r.edit("site", options={"max_depth": depth})
+            await r.sources.edit("site", options={"max_depth": depth})
             run = await r.sync("site")
             counts.append(len(contents(database)))
             assert (run.stats.not_modified, run.stats.created) == (counts[-2], counts[-1] - counts[-2])
@@ -160,15 +160,15 @@ async def test_a_walk_that_reached_its_limit_is_not_complete_and_says_what_is_be
 ) -> None:
     async with database.open() as r:
         cut = await keep(r, site, max_pages=4)
-        [overview] = await r.overview()
-        kept = await r.source("site")
+        [overview] = await r.sources.overview()
+        kept = await r.sources.get("site")
         [remark] = remarks(cut)
         rehearsed = await r.sync("site", dry_run=True)
         site.pages["/p1"] = Page(status=404)
         moved_up = await r.sync("site")
-        await r.edit("site", options={"max_pages": 50})
+        await r.sources.edit("site", options={"max_pages": 50})
         whole = await r.sync("site")
-        [after] = await r.overview()
+        [after] = await r.sources.overview()
 
     assert (cut.status, cut.complete, cut.stats.truncated) == ("completed", False, 5)
     assert (cut.to_json()["truncated"], overview.truncated, kept.truncated) == (5, 5, 5)
@@ -215,7 +215,7 @@ async def test_a_single_page_is_watched_with_one_request(database: ScratchDataba
 async def test_more_pages_than_before_push_out_none(database: ScratchDatabase, site: Site) -> None:
     async with database.open() as r:
         await keep(r, site, max_pages=4)
-        await r.edit("site", options={"max_pages": 3})
+        await r.sources.edit("site", options={"max_pages": 3})
         fewer = await r.sync("site")
 
     assert (fewer.stats.deleted, paths(database, site)) == (1, {"/", "/p1", "/p2"})
@@ -240,7 +240,7 @@ async def test_rules_for_rowen_go_before_those_for_all_and_can_be_switched_off(
     site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /\n\nUser-agent: rowen\nDisallow: /p2")
     async with database.open() as r:
         obeying = await keep(r, site)
-        await r.edit("site", options={"robots": False})
+        await r.sources.edit("site", options={"robots": False})
         ignoring = await r.sync("site")
 
     assert (obeying.stats.created, ignoring.stats.created) == (8, 5)

@@ -53,7 +53,7 @@ async def bad(r: Rowen, site: Site, page: Page, **options: object) -> tuple[Run,
     site.pages["/p2"] = page
     run = await r.sync("site")
     assert (run.status, run.stats.failed, run.stats.unchanged, run.stats.deleted) == ("completed", 1, 12, 0)
-    [case] = await r.quarantine()
+    [case] = await r.items.quarantine()
     assert case.url == f"{site.url}/p2"
     return run, case
 
@@ -68,7 +68,7 @@ async def test_endless_redirects_end(database: ScratchDatabase, site: Site) -> N
         await keep(r, site)
         site.pages["/p2"] = Page(handler=on_and_on)
         run = await r.sync("site")
-        cases = {case.url.removeprefix(site.url): case.error for case in await r.quarantine()}
+        cases = {case.url.removeprefix(site.url): case.error for case in await r.items.quarantine()}
 
     assert (run.status, run.stats.deleted, len(paths(database, site))) == ("completed", 0, 13)
     assert "10 redirects, and redirects again" in cases["/p2?n=10"]
@@ -112,9 +112,9 @@ async def test_a_name_that_leads_to_a_private_address_costs_its_pages(
     names["inner.example.test"] = "10.0.0.1"
     site.put("/", "Home", links=(f"http://inner.example.test:{port}/p1", "/p11"))
     async with database.open() as r:
-        await r.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
+        await r.sources.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
         run = await r.sync("s")
-        [case] = await r.quarantine()
+        [case] = await r.items.quarantine()
 
     assert (run.status, run.stats.created, run.stats.failed) == ("completed", 2, 1)
     assert "inner.example.test" in case.error
@@ -194,7 +194,7 @@ async def test_answers_that_break_the_rules_are_failures_with_a_reason(database:
     site.pages["/bad/nothing"] = Page(handler=says())
     async with database.open() as r:
         first = await keep(r, site)
-        errors = {case.url.removeprefix(f"{site.url}/bad/"): case.error for case in await r.quarantine()}
+        errors = {case.url.removeprefix(f"{site.url}/bad/"): case.error for case in await r.items.quarantine()}
         for path in [path for path in site.pages if path.startswith("/bad/")]:
             site.put(path, path, f"{path} is good now.")
         healed = await r.sync("site")

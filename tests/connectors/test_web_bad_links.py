@@ -57,7 +57,7 @@ async def test_a_calendar_without_end_is_bounded_by_depth_and_the_most_pages(
     site.default = Page(handler=made_up(month))
     async with database.open() as r:
         few = await keep(r, site, max_pages=20)
-        await r.edit("site", options={"max_pages": 1000, "max_depth": 8})
+        await r.sources.edit("site", options={"max_pages": 1000, "max_depth": 8})
         deep = await r.sync("site")
 
     assert (few.status, few.stats.created) == ("completed", 20)
@@ -175,7 +175,7 @@ async def test_hosts_and_paths_may_be_written_in_any_script(
     site.pages["/k%C3%A4se"] = Page(html("Käse"))
     site.pages["/%E6%96%87"] = Page(html("文"))
     async with database.open() as r:
-        await r.add(start, name="s", options={"sitemap": False, "llms": False})
+        await r.sources.add(start, name="s", options={"sitemap": False, "llms": False})
         await r.sync("s")
         again = await r.sync("s")
         found = await r.get(f"http://bücher.example.test:{port}/käse")

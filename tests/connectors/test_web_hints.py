@@ -265,7 +265,7 @@ async def test_a_site_that_now_asks_for_a_login_keeps_its_pages(database: Scratc
 async def test_an_address_with_a_password_is_refused_before_it_is_stored(database: ScratchDatabase) -> None:
     async with database.open() as r:
         with pytest.raises(UsageError, match="a login") as caught:
-            await r.add("https://someone:hunter2@example.org/")
+            await r.sources.add("https://someone:hunter2@example.org/")
 
         assert "hunter2" not in str(caught.value) + str(caught.value.hint)
-        assert await r.sources() == []
+        assert await r.sources.list() == []

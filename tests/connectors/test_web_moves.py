@@ -83,7 +83,7 @@ async def test_pages_that_begin_to_redirect_in_circles_are_failed_and_kept_with_
             for here, there in zip(circle, (*circle[1:], circle[0]), strict=True):
                 site.pages[here] = redirect(there)
         run = await r.sync("site")
-        cases = {case.url.removeprefix(site.url): case.error for case in await r.quarantine()}
+        cases = {case.url.removeprefix(site.url): case.error for case in await r.items.quarantine()}
 
     assert (run.stats.deleted, index_of(database)) == (0, before)
     assert {"/p5", "/p3", "/p9", "/p10", "/p6"} <= set(cases)
@@ -277,7 +277,7 @@ async def test_a_page_is_taken_itself_when_the_one_it_prefers_is_excluded_later(
     site.pages |= {"/a?full=1": preferring("Full", "/a"), "/a": preferring("Short", "/a")}
     async with database.open() as r:
         await keep(r, site)
-        await r.edit("site", options={"exclude": r"/\/a$/"})
+        await r.sources.edit("site", options={"exclude": r"/\/a$/"})
         await r.sync("site")
 
     assert paths(database, site) & {"/a", "/a?full=1"} == {"/a?full=1"}
@@ -358,7 +358,7 @@ async def test_a_page_that_redirects_stays_the_same_item_with_its_history_and_it
         rehearsed = await r.sync("site", dry_run=True)
         run = await r.sync("site")
         changes = [change for change in await r.changes(limit=1000) if change.run == run.id]
-        versions = await r.history(new)
+        versions = await r.items.history(new)
         again = await r.sync("site")
 
     assert database.query("select id from item where url = %s", canonical(new)) == [(item_id,)]
@@ -492,7 +492,7 @@ async def test_rdf_statements_of_a_page_that_moved_leave_its_old_address(databas
     site.pages["/a"] = Page(Paper("Cameras").html("/a"))
     try:
         async with database.open() as r:
-            await r.add(f"{site.url}/", name="council", options={"rdfa": "documents"})
+            await r.sources.add(f"{site.url}/", name="council", options={"rdfa": "documents"})
             await r.sync("council")
             site.pages |= {"/b": site.pages["/a"], "/a": redirect("/b")}
             run = await r.sync("council")

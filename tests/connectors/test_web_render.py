@@ -29,8 +29,8 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
 
 async def sync(database: ScratchDatabase, app: App, *, settings: dict[str, Any] | None = None, **options: Any) -> Run:
     async with database.open(**settings or {}) as r:
-        if not await r.sources():
-            await r.add(f"{app.url}/", name="app", options=options)
+        if not await r.sources.list():
+            await r.sources.add(f"{app.url}/", name="app", options=options)
         return await r.sync("app")
 
 
@@ -140,7 +140,7 @@ async def test_without_a_browser_only_the_pages_that_need_one_fail(database: Scr
 
     run = await sync(database, app, render="auto", settings=NO_BROWSER)
     async with database.open() as r:
-        [failed] = await r.quarantine("app")
+        [failed] = await r.items.quarantine("app")
 
     assert (run.stats.created, run.stats.failed) == (3, 1)
     assert failed.url == f"{app.url}/hay"
@@ -153,4 +153,4 @@ async def test_routes_without_a_browser_are_refused_when_the_source_is_added(
 ) -> None:
     async with database.open() as r:
         with pytest.raises(UsageError, match="hash_routes needs render"):
-            await r.add(f"{app.url}/", options={"hash_routes": True})
+            await r.sources.add(f"{app.url}/", options={"hash_routes": True})

@@ -71,7 +71,7 @@ async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(
             site.pages[f"/p{number}"] = page
         site.put("/p12", "Page 12", "New words behind the trouble.")
         failing = await r.sync("site")
-        cases = {case.url.removeprefix(site.url): case.error for case in await r.quarantine()}
+        cases = {case.url.removeprefix(site.url): case.error for case in await r.items.quarantine()}
         site.grow(13)
         healed = await r.sync("site")
 
@@ -79,7 +79,7 @@ async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(
         assert (failing.stats.updated, failing.stats.unchanged) == (1, 6)
         assert cases["/p4"] == f"{site.url}/p4 answered with status 429."
         assert set(cases) == {"/p1", "/p2", "/p3", "/p4", "/p5", "/p7"}
-        assert (healed.stats.unchanged, healed.stats.not_modified, await r.quarantine()) == (12, 12, [])
+        assert (healed.stats.unchanged, healed.stats.not_modified, await r.items.quarantine()) == (12, 12, [])
     assert index_of(database) == before
 
 
@@ -163,7 +163,7 @@ async def test_a_part_of_the_site_whose_robots_txt_cannot_be_read_keeps_its_page
     there = below.url.replace("127.0.0.1", "docs.example.test")
     site.put("/", "Page 0", links=("/p11", f"{there}/"))
     async with database.open() as r:
-        await r.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
+        await r.sources.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
         await r.sync("s")
         held = contents(database)
         below.pages["/robots.txt"] = Page(status=500)
@@ -202,7 +202,7 @@ async def test_a_run_that_is_stopped_keeps_what_it_has_and_the_next_one_the_rest
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:
-        await r.add(f"{site.url}/", name="site")
+        await r.sources.add(f"{site.url}/", name="site")
         site.alter("/p12", handler=hang)
         running = asyncio.create_task(r.sync("site"))
         await until(lambda: len(contents(database)) == 12)
@@ -231,10 +231,10 @@ async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else
     headers = {"Authorization": "Bearer env:SITE_TOKEN", "X-Team": "meadow"}
     async with database.open() as r:
         options = {"scope": "domain", "headers": headers, "sitemap": False, "llms": False}
-        await r.add(f"{start}/", name="s", options=options)
+        await r.sources.add(f"{start}/", name="s", options=options)
         run = await r.sync("s")
-        cases = await r.quarantine()
-        kept = str(await r.sources())
+        cases = await r.items.quarantine()
+        kept = str(await r.sources.list())
     other.close()
 
     sent = [line.headers for line in site.log if line.path != "/robots.txt"]
@@ -261,7 +261,7 @@ async def test_keys_in_an_address_are_not_repeated_in_errors(database: ScratchDa
     site.pages[f"/broken?api_key={SECRET}"] = Page(status=500)
     async with database.open() as r:
         await keep(r, site)
-        [case] = await r.quarantine()
+        [case] = await r.items.quarantine()
 
     assert SECRET not in case.error
 

@@ -27,7 +27,7 @@ def site() -> Iterator[Site]:
 async def test_only_the_selected_part_is_watched(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
     async with database.open() as r:
-        await r.add(f"{site.url}/scythe", name="scythe", options={"max_pages": 1, "select": ".price"})
+        await r.sources.add(f"{site.url}/scythe", name="scythe", options={"max_pages": 1, "select": ".price"})
         await r.sync("scythe")
         site.pages["/scythe"] = shop(40, visitors=99, ad="Sale!")
         same = await r.sync("scythe")
@@ -36,13 +36,13 @@ async def test_only_the_selected_part_is_watched(database: ScratchDatabase, site
 
         assert (await r.get(f"{site.url}/scythe")).text == "35 €"
         assert (same.stats.unchanged, same.stats.chunks_written, changed.stats.updated) == (1, 0, 1)
-        assert "-40 €\n+35 €" in await r.diff(f"{site.url}/scythe")
+        assert "-40 €\n+35 €" in await r.items.diff(f"{site.url}/scythe")
 
 
 async def test_ignored_parts_make_no_change(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
     async with database.open() as r:
-        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "ignore": ".visitors, .ad"})
+        await r.sources.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "ignore": ".visitors, .ad"})
         await r.sync("s")
         site.pages["/scythe"] = shop(40, visitors=4711, ad="Now!")
         run = await r.sync("s")
@@ -53,7 +53,7 @@ async def test_ignored_parts_make_no_change(database: ScratchDatabase, site: Sit
 async def test_one_page_costs_one_request_and_robots(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
     async with database.open() as r:
-        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
+        await r.sources.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
         await r.sync("s")
         site.log.clear()
         await r.sync("s")
@@ -64,9 +64,9 @@ async def test_one_page_costs_one_request_and_robots(database: ScratchDatabase, 
 async def test_other_selectors_have_the_page_read_anew(database: ScratchDatabase, site: Site) -> None:
     site.pages["/scythe"] = shop(40)
     async with database.open() as r:
-        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
+        await r.sources.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
         await r.sync("s")
-        await r.edit("s", options={"select": ".price"})
+        await r.sources.edit("s", options={"select": ".price"})
         await r.sync("s")
 
         assert (await r.get(f"{site.url}/scythe")).text == "40 €"
@@ -77,7 +77,7 @@ async def test_a_selector_that_matches_nothing_is_an_error_and_stores_nothing(
 ) -> None:
     site.pages["/scythe"] = shop(40)
     async with database.open() as r:
-        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".doesnotexist"})
+        await r.sources.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".doesnotexist"})
         run = await r.sync("s")
 
         assert (run.status, run.stats.created) == ("failed", 0)
@@ -90,18 +90,18 @@ async def test_a_selector_that_matches_no_more_keeps_the_last_copy_and_says_so(
 ) -> None:
     site.pages["/scythe"] = shop(40)
     async with database.open() as r:
-        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".price"})
+        await r.sources.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".price"})
         await r.sync("s")
         site.pages["/scythe"] = Page(shop(35).body.replace(b"class=price", b"class=amount"))
         run = await r.sync("s")
         kept = (await r.get(f"{site.url}/scythe")).text
-        [case] = await r.quarantine("s")
+        [case] = await r.items.quarantine("s")
         site.pages["/scythe"] = shop(35)
         healed = await r.sync("s")
 
         assert (run.stats.failed, run.stats.deleted, kept) == (1, 0, "40 €")
         assert "matches nothing" in case.error
-        assert (healed.stats.updated, list(await r.quarantine("s"))) == (1, [])
+        assert (healed.stats.updated, list(await r.items.quarantine("s"))) == (1, [])
 
 
 async def test_pages_without_the_selected_part_lead_on_and_are_no_items(
@@ -110,15 +110,15 @@ async def test_pages_without_the_selected_part_lead_on_and_are_no_items(
     site.put("/", "Shop", links=("/scythe", "/rake"))
     site.pages["/scythe"], site.pages["/rake"] = shop(40), shop(12)
     async with database.open() as r:
-        await r.add(site.url, name="s", options={"select": ".price"})
+        await r.sources.add(site.url, name="s", options={"select": ".price"})
         first = await r.sync("s")
         site.log.clear()
         again, bodies = await r.sync("s"), site.bodies()
-        await r.edit("s", options={"select": "h1"})
+        await r.sources.edit("s", options={"select": "h1"})
         other = await r.sync("s")
     rebuilt = new_database()
     async with rebuilt.open() as r:
-        await r.add(site.url, name="s", options={"select": "h1"})
+        await r.sources.add(site.url, name="s", options={"select": "h1"})
         await r.sync("s")
 
     assert (first.stats.created, again.stats.unchanged, bodies) == (2, 2, [])
@@ -128,7 +128,7 @@ async def test_pages_without_the_selected_part_lead_on_and_are_no_items(
 async def test_a_selector_that_is_none_is_refused_when_the_source_is_added(database: ScratchDatabase) -> None:
     async with database.open() as r:
         with pytest.raises(UsageError, match="select"):
-            await r.add("https://example.org/", options={"select": "div["})
+            await r.sources.add("https://example.org/", options={"select": "div["})
 
 
 async def test_a_server_that_offers_markdown_is_read_and_followed_as_markdown(
@@ -138,7 +138,7 @@ async def test_a_server_that_offers_markdown_is_read_and_followed_as_markdown(
     site.pages["/"] = Page(b"# Docs\n\nSee the [guide](guide.md#start).\n\n```\n[no](code.md)\n```\n", headers=plain)
     site.pages["/guide.md"] = Page(b"# Guide\n\nStart here.\n", headers=plain)
     async with database.open() as r:
-        await r.add(f"{site.url}/", name="docs", options={"markdown": True})
+        await r.sources.add(f"{site.url}/", name="docs", options={"markdown": True})
         run = await r.sync("docs")
         again = await r.sync("docs")
 

@@ -90,7 +90,7 @@ async def test_a_file_whose_permissions_changed_is_read_and_compared_once(
         (tmp_path / "a.md").chmod(0o640)
         moved = await r.sync(str(tmp_path))
         again = await r.sync(str(tmp_path))
-        changes = await r.last_change()
+        changes = await r.changes.last_number()
 
     assert (moved.stats.bytes, moved.stats.stopped_at_body, moved.stats.rows_written, changes) == (50, 1, 1, 2)
     assert (again.stats.bytes, again.stats.stopped_at_validator, again.stats.rows_written) == (0, 2, 0)
@@ -165,14 +165,14 @@ def test_a_validator_of_another_shape_is_none_of_an_earlier_version() -> None:
 async def equal_to_a_rebuild(database: ScratchDatabase, rebuilt: ScratchDatabase, target: str, **options: Any) -> Run:
     """Sync after the options changed, and compare with a first sync under these."""
     async with database.open() as r:
-        [source] = await r.sources()
-        await r.edit(source.name, options=options)
+        [source] = await r.sources.list()
+        await r.sources.edit(source.name, options=options)
         run = await r.sync(source.name)
-        cases = [(case.url, case.error) for case in await r.quarantine()]
+        cases = [(case.url, case.error) for case in await r.items.quarantine()]
     async with rebuilt.open() as r:
-        await r.add(target, name="again", options=options)
+        await r.sources.add(target, name="again", options=options)
         await r.sync("again")
-        assert cases == [(case.url, case.error) for case in await r.quarantine()]
+        assert cases == [(case.url, case.error) for case in await r.items.quarantine()]
     assert index_of(database) == index_of(rebuilt)
     return run
 
@@ -224,7 +224,7 @@ async def test_after_the_limit_was_changed_pages_are_asked_for_with_validators_a
 ) -> None:
     async with database.open() as r:
         await keep(r, site)
-        await r.edit("site", options={"sitemap": False, "llms": False, "max_bytes": 5000})
+        await r.sources.edit("site", options={"sitemap": False, "llms": False, "max_bytes": 5000})
         changed, again = await r.sync("site"), await r.sync("site")
 
     assert (changed.stats.not_modified, changed.stats.unchanged) == (0, 13)

@@ -71,7 +71,7 @@ def portal(request: pytest.FixtureRequest) -> Iterator[Portal]:
 
 
 async def keep(r: Rowen, portal: Portal) -> Run:
-    await r.add(portal.address, name="portal", options={})
+    await r.sources.add(portal.address, name="portal", options={})
     return await r.sync("portal")
 
 

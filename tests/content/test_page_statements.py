@@ -103,13 +103,13 @@ async def test_a_site_keeps_what_its_pages_state_and_an_unchanged_page_is_not_re
     site.pages["/"] = Page(Paper("Cameras", links=("/b",)).html("/"))
     site.pages["/b"] = Page(Paper("Library").html("/b"), validator="none")
     async with database.open() as r:
-        await r.add(f"{site.url}/", name="council", kind="web", options={"rdfa": "documents"})
+        await r.sources.add(f"{site.url}/", name="council", kind="web", options={"rdfa": "documents"})
         first = await r.sync("council")
         with patch.object(page_statements, "statements_of", side_effect=AssertionError):
             again = await r.sync("council")
         site.pages["/"] = Page(Paper("Cameras, amended", links=("/b",)).html("/"))
         third = await r.sync("council")
-        await r.edit("council", options={"rdfa": None})
+        await r.sources.edit("council", options={"rdfa": None})
         without = await r.sync("council")
     site.close()
 
@@ -129,15 +129,15 @@ async def test_overviews_of_a_site_lead_on_and_are_no_items_where_that_is_wanted
     site.pages["/b"] = Page(Paper("Hedges").html("/b"))
     try:
         async with database.open() as r:
-            await r.add(f"{site.url}/", name="council", options={"rdfa": "documents", "overviews": "follow"})
+            await r.sources.add(f"{site.url}/", name="council", options={"rdfa": "documents", "overviews": "follow"})
             first = await r.sync("council")
             site.log.clear()
             again = await r.sync("council")
             statuses = sorted({asked.status for asked in site.log if not asked.path.endswith(".txt")})
             titles = [title for (title,) in database.query("select title from item order by 1")]
-            await r.edit("council", options={"overviews": None})
+            await r.sources.edit("council", options={"overviews": None})
             kept = await r.sync("council")
-            await r.edit("council", options={"overviews": "follow"})
+            await r.sources.edit("council", options={"overviews": "follow"})
             dropped = await r.sync("council")
     finally:
         site.close()
@@ -151,4 +151,4 @@ async def test_overviews_of_a_site_lead_on_and_are_no_items_where_that_is_wanted
 async def test_overviews_cannot_be_left_out_without_rdfa(database: ScratchDatabase) -> None:
     async with database.open() as r:
         with pytest.raises(RowenError, match="overviews=follow needs rdfa"):
-            await r.add("http://127.0.0.1:1/", kind="web", options={"overviews": "follow"})
+            await r.sources.add("http://127.0.0.1:1/", kind="web", options={"overviews": "follow"})

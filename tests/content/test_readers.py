@@ -91,7 +91,7 @@ async def test_what_such_a_reader_stumbles_over_costs_that_item(
 
     async with database.open() as r:
         run = await r.sync(str(folder))
-        [case] = await r.quarantine()
+        [case] = await r.items.quarantine()
 
     assert (run.stats.created, run.stats.failed) == (2, 1)
     assert "burnt.recipe cannot be read as recipes: KeyError('no name')." in case.error
@@ -123,7 +123,7 @@ async def test_a_commit_is_listed_again_when_a_reader_for_some_of_its_files_is_i
     world.commit()
 
     async with database.open() as r:
-        await r.add(world.address, name="book", kind="git")
+        await r.sources.add(world.address, name="book", kind="git")
         before = await r.sync("book")
         install("cooking", RECIPES, "READER")
         after = await r.sync("book")

@@ -83,8 +83,8 @@ async def test_a_recorded_stream_gives_its_members(
     window = {"after": case.after, "before": case.before}
     options = {"delay_s": 0, "order": order, **{name: at for name, at in window.items() if at}}
     async with database.open() as r:
-        await r.add(f"ldes:{site.url}/{case.stream}.ttl", name="all", options={**options, "versions": "all"})
-        await r.add(f"ldes:{site.url}/{case.stream}", name="latest", options=options)
+        await r.sources.add(f"ldes:{site.url}/{case.stream}.ttl", name="all", options={**options, "versions": "all"})
+        await r.sources.add(f"ldes:{site.url}/{case.stream}", name="latest", options=options)
         members, objects = await r.sync("all"), await r.sync("latest")
         again = await r.sync("all")
 

@@ -51,9 +51,9 @@ async def test_the_worked_example_has_an_option_that_only_chooses(
     )
 
     async with database.open() as r:
-        source = await r.add(str(path), name="mine")
+        source = await r.sources.add(str(path), name="mine")
         await r.sync("mine")
-        await r.edit("mine", options={"tag": "x"})
+        await r.sources.edit("mine", options={"tag": "x"})
         run = await r.sync("mine")
 
     assert source.kind == "bookmarks"

@@ -13,6 +13,8 @@ from rowen.connectors.web.options import WebOptions
 from rowen.errors import RowenError
 from rowen.interfaces.cli.app import app
 from rowen.model.runs import Outcome, RunStats
+from rowen.operations import VERBS
+from rowen.operations.registry import operations
 from rowen.settings import Settings, variables
 from tests.docs.markdown import PAGES, ROOT, links, rows
 
@@ -188,10 +190,13 @@ def test_every_public_name_is_documented() -> None:
     assert [name for name in interfaces if f"`rowen.{name}()`" not in PYTHON] == []
 
 
-def test_every_deed_and_question_of_the_service_is_documented() -> None:
-    told = {name for name in dir(rowen.Rowen) if not name.startswith("_")} - {"start", "close"}
+def test_every_operation_is_documented_in_the_section_of_its_group() -> None:
+    sections = {part.partition("`")[0]: part for part in PYTHON.split("\n### ") for part in [part.partition(": `")[2]]}
+    verbs = {name for name in dir(rowen.Rowen) if not name.startswith("_")} - {"start", "close", "stop"}
 
-    assert [name for name in sorted(told) if f"`{name}(" not in PYTHON] == []
+    assert [name for name in operations() if f"`{name}(" not in sections.get(name.partition(".")[0], "")] == []
+    assert verbs == set(VERBS)
+    assert "`stop()`" in PYTHON
 
 
 def test_the_architecture_names_every_package() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from rowen import Complete, Fetched
 from rowen.model.access import Scope
-from rowen.model.scopes import SCOPES, SIGNED
+from rowen.operations.registry import SIGNED
+from rowen.operations.registry import operations as declared_operations
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 from tests.server.interfaces import Interface, interface
@@ -34,14 +35,14 @@ def rows() -> dict[str, list[str]]:
 def operations() -> dict[str, set[str]]:
     """The lists of operations, by the word or the scope that each begins with."""
     lists = re.findall(r"^- (.*?):(.*?)(?=\n-|\n\n|\Z)", SECTION, re.MULTILINE | re.DOTALL)
-    return {told.split(",")[0].strip("`"): set(re.findall(r"`(\w+)`", names)) for told, names in lists}
+    return {told.split(",")[0].strip("`"): set(re.findall(r"`([\w.]+)`", names)) for told, names in lists}
 
 
 def test_the_page_lists_each_operation_with_the_scope_that_it_takes() -> None:
     told = operations()
 
     for scope in Scope:
-        assert told[scope] == {name for name, taken in SCOPES.items() if taken is scope}, scope
+        assert told[scope] == {name for name, one in declared_operations().items() if one.scope is scope}, scope
     assert told["a signature instead of a token"] == SIGNED
     assert len(told) == len(Scope) + 1
 
@@ -154,7 +155,7 @@ async def test_a_token_reaches_what_the_page_says_and_nothing_else(
         port = free.getsockname()[1]
     async with interface(database, requests_per_minute=10_000, **FAR) as it:
         shows(Fetched(page("hay", "# Hay", title="Hay", record={"maintainer": "Ada Furrow"})), Complete())
-        await it.rowen.add("scripted:field", name="field")
+        await it.rowen.sources.add("scripted:field", name="field")
         await it.rowen.sync("field")
         headers = {} if caller == "nobody" else await it.token(caller)
         asker = Asker(it, headers, folder, port)

@@ -69,7 +69,7 @@ async def test_twelve_cancelled_runs_of_one_site_leave_the_pages_of_three_others
     monkeypatch.setattr(parse_pool._Worker, "ask", noted)
     async with database.open(workers=2, side_by_side=4) as r:
         for name, site in sites.items():
-            await r.add(f"{site.url}/", name=name, options={"sitemap": False, "llms": False})
+            await r.sources.add(f"{site.url}/", name=name, options={"sitemap": False, "llms": False})
         for edition in range(ROUNDS):
             for name, site in sites.items():
                 write(name, site, edition)

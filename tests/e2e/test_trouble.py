@@ -36,11 +36,11 @@ def killed_sync(database: ScratchDatabase, folder: Path, statement: str) -> None
 async def test_after_a_kill_the_next_sync_takes_over_at_once(database: ScratchDatabase, docs: Path) -> None:
     killed_sync(database, docs, statement="insert into chunk")
     async with database.open() as r:
-        assert (await r.runs())[0].status == "running"
+        assert (await r.runs.list())[0].status == "running"
         run = await r.sync(str(docs))
 
         assert (run.status, len(contents(database))) == ("completed", 30)
-        dead = (await r.runs())[1]
+        dead = (await r.runs.list())[1]
         assert dead.status == "failed"
         assert "ended without closing it" in (dead.error or "")
         assert replayed(database) == contents(database)

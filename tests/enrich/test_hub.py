@@ -319,7 +319,7 @@ async def test_a_house_fetches_embeds_and_remembers_the_name(
     kinds(Scripted)
     shows(Fetched(page(1, "Hay, hay.", title="A")), Fetched(page(2, "Goats.", title="B")), Complete())
     async with database.open(model_hub=hub.url) as r:
-        await r.fetch_model("hay/tiny")
+        await r.embeddings.fetch_model("hay/tiny")
     async with database.open(embedder="local", embedder_model="hay/tiny") as r:
         run = await r.sync("scripted:one")
     async with database.open(embedder=None) as r:

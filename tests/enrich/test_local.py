@@ -139,7 +139,7 @@ async def test_a_fresh_house_finds_by_meaning_with_no_key_and_no_network(
     shows(*(Fetched(page(n, text)) for n, text in enumerate(TEXTS)), Complete())
     async with database.open(embedder=None) as r:
         run = await r.sync("scripted:one")
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
         hits = await r.search("livestock climbing")
 
     assert (run.stats.embedded, run.stats.embeddings_pending) == (6, 0)

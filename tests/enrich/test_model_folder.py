@@ -225,7 +225,7 @@ async def test_a_house_embeds_with_a_model_from_a_folder_and_remembers_where_it_
     shows(Fetched(page(1, "Hay, hay.", title="A")), Fetched(page(2, "Goats.", title="B")), Complete())
     async with database.open(embedder="local", embedder_model=str(folder)) as r:
         run = await r.sync("scripted:one")
-        [status] = await r.embeddings()
+        [status] = await r.embeddings.list()
     async with database.open(embedder=None) as r:
         answer = await r.search("goat")
         folder.rename(tmp_path / "moved")

@@ -169,19 +169,19 @@ def test_a_change_is_called_by_what_it_means_for_old_data(newer: dict[str, Any],
 
 async def test_versions_never_change_and_the_highest_is_the_latest(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add_schema("price@1.9.0", PRICE)
-        await r.add_schema("price@1.10.0", {**PRICE, "required": []})
-        await r.add_schema("price@1.9.0", PRICE)
+        await r.schemas.add("price@1.9.0", PRICE)
+        await r.schemas.add("price@1.10.0", {**PRICE, "required": []})
+        await r.schemas.add("price@1.9.0", PRICE)
 
         with pytest.raises(RefusedError, match="never changes"):
-            await r.add_schema("price@1.9.0", {**PRICE, "required": []})
-        assert (await r.schema("price")).version == "1.10.0"
-        assert (await r.schema("price@1")).version == "1.10.0"
-        assert (await r.schema("price@1.9.0")).definition == PRICE
-        assert (await r.schema("product@1")).bundled
-        assert (await r.compare_schemas("price@1.9.0", "price@latest")).compatibility == "compatible"
+            await r.schemas.add("price@1.9.0", {**PRICE, "required": []})
+        assert (await r.schemas.get("price")).version == "1.10.0"
+        assert (await r.schemas.get("price@1")).version == "1.10.0"
+        assert (await r.schemas.get("price@1.9.0")).definition == PRICE
+        assert (await r.schemas.get("product@1")).bundled
+        assert (await r.schemas.compare("price@1.9.0", "price@latest")).compatibility == "compatible"
         with pytest.raises(NotFoundError):
-            await r.schema("price@2")
+            await r.schemas.get("price@2")
 
 
 class Lamp(BaseModel):
@@ -191,7 +191,7 @@ class Lamp(BaseModel):
 
 async def test_a_pydantic_model_is_a_schema(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        kept = await r.add_schema("lamp@1.0.0", Lamp)
+        kept = await r.schemas.add("lamp@1.0.0", Lamp)
 
     assert list(kept.properties) == ["name", "watts"]
     assert kept.required == ("name",)
@@ -199,16 +199,16 @@ async def test_a_pydantic_model_is_a_schema(database: ScratchDatabase) -> None:
 
 async def test_files_go_out_and_come_in_again(database: ScratchDatabase, tmp_path: Path) -> None:
     async with database.open() as r:
-        await r.add_schema("price@1.0.0", PRICE)
-        await r.export_schemas(tmp_path / "out")
+        await r.schemas.add("price@1.0.0", PRICE)
+        await r.schemas.export(tmp_path / "out")
     assert json.loads((tmp_path / "out" / "price" / "1.0.0.json").read_text()) == PRICE
     database.execute("delete from schema")
 
     async with database.open() as r:
-        added = await r.add_schema_files(tmp_path / "out")
+        added = await r.schemas.add_files(tmp_path / "out")
 
         assert len(added) == len(bundled_schemas()) + 1
-        assert (await r.schema("price")).definition == PRICE
+        assert (await r.schemas.get("price")).definition == PRICE
 
 
 def test_of_a_part_of_a_page_only_what_is_missing_is_not_wrong() -> None:

@@ -63,6 +63,6 @@ def market(lamps: int = 3, kind: str = "openai") -> Iterator[tuple[Shop, Model]]
 
 async def stock(r: Rowen, shop: Shop, schema: str = "lamp@1", **how: Any) -> None:
     """Keep the shop, with a schema."""
-    await r.add_schema("lamp@1.0.0", LAMP)
-    await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
-    await r.carry_schema("shop", schema, **how)
+    await r.schemas.add("lamp@1.0.0", LAMP)
+    await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+    await r.extraction.attach("shop", schema, **how)

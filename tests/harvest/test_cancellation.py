@@ -41,7 +41,7 @@ async def test_a_source_that_is_deaf_to_a_cancellation_does_not_hang_a_failed_ru
     kinds(Deaf)
     monkeypatch.setattr(concurrency, "PERSISTENCE_S", 0.1)
     async with database.open() as r:
-        await r.add("scripted:one", name="one")
+        await r.sources.add("scripted:one", name="one")
         with failing_at(statement), pytest.raises(StoreUnavailableError):
             async with asyncio.timeout(60):
                 await r.sync("one")

@@ -82,7 +82,7 @@ async def test_no_word_of_a_long_passage_is_outside_every_vector(database: Scrat
     async with database.open(embedder="partly") as r:
         run = await sync(r, Fetched(untitled(1, text)), Fetched(untitled(2, "some other four words")))
         answer = await r.search("feline")
-        [status] = await r.embeddings()
+        [status] = await r.embeddings.list()
 
     assert (run.stats.embedded, run.stats.embeddings_pending, status.vectors, status.pending) == (2, 0, 2, 0)
     assert database.query("select part from embedding order by text_hash, part") in (
@@ -116,7 +116,7 @@ async def test_all_parts_of_a_text_that_is_gone_are_dropped(database: ScratchDat
         )
         shows(Gone("https://example.org/1"))
         await r.sync(ADDRESS)
-        tidied = await r.tidy()
+        tidied = await r.database.tidy()
         back = await sync(
             r, *(Fetched(untitled(n, text)) for n, text in ((1, "a b c d e f g h i"), (2, "cats"), (3, "dogs")))
         )
@@ -131,7 +131,7 @@ async def test_parts_that_do_not_fit_the_vectors_are_refused(
     monkeypatch.setattr(PartlyReading, "lies", 1)
     async with database.open(embedder="partly") as r:
         await sync(r, Fetched(untitled(1, "cats")))
-        remarks = r.embedding_remarks()
+        remarks = r.embeddings.remarks()
 
     assert "gave 1 vectors for 1 texts" in " ".join(remarks)
     assert database.query("select count(*) from embedding") == [(0,)]

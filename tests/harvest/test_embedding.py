@@ -13,7 +13,7 @@ from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
 from rowen.model.status import Tidied
-from rowen.operations.question_vectors import QuestionVectors
+from rowen.operations.search import QuestionVectors
 from rowen.store.search.embeddings import Claim
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of
@@ -43,7 +43,7 @@ async def test_the_tally_is_kept_with_the_run(database: ScratchDatabase, provide
     async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(1, 2))
 
-        assert (await r.run(run.id)).stats == run.stats
+        assert (await r.runs.get(run.id)).stats == run.stats
 
 
 async def test_a_second_run_sends_nothing_and_writes_nothing(database: ScratchDatabase, provider: Provider) -> None:
@@ -105,24 +105,24 @@ async def test_a_switch_is_made_beside_what_is_used_and_only_when_it_is_complete
 ) -> None:
     async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
-        partly = await r.embed(model="other", limit=2)
+        partly = await r.embeddings.embed(model="other", limit=2)
         assert partly is not None
         assert (partly.embedded, partly.pending, partly.switched, partly.state) == (2, 1, False, "building")
-        assert [(m.name, m.state) for m in await r.embeddings()] == [
+        assert [(m.name, m.state) for m in await r.embeddings.list()] == [
             ("openai:double", "active"),
             ("openai:other", "building"),
         ]
 
-        whole = await r.embed(model="other")
+        whole = await r.embeddings.embed(model="other")
 
         assert whole is not None
         assert (whole.embedded, whole.pending, whole.switched, whole.state) == (1, 0, True, "active")
-        assert [(m.name, m.state) for m in await r.embeddings()] == [
+        assert [(m.name, m.state) for m in await r.embeddings.list()] == [
             ("openai:double", "retired"),
             ("openai:other", "active"),
         ]
-        assert await r.drop_old_embeddings() == 3
-        assert [m.name for m in await r.embeddings()] == ["openai:other"]
+        assert await r.embeddings.drop_old() == 3
+        assert [m.name for m in await r.embeddings.list()] == ["openai:other"]
 
 
 async def test_settings_that_name_another_model_do_not_mix_vectors(
@@ -132,8 +132,8 @@ async def test_settings_that_name_another_model_do_not_mix_vectors(
         await sync(r, *pages(1))
     async with database.open(**{**provider.settings, "embedder_model": "other"}) as r:
         run = await sync(r, *pages(1, 2))
-        remarks = r.embedding_remarks()
-        models = await r.embeddings()
+        remarks = r.embeddings.remarks()
+        models = await r.embeddings.list()
 
     assert run.stats.embedded == 1
     assert [(m.name, m.vectors) for m in models] == [("openai:double", 2)]
@@ -157,28 +157,30 @@ async def test_what_it_would_cost_is_told_first_and_may_be_declined(
         await sync(r, *pages(1, 2))
     async with database.open(**provider.settings, embedder_price=2.0) as r:
         told: list[Any] = []
-        declined = await r.embed(agreed=lambda estimate: bool(told.append(estimate)))
+        declined = await r.embeddings.embed(agreed=lambda estimate: bool(told.append(estimate)))
 
         assert declined is None
         assert (told[0].texts, told[0].usd) == (2, pytest.approx(told[0].tokens * 2 / 1e6))
-        assert (provider.asked_for, await r.embeddings()) == ([], [])
+        assert (provider.asked_for, await r.embeddings.list()) == ([], [])
 
 
 async def test_the_embedder_none_embeds_nothing_and_says_nothing(database: ScratchDatabase) -> None:
     async with database.open(embedder="none") as r:
         run = await sync(r, *pages(1))
         with pytest.raises(UsageError):
-            await r.embed()
+            await r.embeddings.embed()
 
         assert (run.stats.embedded, run.stats.embeddings_pending) == (0, 0)
-        assert await r.embeddings() == []
+        assert await r.embeddings.list() == []
 
 
 async def test_two_at_once_pay_once(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(embedder="none") as r:
         await sync(r, *pages(*range(40)))
     async with database.open(**provider.settings) as one, database.open(**provider.settings) as two:
-        reports = await asyncio.gather(one.embed(), two.embed(), one.embed(), two.embed())
+        reports = await asyncio.gather(
+            one.embeddings.embed(), two.embeddings.embed(), one.embeddings.embed(), two.embeddings.embed()
+        )
 
     assert sum(report.embedded for report in reports if report) == 40
     assert (len(provider.received), provider.repeated()) == (40, {})
@@ -189,7 +191,7 @@ async def test_the_newest_passages_come_first(database: ScratchDatabase, provide
         await sync(r, *pages(*range(5)))
         await sync(r, *pages(*range(9)))
     async with database.open(**provider.settings, embedder_batch=4, embedder_concurrency=1) as r:
-        await r.embed(limit=4)
+        await r.embeddings.embed(limit=4)
 
     assert sorted(provider.received) == [f"All about number {n}." for n in range(5, 9)]
 
@@ -220,7 +222,7 @@ async def test_a_third_party_kind_joins_by_being_registered(
     registry.register(Letters)
     async with database.open(embedder="letters") as r:
         run = await sync(r, *pages(1, 2))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
 
     # Both pages have the same letters, and yet they are two texts.
     assert (run.stats.embedded, facts.name, facts.vectors) == (2, "letters:26", 2)
@@ -247,9 +249,9 @@ async def test_vectors_of_texts_that_are_gone_are_kept_for_a_while(
         shows(Gone("https://example.org/2"))
         await r.sync(ADDRESS)
 
-        assert await r.tidy() == Tidied(dropped=0, kept=1)
+        assert await r.database.tidy() == Tidied(dropped=0, kept=1)
     async with database.open(**provider.settings, embeddings_kept_days=0) as r:
-        assert await r.tidy() == Tidied(dropped=1, kept=0)
+        assert await r.database.tidy() == Tidied(dropped=1, kept=0)
         run = await sync(r, *pages(1, 2, 3))
 
         assert (run.stats.embedded, run.stats.embeddings_reused) == (1, 0)
@@ -260,22 +262,22 @@ async def test_an_index_is_made_when_it_is_due_and_made_anew_when_a_build_was_ki
 ) -> None:
     async with database.open(**provider.settings, vector_index_from=5) as r:
         await sync(r, *pages(1, 2, 3))
-        assert [m.indexed for m in await r.embeddings()] == [False]
+        assert [m.indexed for m in await r.embeddings.list()] == [False]
         await sync(r, *pages(*range(1, 9)))
-        assert [m.indexed for m in await r.embeddings()] == [True]
+        assert [m.indexed for m in await r.embeddings.list()] == [True]
         database.execute("update pg_index set indisvalid = false where indexrelid = 'embedding_hnsw_1'::regclass")
-        assert [m.indexed for m in await r.embeddings()] == [False]
+        assert [m.indexed for m in await r.embeddings.list()] == [False]
 
-        await r.embed()
+        await r.embeddings.embed()
 
-        assert [m.indexed for m in await r.embeddings()] == [True]
+        assert [m.indexed for m in await r.embeddings.list()] == [True]
         assert database.query("select count(*) from embedding") == [(8,)]
 
 
 async def test_dimensions_are_asked_for_and_make_another_model(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(**provider.settings, embedder_dimensions=4) as r:
         await sync(r, *pages(1))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
 
     assert (facts.name, facts.dimensions, provider.asked_for[0]["dimensions"]) == ("openai:double:4", 4, 4)
 
@@ -311,8 +313,8 @@ async def test_a_large_load_takes_the_index_away_and_makes_it_anew(
     async with database.open(embedder="none") as r:
         await sync(r, *pages(*range(40)))
     async with database.open(**provider.settings, vector_index_from=5, embedder_batch=4, embedder_concurrency=1) as r:
-        await r.embed()
-        [facts] = await r.embeddings()
+        await r.embeddings.embed()
+        [facts] = await r.embeddings.list()
 
     assert [record.getMessage()[:17] for record in caplog.records].count("dropped the index") == 1
     assert (facts.indexed, facts.vectors) == (True, 40)
@@ -327,8 +329,8 @@ async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_w
     async with database.open(embedder=None) as r:
         run = await sync(r, *pages(1, 2))
         question = await QuestionVectors(r._engine).vector_of("what now?")
-        remarks = r.embedding_remarks()
-        report = await r.embed()
+        remarks = r.embeddings.remarks()
+        report = await r.embeddings.embed()
         after = await QuestionVectors(r._engine).vector_of("what now?")
 
     assert (run.stats.embedded, run.stats.embeddings_pending) == (0, 1)
@@ -349,12 +351,12 @@ async def test_a_database_with_vectors_of_an_embedder_that_was_removed_is_search
     )
     async with database.open(embedder=None) as r:
         run = await sync(r, *pages(1, 2))
-        remarks = r.embedding_remarks()
+        remarks = r.embeddings.remarks()
         answer = await r.search("text")
         with pytest.raises(ConfigurationError, match="local-fast is no longer part of Rowen"):
-            await r.embed()
+            await r.embeddings.embed()
     async with database.open(**provider.settings) as r:
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
     assert (run.status, run.stats.created, run.stats.embeddings_pending) == ("completed", 1, 1)
     assert "`rowen embed --embedder local`" in remarks[0]
@@ -366,7 +368,7 @@ async def test_a_database_with_vectors_of_an_embedder_that_was_removed_is_search
 async def test_the_setting_local_fast_says_what_to_use_instead(database: ScratchDatabase) -> None:
     async with database.open(embedder="local-fast") as r:
         with pytest.raises(ConfigurationError, match="rowen embed --embedder local") as caught:
-            await r.embed()
+            await r.embeddings.embed()
 
     assert "gemini, local, none, openai" in (caught.value.hint or "")
     assert "local-fast" not in registry.kinds()

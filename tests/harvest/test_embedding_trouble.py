@@ -12,7 +12,7 @@ from rowen import Complete, Fetched
 from rowen.enrich.embedders.openai import OpenAI
 from rowen.errors import StoreError, StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
-from rowen.operations.question_vectors import QuestionVectors
+from rowen.operations.search import QuestionVectors
 from rowen.store.search.embeddings import Claim
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import is_direction_of, pages, sync, untitled, vectors_of
@@ -36,11 +36,11 @@ async def test_a_provider_that_is_down_holds_nothing_up_and_loses_nothing(
         run = await sync(r, *pages(1, 2, 3))
         assert (run.status, run.stats.created) == ("completed", 3)
         assert (run.stats.embedded, run.stats.embeddings_pending) == (0, 3)
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
         assert (facts.pending, facts.vectors) == (3, 0)
 
         provider.down = False
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
         assert report is not None
         assert (report.embedded, report.pending, report.error) == (3, 0, None)
@@ -52,14 +52,14 @@ async def test_an_open_circuit_is_not_knocked_at(database: ScratchDatabase, prov
     async with database.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=60) as r:
         run = await sync(r, *pages(1))
         again = await sync(r, *pages(1, 2))
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
         assert (run.stats.embeddings_pending, again.stats.embeddings_pending) == (1, 2)
         assert len(provider.asked_for) == 2
         assert report is not None
         assert report.error is not None
         assert "not tried" in report.error
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
         assert next(iter(facts.trouble["circuits"].values()))["state"] == "open"
 
 
@@ -90,8 +90,8 @@ async def test_a_useless_answer_is_refused_in_clear_words_and_nothing_of_it_is_s
         provider.moods.append(mood)
         run = await sync(r, *pages(1, 2, 3))
         stored = database.query("select count(*) from embedding")
-        [facts] = await r.embeddings()
-        healed = await r.embed()
+        [facts] = await r.embeddings.list()
+        healed = await r.embeddings.embed()
 
     assert (run.status, run.stats.created, run.stats.embedded, run.stats.embeddings_pending) == ("completed", 2, 0, 2)
     assert stored == [(1,)]
@@ -139,7 +139,7 @@ async def test_a_rate_limit_is_waited_for(
     provider.moods.extend([status(429, **headers), status(429, **headers)])
     async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2))
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
         assert report is not None
         assert (report.pending, report.error) == (0, None)
@@ -152,7 +152,7 @@ async def test_a_rate_limit_longer_than_anybody_waits_is_left_to_a_later_run(
     provider.always = status(429, **{"Retry-After": "86400"})
     async with database.open(**provider.settings, retry_after_limit_s=0.1, cb_max_recovery_timeout_secs=1) as r:
         run = await sync(r, *pages(1))
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
         assert run.stats.embeddings_pending == 1
         assert report is not None
@@ -168,12 +168,12 @@ async def test_embedding_goes_on_at_once_when_its_circuit_is_reset(
     async with database.open(embedder="none") as r:
         await sync(r, *pages(1, 2, 3))
     async with database.open(**provider.settings, **circuit) as r:
-        embedding = asyncio.create_task(r.embed())
+        embedding = asyncio.create_task(r.embeddings.embed())
         async with asyncio.timeout(30):
-            while [one.state for one in await r.circuits()] != ["open"]:
+            while [one.state for one in await r.circuits.list()] != ["open"]:
                 await asyncio.sleep(0.01)
         provider.always = None
-        [reset] = await r.reset_circuits()
+        [reset] = await r.circuits.reset()
         report = await asyncio.wait_for(embedding, 30)
 
     assert (reset.kind, reset.state) == ("embedder", "open")
@@ -188,7 +188,7 @@ async def test_a_dead_embedder_that_never_answered_is_an_error_at_once(
     async with database.open(embedder="none") as r:
         await sync(r, *pages(1))
     async with database.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=250) as r:
-        report = await asyncio.wait_for(r.embed(), 60)
+        report = await asyncio.wait_for(r.embeddings.embed(), 60)
 
     assert report is not None
     assert "not tried" in (report.error or "")
@@ -200,7 +200,7 @@ async def test_one_text_that_is_refused_does_not_hold_the_others(database: Scrat
     async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(*range(8)))
         again = await sync(r, *pages(*range(8)))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
 
         assert (run.stats.embedded, run.stats.embeddings_pending) == (7, 0)
         assert (again.stats.embedded, facts.refused) == (0, 1)
@@ -212,7 +212,7 @@ async def test_a_provider_that_refuses_everything_is_a_wrong_setting_and_costs_t
     provider.poison = ""
     async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(*range(30)))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
 
         assert (run.stats.embeddings_pending, facts.refused, len(provider.asked_for)) == (30, 0, 2)
         assert "not welcome" in facts.trouble["error"]
@@ -225,7 +225,7 @@ async def test_a_key_is_found_by_reference_and_never_told(
     provider.moods.append(status(401))
     async with database.open(**provider.settings, embedder_key="env:MY_KEY") as r:
         await sync(r, *pages(1))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
 
     assert provider.keys == ["Bearer sk-very-secret"]
     assert "does not accept the key in the environment variable MY_KEY" in facts.trouble["error"]
@@ -236,7 +236,7 @@ async def test_a_key_is_found_by_reference_and_never_told(
 async def test_a_private_address_is_refused_unless_it_is_allowed(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(**provider.settings, allow_addresses="") as r:
         run = await sync(r, *pages(1))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
 
     assert run.stats.embeddings_pending == 1
     assert "not a public address" in facts.trouble["error"]
@@ -260,9 +260,9 @@ async def test_a_crash_between_the_answer_and_the_commit_loses_one_batch(
     monkeypatch.setattr(Claim, "store", crash)
     async with database.open(**provider.settings, embedder_batch=4, embedder_concurrency=1) as r:
         with pytest.raises(StoreUnavailableError):
-            await r.embed()
+            await r.embeddings.embed()
         monkeypatch.setattr(Claim, "store", store)
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
     assert report is not None
     assert (report.embedded, report.pending) == (18, 0)
@@ -302,14 +302,14 @@ async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(
     few = {"embedder_batch": 2, "embedder_concurrency": 2}
     await _four_sources(database)
     async with database.open(**provider.settings, **few) as r:
-        await r.embed()
+        await r.embeddings.embed()
         steps, number, moment = numbers("moments of embedding"), 1, Moment(0, bool)
         while number <= moment.count or not moment.count:
             _more(database, number)
             moment = Moment(number, lambda: bool(database.query(CUT_OFF)))
             with suppress(StoreError):
-                await moment.during(r.embed())
-            report = await _at_last(r.embed)
+                await moment.during(r.embeddings.embed())
+            report = await _at_last(r.embeddings.embed)
             assert (report.pending, provider.repeated()) == (0, {}), f"moment {number}"
             number += 1 + next(steps) % 8
 
@@ -323,7 +323,7 @@ async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_e
     few = {"embedder_batch": 2, "embedder_concurrency": 2}
     await _four_sources(database)
     async with database.open(**provider.settings, **few) as r:
-        await r.embed()
+        await r.embeddings.embed()
         with OtherProcess(database, lock_timeout_ms=200, **provider.settings, **few) as process:
 
             def lose() -> bool:
@@ -336,8 +336,8 @@ async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_e
                 repeated = len(provider.repeated())
                 moment = Moment(number, lose)
                 with suppress(StoreError):
-                    await moment.during(r.embed())
-                report = await _at_last(r.embed)
+                    await moment.during(r.embeddings.embed())
+                report = await _at_last(r.embeddings.embed)
                 in_flight = 2
                 assert report.pending == 0
                 assert len(provider.repeated()) - repeated <= in_flight, f"moment {number}: {provider.repeated()}"
@@ -360,7 +360,7 @@ async def test_a_long_text_is_cut_and_counted(database: ScratchDatabase, provide
         await sync(r, *pages(1))
         database.execute("update chunk set text = repeat('word ', 2000000), text_hash = '\\x01', id = default")
         database.execute("update item set chunker = chunker")
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
         assert report is not None
         assert (report.embedded, report.truncated) == (1, 1)
@@ -371,7 +371,7 @@ async def test_blank_texts_are_never_sent(database: ScratchDatabase, provider: P
     async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
         database.execute("update chunk set text = E' \\n\\t\\u00a0\\u2003 ', text_hash = '\\x02', id = default")
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
         assert report is not None
         assert (report.embedded, report.pending, len(provider.received)) == (0, 0, 1)
@@ -396,7 +396,7 @@ async def test_vectors_that_no_index_can_hold_are_refused(database: ScratchDatab
     try:
         async with database.open(**provider.settings) as r:
             run = await sync(r, *pages(1))
-            [facts] = await r.embeddings()
+            [facts] = await r.embeddings.list()
     finally:
         provider.close()
 
@@ -409,9 +409,9 @@ async def test_a_wrong_kind_is_named_with_those_that_exist(database: ScratchData
         run = await sync(r, *pages(1))
 
         assert run.status == "completed"
-        assert "There is no embedder 'lokal'" in r.embedding_remarks()[0]
+        assert "There is no embedder 'lokal'" in r.embeddings.remarks()[0]
         with pytest.raises(UsageError, match="lokal"):
-            await r.embed()
+            await r.embeddings.embed()
 
 
 async def test_a_sync_waits_only_so_long_and_says_what_is_left(database: ScratchDatabase, provider: Provider) -> None:
@@ -436,7 +436,7 @@ async def test_an_embedder_with_a_bug_costs_no_sync(
         with monkeypatch.context() as patch:
             patch.setattr("rowen.enrich.embedders.openai.OpenAI.embed", broken)
             run = await sync(r, *pages(1))
-        remarks = r.embedding_remarks()
+        remarks = r.embeddings.remarks()
         healed = await sync(r, *pages(1, 2))
 
     assert (run.status, run.stats.embeddings_pending) == ("completed", 1)
@@ -476,7 +476,7 @@ async def test_an_embedder_that_fails_over_every_text_since_refuses_none(
         with monkeypatch.context() as patch:
             patch.setattr(OpenAI, "embed", broken)
             run = await sync(r, *pages(*range(5)))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
         healed = await sync(r, *pages(*range(6)))
 
     assert (run.stats.embedded, run.stats.embeddings_pending, facts.refused) == (0, 3, 0)
@@ -494,7 +494,7 @@ async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(
             await r.sync(f"scripted:{name}")
         provider.down = False
     async with database.open(**settings, budget_source_usd=0.3, embedder_batch=4, embedder_concurrency=1) as r:
-        report = await r.embed()
+        report = await r.embeddings.embed()
 
     assert report is not None
     assert "this source in 30 days" in (report.error or "")
@@ -509,7 +509,7 @@ async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(
 async def test_a_missing_key_is_named_and_holds_nothing_up(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(**provider.settings, embedder_key="env:NO_SUCH_KEY") as r:
         run = await sync(r, *pages(1))
-        [facts] = await r.embeddings()
+        [facts] = await r.embeddings.list()
 
     assert (run.status, run.stats.embeddings_pending) == ("completed", 1)
     assert "NO_SUCH_KEY" in facts.trouble["error"]
@@ -529,4 +529,4 @@ async def test_who_does_not_want_to_wait_does_not(database: ScratchDatabase, pro
 
         assert run.stats.embeddings_pending > 30
         assert run.stats.embedded + run.stats.embeddings_pending == 60
-        assert (await r.run(run.id)).stats == run.stats
+        assert (await r.runs.get(run.id)).stats == run.stats

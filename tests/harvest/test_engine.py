@@ -77,7 +77,7 @@ async def test_two_thousand_runs_leave_nothing_behind_in_their_process(database:
     shows(Fetched(page(1)), Complete())
     async with database.open() as r:
         engine = r._engine
-        source = await r.add(ADDRESS)
+        source = await r.sources.add(ADDRESS)
         for _ in range(100):
             await engine.run(source, Order())
         before, before_mb = _held(engine), _resident_mb()
@@ -98,12 +98,12 @@ async def test_what_is_asked_for_after_a_stop_is_done(database: ScratchDatabase,
 
         shows(Fetched(page(1)), Complete())
         assert (await r.sync(ADDRESS)).status == "completed"
-        assert [run.status for run in await r.sync_all([ADDRESS])] == ["completed"]  # type: ignore[union-attr]
+        assert [run.status for run in await r.runs.sync_all([ADDRESS])] == ["completed"]  # type: ignore[union-attr]
 
 
 async def test_a_stop_leaves_out_what_has_not_begun(database: ScratchDatabase, waiting: type[Waiting]) -> None:
     async with database.open(side_by_side=1) as r:
-        live = asyncio.create_task(r.sync_all(["waiting:one", "waiting:two", "waiting:three"]))
+        live = asyncio.create_task(r.runs.sync_all(["waiting:one", "waiting:two", "waiting:three"]))
         await waiting.begun.wait()
         r.stop()
 
@@ -114,12 +114,12 @@ async def test_a_run_is_cancelled_by_another_process(database: ScratchDatabase, 
     async with database.open(lease_s=6) as worker, database.open() as elsewhere:
         live = asyncio.create_task(worker.sync("waiting:one"))
         await waiting.begun.wait()
-        asked = await elsewhere.cancel("one")
+        asked = await elsewhere.runs.cancel("one")
         run = await asyncio.wait_for(live, 60)
 
         assert asked.status == "running"
         assert (run.status, run.stats.created) == ("cancelled", 1)
-        assert (await elsewhere.source("one")).cursor == "here"
+        assert (await elsewhere.sources.get("one")).cursor == "here"
 
 
 async def test_only_the_run_that_was_meant_is_cancelled(database: ScratchDatabase, waiting: type[Waiting]) -> None:
@@ -129,8 +129,8 @@ async def test_only_the_run_that_was_meant_is_cancelled(database: ScratchDatabas
         waiting.begun = asyncio.Event()
         two = asyncio.create_task(r.sync("waiting:two"))
         await waiting.begun.wait()
-        [number] = [run.id for run in await r.runs("one")]
-        await r.cancel(str(number))
+        [number] = [run.id for run in await r.runs.list("one")]
+        await r.runs.cancel(str(number))
 
         assert (await asyncio.wait_for(one, 60)).status == "cancelled"
         assert not two.done()
@@ -140,11 +140,11 @@ async def test_only_the_run_that_was_meant_is_cancelled(database: ScratchDatabas
 
 async def test_a_run_whose_process_is_dead_is_closed_when_it_is_cancelled(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        source = await r.add(ADDRESS)
+        source = await r.sources.add(ADDRESS)
         database.query(
             f"insert into run (source_id, mode, lease_until) values ({source.id}, 'full', now()) returning id"
         )
-        run = await r.cancel("one")
+        run = await r.runs.cancel("one")
 
         assert run.status == "failed"
         assert run.error is not None
@@ -157,7 +157,7 @@ async def test_what_is_not_live_cannot_be_cancelled(database: ScratchDatabase) -
 
         for target in ("one", str(run.id), "nobody", "4711"):
             with pytest.raises(Exception, match=r"no live run|ended already|no source|no run"):
-                await r.cancel(target)
+                await r.runs.cancel(target)
 
 
 async def test_an_embedder_that_gave_up_is_tried_again_by_the_next_piece_of_work(database: ScratchDatabase) -> None:
@@ -203,8 +203,8 @@ async def test_more_runs_than_there_are_connections_for_wait_for_each_other(
     kinds(Counting)
     Counting.database, Counting.most = database, 0
     async with database.open(side_by_side=64) as r:
-        facts = await r.database()
-        runs = await r.sync_all([f"counting:{n}" for n in range(2 * facts.runs_at_once + 1)])
+        facts = await r.database.status()
+        runs = await r.runs.sync_all([f"counting:{n}" for n in range(2 * facts.runs_at_once + 1)])
 
         assert {getattr(run, "status", run) for run in runs} == {"completed"}
         assert facts.runs_at_once < Counting.most <= facts.connections_taken < facts.connections_allowed
@@ -212,11 +212,11 @@ async def test_more_runs_than_there_are_connections_for_wait_for_each_other(
 
 async def test_a_source_may_be_called_like_a_number(database: ScratchDatabase, waiting: type[Waiting]) -> None:
     async with database.open(lease_s=6) as r:
-        await r.add("waiting:one", name="1")
-        await r.add("waiting:two", name="2")
+        await r.sources.add("waiting:one", name="1")
+        await r.sources.add("waiting:two", name="2")
         live = asyncio.create_task(r.sync("2"))
         await waiting.begun.wait()
-        asked = await r.cancel("2")
+        asked = await r.runs.cancel("2")
 
         assert (asked.source, asked.status) == ("2", "running")
         assert (await asyncio.wait_for(live, 60)).status == "cancelled"

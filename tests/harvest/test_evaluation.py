@@ -58,8 +58,8 @@ async def test_models_are_told_apart_by_what_is_valid_right_grounded_and_paid(
 ) -> None:
     names = ["careful", "inventing", "babbling", "down"]
     async with database.open(**model.settings, fetch_tries=1) as r:
-        scores = await r.evaluate(folder, LAMP, models=names)
-        costs = await r.costs()
+        scores = await r.extraction.evaluate(folder, LAMP, models=names)
+        costs = await r.status.costs()
     careful, inventing, babbling, down = (score.to_json() for score in scores)
 
     assert [score.model for score in scores] == [f"openai:{name}" for name in names]
@@ -84,10 +84,10 @@ async def test_a_second_look_asks_only_the_model_that_is_new(
     database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     async with database.open(**model.settings) as r:
-        [first] = await r.evaluate(folder, LAMP)
-        again, other = await r.evaluate(folder, LAMP, models=["double", "other"])
+        [first] = await r.extraction.evaluate(folder, LAMP)
+        again, other = await r.extraction.evaluate(folder, LAMP, models=["double", "other"])
         calls = model.calls
-        [forced] = await r.evaluate(folder, LAMP, force=True)
+        [forced] = await r.extraction.evaluate(folder, LAMP, force=True)
     assert (calls, model.calls) == (4, 6)
     assert first.median_s is not None
     assert (again.median_s, again.tokens, again.usd) == (None, first.tokens, first.usd)
@@ -99,10 +99,12 @@ async def test_a_budget_is_for_all_models_together_and_what_is_beyond_it_is_skip
     database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     async with database.open(**model.settings, llm_concurrency=1, llm_answer_tokens=100) as r:
-        [alone] = await r.evaluate(folder, LAMP, models=["careful"])
+        [alone] = await r.extraction.evaluate(folder, LAMP, models=["careful"])
         # Between two and three times of what a call takes is reserved for it: a third one is beyond four times.
         most = 2 * sum(page.tokens for page in alone.pages)
-        first, second = await r.evaluate(folder, LAMP, models=["careful", "other"], force=True, budget_tokens=most)
+        first, second = await r.extraction.evaluate(
+            folder, LAMP, models=["careful", "other"], force=True, budget_tokens=most
+        )
     assert (first.count("valid"), second.count("skipped")) == (2, 2)
     assert {page.code for page in second.pages} == {"budget_exceeded"}
     assert second.expected == 0
@@ -113,12 +115,12 @@ async def test_what_cannot_be_read_costs_that_page_and_what_is_no_folder_is_told
 ) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
     async with database.open(**model.settings) as r:
-        [score] = await r.evaluate(folder, LAMP)
+        [score] = await r.extraction.evaluate(folder, LAMP)
         (folder / "one.expected.json").write_text("[]")
         with pytest.raises(UsageError, match=r"one\.expected\.json is no JSON object"):
-            await r.evaluate(folder, LAMP)
+            await r.extraction.evaluate(folder, LAMP)
         with pytest.raises(NotFoundError, match="no folder"):
-            await r.evaluate(folder / "one.html", LAMP)
+            await r.extraction.evaluate(folder / "one.html", LAMP)
     assert (score.count("valid"), score.count("error"), model.calls) == (2, 1, 2)
 
 

@@ -22,7 +22,7 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
 
 
 async def facts(r: Any) -> dict[str, Any]:
-    return {one.url.rpartition("/")[2]: one.data for one in await r.extractions("lamp")}
+    return {one.url.rpartition("/")[2]: one.data for one in await r.extraction.list("lamp")}
 
 
 async def test_items_are_extracted_with_the_sync_and_not_again_while_nothing_changes(database: ScratchDatabase) -> None:
@@ -31,7 +31,7 @@ async def test_items_are_extracted_with_the_sync_and_not_again_while_nothing_cha
             await stock(r, shop)
             first = await r.sync("shop")
             second = await r.sync("shop")
-            again = await r.extract_source("shop", everything=True)
+            again = await r.extraction.extract_source("shop", everything=True)
 
             assert await facts(r) == {
                 str(n): {"name": f"Lamp {n}", "price": 10.0 * n, "colour": "red"} for n in range(1, 4)
@@ -53,8 +53,8 @@ async def test_one_changed_page_costs_one_call_and_boilerplate_none(database: Sc
                 shop.sell(number, price=10 * number, boilerplate="Now with another menu")
             await r.sync("shop")
 
-            history = await r.extraction_history(f"{shop.url}/2", "lamp")
-            by_field = await r.compare_fields(f"{shop.url}/2", schema="lamp")
+            history = await r.extraction.history(f"{shop.url}/2", "lamp")
+            by_field = await r.items.compare_fields(f"{shop.url}/2", schema="lamp")
             lines = [line for line in await r.changes() if line.kind == "extracted"]
     assert model.calls == 4
     assert [one.number for one in history] == [1, 2]
@@ -75,7 +75,7 @@ async def test_other_words_with_the_same_facts_are_a_check_and_no_version(databa
                 shop.pages["/1"].body.replace(b"</main>", b"<p>Hi.</p></main>")
             )
             run = await r.sync("shop")
-            [version] = await r.extraction_history(f"{shop.url}/1", "lamp")
+            [version] = await r.extraction.history(f"{shop.url}/1", "lamp")
     assert (model.calls, run.stats.extractions_same, run.stats.extracted) == (2, 1, 0)
     assert (version.number, version.checks) == (1, 1)
 
@@ -87,8 +87,8 @@ async def test_a_page_that_says_again_what_it_said_before_is_not_paid_for_again(
             for price in (10, 12, 10):
                 shop.sell(1, price=price)
                 run = await r.sync("shop")
-            history = await r.extraction_history(f"{shop.url}/1", "lamp")
-            costs = await r.costs()
+            history = await r.extraction.history(f"{shop.url}/1", "lamp")
+            costs = await r.status.costs()
     assert model.calls == 2
     assert [one.data["price"] for one in history] == [10, 12, 10]
     assert run.stats.extraction_calls_avoided == 1
@@ -106,7 +106,7 @@ async def test_a_page_that_is_gone_takes_its_facts_with_it(database: ScratchData
             await r.sync("shop")
 
             assert sorted(await facts(r)) == ["1", "2"]
-            assert not (await r.extraction_history(f"{shop.url}/3", "lamp"))[0].current
+            assert not (await r.extraction.history(f"{shop.url}/3", "lamp"))[0].current
             shop.sell(3, price=30)
             await r.sync("shop")
             assert sorted(await facts(r)) == ["1", "2", "3"]
@@ -118,18 +118,18 @@ async def test_a_schema_that_comes_later_is_for_all_items_and_a_new_version_keep
 ) -> None:
     with market(2) as (shop, model):
         async with database.open(**model.settings) as r:
-            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
-            await r.add_schema("lamp@1.0.0", LAMP)
-            [report] = await r.extract_source("shop", "lamp@1.0.0")
+            await r.schemas.add("lamp@1.0.0", LAMP)
+            [report] = await r.extraction.extract_source("shop", "lamp@1.0.0")
             assert (report.created, model.calls) == (2, 2)
 
             wider = {**LAMP, "properties": {**LAMP["properties"], "watts": {"type": ["integer", "null"]}}}  # type: ignore[dict-item]
-            await r.add_schema("lamp@1.1.0", wider)
-            await r.extract_source("shop", "lamp@1.1.0")
-            history = await r.extraction_history(f"{shop.url}/1", "lamp")
+            await r.schemas.add("lamp@1.1.0", wider)
+            await r.extraction.extract_source("shop", "lamp@1.1.0")
+            history = await r.extraction.history(f"{shop.url}/1", "lamp")
 
-            [carried] = await r.source_schemas("shop")
+            [carried] = await r.extraction.list_attached("shop")
     assert [one.schema for one in history] == ["lamp@1.0.0", "lamp@1.1.0"]
     assert [change.path for change in history[1].diff] == ["/watts"]
     assert (carried.schema, carried.state, carried.current) == ("lamp@1.1.0", "current", 2)
@@ -141,7 +141,7 @@ async def test_one_bad_page_costs_that_page_and_is_tried_again_when_it_changes(d
         async with database.open(**model.settings, llm_concurrency=1) as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            [carried] = await r.source_schemas("shop")
+            [carried] = await r.extraction.list_attached("shop")
             calls = model.calls
             await r.sync("shop")
             assert (run.stats.extracted, run.stats.extractions_failed, carried.failed) == (2, 1, 1)
@@ -159,11 +159,11 @@ async def test_a_provider_that_is_down_lets_the_rest_wait_and_nothing_is_paid_tw
         async with database.open(**model.settings, llm_concurrency=1) as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            [waiting] = await r.source_schemas("shop")
+            [waiting] = await r.extraction.list_attached("shop")
             assert (run.stats.extracted, run.stats.extractions_pending, waiting.state) == (1, 2, "waiting")
 
-            [report] = await r.extract_source("shop")
-            [after] = await r.source_schemas("shop")
+            [report] = await r.extraction.extract_source("shop")
+            [after] = await r.extraction.list_attached("shop")
     assert (report.created, report.pending, after.state) == (2, 0, "current")
     assert model.calls == 4
 
@@ -174,16 +174,16 @@ async def test_a_budget_lets_the_rest_wait_with_a_clear_state(
 ) -> None:
     with market(3) as (shop, model):
         async with database.open(**model.settings, llm_concurrency=1) as r:
-            await r.add_schema("lamp@1.0.0", LAMP)
-            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.schemas.add("lamp@1.0.0", LAMP)
+            await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
-            [none] = await r.extract_source("shop", "lamp@1", budget_tokens=10)
+            [none] = await r.extraction.extract_source("shop", "lamp@1", budget_tokens=10)
             assert (model.calls, none.pending) == (0, 3)
             assert none.waits_for is not None
             assert "budget" in none.waits_for
 
-            [some] = await r.extract_source("shop", **budget)
-            [left] = await r.extract_source("shop")
+            [some] = await r.extraction.extract_source("shop", **budget)
+            [left] = await r.extraction.extract_source("shop")
     assert some.created + left.created == 3
     assert some.created >= 1
     assert model.calls == 3
@@ -194,8 +194,8 @@ async def test_a_daily_budget_holds_also_across_passes(database: ScratchDatabase
         async with database.open(**model.settings, llm_concurrency=1, budget_day_usd=0.0335) as r:
             await stock(r, shop)
             await r.sync("shop")
-            [report] = await r.extract_source("shop")
-            [carried] = await r.source_schemas("shop")
+            [report] = await r.extraction.extract_source("shop")
+            [carried] = await r.extraction.list_attached("shop")
     assert model.calls == 1
     assert (report.created, report.pending, carried.state) == (0, 2, "waiting")
 
@@ -203,12 +203,12 @@ async def test_a_daily_budget_holds_also_across_passes(database: ScratchDatabase
 async def test_a_dry_run_tells_the_price_and_asks_nobody(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
         async with database.open(**model.settings) as r:
-            await r.add_schema("lamp@1.0.0", LAMP)
-            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.schemas.add("lamp@1.0.0", LAMP)
+            await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
-            [report] = await r.extract_source("shop", "lamp@1", dry_run=True)
+            [report] = await r.extraction.extract_source("shop", "lamp@1", dry_run=True)
 
-            assert await r.source_schemas() == []
+            assert await r.extraction.list_attached() == []
     assert (report.calls, model.calls) == (3, 0)
     assert report.usd is not None
     assert report.usd > 0
@@ -220,7 +220,7 @@ async def test_without_a_model_the_rest_waits_and_says_what_is_missing(database:
         async with database.open() as r:
             await stock(r, shop)
             run = await r.sync("shop")
-            [carried] = await r.source_schemas("shop")
+            [carried] = await r.extraction.list_attached("shop")
     assert (run.status, run.stats.extractions_pending) == ("completed", 2)
     assert carried.waits_for is not None
     assert "ROWEN_LLM" in carried.waits_for
@@ -235,7 +235,7 @@ async def test_conditions_are_told_when_they_come_true_and_not_at_first(database
                 await r.sync("shop")
             told = [(line.title, line.schema) for line in await r.changes() if line.kind == "matched"]
             with pytest.raises(UsageError, match="no field"):
-                await r.carry_schema("shop", "lamp", conditions=["weight > 3"])
+                await r.extraction.attach("shop", "lamp", conditions=["weight > 3"])
     assert told == [("Lamp 1: price < 9", "lamp@1.0.0"), ("Lamp 1: colour = blue", "lamp@1.0.0")]
 
 
@@ -251,10 +251,10 @@ async def test_facts_are_searched_and_listed_by_conditions(database: ScratchData
                 "Lamp 3",
             }
             assert not await r.search("lamp", where=["name ~ unicorn"])
-            page = await r.extractions("lamp", limit=1)
-            rest = await r.extractions("lamp", limit=5, after=page.next)
+            page = await r.extraction.list("lamp", limit=1)
+            rest = await r.extraction.list("lamp", limit=5, after=page.next)
             assert [one.data["price"] for one in [*page, *rest]] == [10, 20, 30]
-            assert [one.data["price"] for one in await r.extractions(where=["price>25"])] == [30]
+            assert [one.data["price"] for one in await r.extraction.list(where=["price>25"])] == [30]
             with pytest.raises(UsageError):
                 await r.search("lamp", where=["price <"])
 
@@ -294,21 +294,21 @@ async def test_an_answer_with_letters_that_cannot_be_stored_costs_no_other_item(
 async def test_a_source_that_carries_nothing_says_how_it_may(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
-            await r.add(f"{shop.url}/", name="shop")
+            await r.sources.add(f"{shop.url}/", name="shop")
             with pytest.raises(NotFoundError, match="carries no schema"):
-                await r.extract_source("shop")
+                await r.extraction.extract_source("shop")
 
 
 async def test_more_sources_than_the_pool_has_connections_are_extracted_side_by_side(database: ScratchDatabase) -> None:
     async with database.open(side_by_side=1) as r:
-        await r.add_schema("lamp@1.0.0", LAMP)
+        await r.schemas.add("lamp@1.0.0", LAMP)
         names = [f"source{number}" for number in range(r._engine.database.connections.pooled + 2)]
         for name in names:
-            await r.add(f"scripted:{name}", name=name)
-            await r.carry_schema(name, "lamp@1")
+            await r.sources.add(f"scripted:{name}", name=name)
+            await r.extraction.attach(name, "lamp@1")
         # Each would hold a connection that the others need.
         async with asyncio.timeout(60):
-            reports = await asyncio.gather(*(r.extract_source(name) for name in names))
+            reports = await asyncio.gather(*(r.extraction.extract_source(name) for name in names))
 
     assert [(report.source, report.pending) for [report] in reports] == [(name, 0) for name in names]
 
@@ -324,7 +324,7 @@ async def test_a_pass_that_stops_in_its_second_batch_goes_on_there(
             first = await r.sync("shop")
             [(begun,)] = database.query("select extracted_to from source_schema")
             statements.clear()
-            [rest] = await r.extract_source("shop")
+            [rest] = await r.extraction.extract_source("shop")
 
             assert len(await facts(r)) == 7
     [(last, upto)] = database.query(
@@ -353,14 +353,14 @@ async def test_facts_carry_the_content_hash_of_the_text_that_was_read_also_if_it
             shop.sell(1, price=99)
             monkeypatch.setattr(extractions, "save", save_late)
             await r.sync("shop")
-            history = await r.extraction_history(f"{shop.url}/1", "lamp")
+            history = await r.extraction.history(f"{shop.url}/1", "lamp")
             updated = [
                 one
                 for (one,) in database.query("select encode(content_hash, 'hex') from change where kind = 'updated'")
             ]
             database.execute("update extraction set content_hash = null where number = 1")
-            [in_force] = await r.extractions("lamp")
-            [early, _] = await r.extraction_history(f"{shop.url}/1", "lamp")
+            [in_force] = await r.extraction.list("lamp")
+            [early, _] = await r.extraction.history(f"{shop.url}/1", "lamp")
 
     assert [one.content_hash for one in history] == [first, *updated]
     assert (len(updated), updated == [first]) == (1, False)
@@ -377,14 +377,14 @@ async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(
 
     with market(12) as (shop, model):
         async with database.open(**model.settings, llm_concurrency=4) as r:
-            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
-            await r.add_schema("lamp@1.0.0", LAMP)
-            await r.carry_schema("shop", "lamp@1")
+            await r.schemas.add("lamp@1.0.0", LAMP)
+            await r.extraction.attach("shop", "lamp@1")
             monkeypatch.setattr(extractions, "save", lost)
             model.latency_s = 0.2
             with pytest.raises(StoreUnavailableError):
-                await r.extract_source("shop", everything=True)
+                await r.extraction.extract_source("shop", everything=True)
             left = [task for task in asyncio.all_tasks() if "ExtractionPass" in repr(task)]
             asked = model.calls
             monkeypatch.setattr(extractions, "save", save)
@@ -393,5 +393,5 @@ async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(
             assert left == []
             # Four at a time; those that waited behind them may have begun while the first answer was being stored.
             assert 0 < asked <= 8
-            assert (await r.extract_source("shop"))[0].failed == 0
+            assert (await r.extraction.extract_source("shop"))[0].failed == 0
             assert len(await facts(r)) == 12

@@ -22,7 +22,7 @@ async def test_markup_that_satisfies_the_schema_costs_no_token(database: Scratch
             shop.sell_with_markup(2, price=18)
             second = await r.sync("shop")
 
-            [_, version] = await r.extraction_history(f"{shop.url}/2", "product")
+            [_, version] = await r.extraction.history(f"{shop.url}/2", "product")
     assert model.calls == 0
     assert (run.stats.extracted, run.stats.extraction_calls_avoided) == (2, 2)
     assert (second.stats.extracted, version.origin) == (1, "structured")
@@ -61,10 +61,10 @@ async def test_rules_read_fields_without_a_model_and_a_broken_one_is_no_answer(d
         async with database.open() as r:
             await stock(r, shop, rules=rules)
             run = await r.sync("shop")
-            found = {one.url[-1]: one for one in await r.extractions("lamp")}
+            found = {one.url[-1]: one for one in await r.extraction.list("lamp")}
             shop.sell(2, price=21)
             await r.sync("shop")
-            [_, later] = await r.extraction_history(f"{shop.url}/2", "lamp")
+            [_, later] = await r.extraction.history(f"{shop.url}/2", "lamp")
     assert run.stats.extracted == 2
     assert (found["1"].data["name"], found["1"].data["price"], found["1"].origin) == ("Lamp 1", 10, "rules")
     assert later.data["price"] == 21
@@ -77,20 +77,22 @@ async def test_a_rule_that_is_none_is_refused(database: ScratchDatabase, rule: s
         async with database.open() as r:
             await stock(r, shop)
             with pytest.raises(UsageError):
-                await r.carry_schema("shop", "lamp", rules={"price": rule})
+                await r.extraction.attach("shop", "lamp", rules={"price": rule})
 
 
 async def test_a_watched_price_costs_one_call_and_then_none(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
-            await r.add_schema("lamp@1.0.0", {**LAMP, "required": ["name", "price"]})
-            await r.add(f"{shop.url}/1", name="watch", options={"sitemap": False, "llms": False, "max_pages": 1})
-            await r.carry_schema("watch", "lamp@1", learn=True, conditions=["price<9"])
+            await r.schemas.add("lamp@1.0.0", {**LAMP, "required": ["name", "price"]})
+            await r.sources.add(
+                f"{shop.url}/1", name="watch", options={"sitemap": False, "llms": False, "max_pages": 1}
+            )
+            await r.extraction.attach("watch", "lamp@1", learn=True, conditions=["price<9"])
             for price in (10, 11, 8, 12):
                 shop.sell(1, price=price)
                 await r.sync("watch")
-            [carried] = await r.source_schemas("watch")
-            history = await r.extraction_history(f"{shop.url}/1", "lamp")
+            [carried] = await r.extraction.list_attached("watch")
+            history = await r.extraction.history(f"{shop.url}/1", "lamp")
             told = [line.title for line in await r.changes() if line.kind == "matched"]
     assert model.calls == 1
     assert [one.data["price"] for one in history] == [10, 11, 8, 12]
@@ -102,9 +104,11 @@ async def test_a_watched_price_costs_one_call_and_then_none(database: ScratchDat
 async def test_a_rule_that_stops_matching_is_learned_again(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
-            await r.add_schema("lamp@1.0.0", {**LAMP, "required": ["name", "price"]})
-            await r.add(f"{shop.url}/1", name="watch", options={"sitemap": False, "llms": False, "max_pages": 1})
-            await r.carry_schema("watch", "lamp@1", learn=True)
+            await r.schemas.add("lamp@1.0.0", {**LAMP, "required": ["name", "price"]})
+            await r.sources.add(
+                f"{shop.url}/1", name="watch", options={"sitemap": False, "llms": False, "max_pages": 1}
+            )
+            await r.extraction.attach("watch", "lamp@1", learn=True)
             for price in (10, 11):
                 shop.sell(1, price=price)
                 await r.sync("watch")
@@ -114,8 +118,8 @@ async def test_a_rule_that_stops_matching_is_learned_again(database: ScratchData
             for price in (b"13", b"14"):
                 shop.pages["/1"] = Page(redesigned.replace(b">11<", b">" + price + b"<"))
                 await r.sync("watch")
-            [carried] = await r.source_schemas("watch")
-            history = await r.extraction_history(f"{shop.url}/1", "lamp")
+            [carried] = await r.extraction.list_attached("watch")
+            history = await r.extraction.history(f"{shop.url}/1", "lamp")
     assert [one.data["price"] for one in history] == [10, 11, 13, 14]
     assert [one.origin for one in history] == ["model", "rules", "model", "rules"]
     assert model.calls == 2
@@ -131,7 +135,7 @@ async def test_one_page_becomes_a_model_of_pydantic_and_the_answer_is_kept(datab
     with market(1) as (shop, model):
         url = f"{shop.url}/1"
         async with database.open(**model.settings) as r:
-            tokens, usd = await r.estimate_extraction(url, Lamp)
+            tokens, usd = await r.extraction.estimate(url, Lamp)
             assert model.calls == 0
             first = await r.extract(url, Lamp)
             again = await r.extract(url, Lamp)
@@ -174,8 +178,8 @@ async def test_the_record_of_a_dataset_is_its_markup(database: ScratchDatabase, 
     kinds(Scripted)
     shows(Fetched(document), Complete())
     async with database.open() as r:
-        await r.add("scripted:one", name="portal")
-        await r.carry_schema("portal", "dataset@1")
+        await r.sources.add("scripted:one", name="portal")
+        await r.extraction.attach("portal", "dataset@1")
         await r.sync("portal")
-        [found] = await r.extractions("dataset")
+        [found] = await r.extraction.list("dataset")
     assert (found.data["publisher"], found.data["licence"], found.origin) == ("City", "CC0", "structured")

@@ -46,8 +46,8 @@ async def test_instructions_are_added_to_the_prompt_and_are_a_part_of_the_questi
         async with database.open(**model.settings) as r:
             for instructions in (None, "Prices are in {groats}.", "Prices are in {groats}.", "Prices are in guineas."):
                 await r.extract(f"{shop.url}/1", LAMP, instructions=instructions)
-            tokens, _ = await r.estimate_extraction(f"{shop.url}/1", LAMP, instructions="Prices are in {groats}.")
-            other, _ = await r.estimate_extraction(f"{shop.url}/1", LAMP, instructions="In pounds.")
+            tokens, _ = await r.extraction.estimate(f"{shop.url}/1", LAMP, instructions="Prices are in {groats}.")
+            other, _ = await r.extraction.estimate(f"{shop.url}/1", LAMP, instructions="In pounds.")
     plain, groats, guineas = (question.system for question in model.questions)
     assert groats == f"{plain}\n\nPrices are in {{groats}}."
     assert guineas.endswith("guineas.")

@@ -83,7 +83,7 @@ async def test_the_same_again_writes_nothing(database: ScratchDatabase) -> None:
 
         assert (run.mode, run.stats.unchanged, run.stats.rows_written) == ("incremental", 2, 0)
         assert run.stats.stopped_at_content == 2
-        assert await r.last_change() == 2
+        assert await r.changes.last_number() == 2
 
 
 async def test_inline_code_that_is_wrapped_elsewhere_is_amended_and_a_block_of_code_is_updated(
@@ -120,7 +120,7 @@ async def test_a_link_that_leads_elsewhere_is_amended_and_other_words_or_code_ar
         assert (run.stats.amended, run.stats.updated) == ((1, 0) if outcome == "amended" else (0, 1))
         assert [c.kind for c in await r.changes(since=1)] == [outcome]
         assert (await r.get("https://example.org/1")).text == changed
-        assert len(await r.history("https://example.org/1")) == 2
+        assert len(await r.items.history("https://example.org/1")) == 2
         assert database.query("select text from chunk") == [(changed,)]
 
 
@@ -149,9 +149,9 @@ async def test_an_amended_item_has_no_version_of_its_own_before_its_text_changes
     async with database.open() as r:
         await sync(r, *fetched(1), Complete())
         await sync(r, *fetched(1, record={"licence": "CC0"}), Complete())
-        amended = await r.history(page(1).url)
+        amended = await r.items.history(page(1).url)
         run = await sync(r, *fetched(1, text="Other words."), Complete())
-        updated = await r.history(page(1).url)
+        updated = await r.items.history(page(1).url)
 
     assert [(one.number, one.text) for one in amended] == [(1, "Some text.")]
     assert (run.stats.updated, run.stats.failed) == (1, 0)
@@ -210,12 +210,12 @@ async def test_a_mass_deletion_is_held_back_until_it_is_accepted(database: Scrat
         await sync(r, *fetched(*range(20)), Complete())
         held = await sync(r, *fetched(*range(10)), Complete())
         assert (held.stats.deleted, held.stats.deletions_held) == (0, 10)
-        assert (await r.source("one")).deletions_held == 10
+        assert (await r.sources.get("one")).deletions_held == 10
 
         accepted = await sync(r, *fetched(*range(10)), Complete(), accept_deletions=True)
 
         assert (accepted.stats.deleted, accepted.stats.deletions_held) == (10, 0)
-        assert (await r.source("one")).deletions_held == 0
+        assert (await r.sources.get("one")).deletions_held == 0
 
 
 async def test_the_guard_is_a_setting(database: ScratchDatabase) -> None:
@@ -263,14 +263,14 @@ async def test_a_failed_item_keeps_its_last_copy_and_is_released_when_read_again
         failed = Failed("https://example.org/2", "The licence is not\x00 JSON.", "Ask the portal.", b"{")
         run = await sync(r, Fetched(page(1)), failed, Complete())
         assert (run.status, run.stats.failed, run.stats.deleted) == ("completed", 1, 0)
-        [case] = await r.quarantine()
+        [case] = await r.items.quarantine()
         assert (case.url, case.error, case.tries) == ("https://example.org/2", "The licence is not JSON.", 1)
 
         await sync(r, Fetched(page(1)), failed, Complete())
-        assert [case.tries for case in await r.quarantine()] == [2]
+        assert [case.tries for case in await r.items.quarantine()] == [2]
         await sync(r, *fetched(1, 2), Complete())
 
-        assert await r.quarantine() == []
+        assert await r.items.quarantine() == []
         assert len(contents(database)) == 2
 
 
@@ -279,7 +279,7 @@ async def test_quarantine_forgets_what_the_source_no_longer_lists(database: Scra
         await sync(r, Fetched(page(1)), Failed("https://example.org/2", "Bad."), Complete())
         await sync(r, Fetched(page(1)), Complete())
 
-        assert await r.quarantine() == []
+        assert await r.items.quarantine() == []
 
 
 async def test_a_skipped_item_is_neither_lost_nor_swept(database: ScratchDatabase) -> None:
@@ -325,7 +325,7 @@ async def test_the_cursor_moves_with_its_group_and_comes_back(database: ScratchD
 
         assert Scripted.known.cursor == {"page": 1}
         assert (run.status, run.complete) == ("completed", False)
-        assert (await r.source("one")).cursor == {"page": 2}
+        assert (await r.sources.get("one")).cursor == {"page": 2}
 
 
 async def test_a_full_sync_shows_no_cursor_and_no_validators(database: ScratchDatabase) -> None:
@@ -365,18 +365,18 @@ async def test_a_connector_with_a_bug_fails_its_run_alone(database: ScratchDatab
 
 async def test_what_the_database_refuses_costs_one_item(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute("alter table item add constraint no_three check (title <> 'Page 3')")
         run = await sync(r, *fetched(1, 2, 3, 4, 5), Complete())
 
         assert (run.status, run.stats.created, run.stats.failed) == ("completed", 4, 1)
-        [case] = await r.quarantine()
+        [case] = await r.items.quarantine()
         assert case.url == "https://example.org/3"
 
 
 async def test_a_second_live_run_is_refused_and_the_first_goes_on(database: ScratchDatabase) -> None:
     async with database.open() as r, database.open() as other:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         refused: list[str] = []
 
         class Busy(Scripted):
@@ -396,7 +396,7 @@ async def test_a_second_live_run_is_refused_and_the_first_goes_on(database: Scra
 
 async def test_a_run_whose_lease_ran_out_is_taken_over_and_cannot_write_any_more(database: ScratchDatabase) -> None:
     async with database.open(lease_s=1000) as r, database.open() as other:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
 
         class Frozen(Scripted):
             async def pull(self, known: Known) -> Any:
@@ -412,7 +412,7 @@ async def test_a_run_whose_lease_ran_out_is_taken_over_and_cannot_write_any_more
             await r.sync("one")
 
         assert list(contents(database)) == ["https://example.org/2"]
-        assert [run.status for run in await other.runs()] == ["completed", "failed"]
+        assert [run.status for run in await other.runs.list()] == ["completed", "failed"]
 
 
 async def test_a_run_that_was_taken_over_before_its_sweep_deletes_nothing(database: ScratchDatabase) -> None:
@@ -455,21 +455,21 @@ async def test_stop_ends_the_run_as_cancelled_and_keeps_what_was_pulled(database
 
 async def test_a_paused_source_is_refused_and_left_out(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add(ADDRESS)
-        await r.pause("one")
+        await r.sources.add(ADDRESS)
+        await r.sources.pause("one")
         with pytest.raises(RefusedError, match="paused"):
             await r.sync("one")
-        assert await r.sync_all() == []
+        assert await r.runs.sync_all() == []
 
-        await r.resume("one")
+        await r.sources.resume("one")
         shows(Complete())
-        assert [type(run) for run in await r.sync_all()] == [Run]
+        assert [type(run) for run in await r.runs.sync_all()] == [Run]
 
 
 async def test_removing_a_source_announces_each_deletion(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
-        assert await r.remove("one") == 2
+        assert await r.sources.remove("one") == 2
 
         assert replayed(database) == {} == contents(database)
         assert database.query("select count(*) from chunk") == [(0,)]
@@ -483,7 +483,7 @@ async def test_a_dry_run_tells_and_leaves_everything(database: ScratchDatabase) 
 
         assert (run.stats.created, run.stats.updated, run.stats.deleted) == (1, 1, 2)
         assert database.query("select count(*), max(number) from change") == before
-        assert len(await r.runs()) == 1
+        assert len(await r.runs.list()) == 1
 
 
 async def test_a_body_is_read_only_when_it_differs(database: ScratchDatabase) -> None:
@@ -509,7 +509,7 @@ async def test_other_options_have_every_item_read_anew(database: ScratchDatabase
     async with database.open() as r:
         raw = Raw("https://example.org/r", b"Ein Text.", name="r.txt", etag="1")
         await sync(r, Fetched(raw), Complete())
-        await r.edit("one", options={"language": "de"})
+        await r.sources.edit("one", options={"language": "de"})
         await sync(r, Complete())
         held = await Scripted.known.look_up([raw.url])
 
@@ -524,7 +524,7 @@ async def test_a_new_way_of_cutting_recuts_without_announcing(
         monkeypatch.setattr("rowen.content.readers.CHUNKER_VERSION", 99)
         run = await sync(r, *fetched(1), Complete())
 
-        assert (run.stats.unchanged, await r.last_change()) == (1, 1)
+        assert (run.stats.unchanged, await r.changes.last_number()) == (1, 1)
         assert database.query("select chunker from item") == [(99,)]
 
 
@@ -534,7 +534,7 @@ async def test_a_failed_item_that_keeps_no_copy_is_deleted_and_in_quarantine(dat
         run = await sync(r, *fetched(1, 2), Failed(page(3).url, "Too large.", keeps_copy=False), Complete())
 
         assert (run.stats.failed, run.stats.deleted) == (1, 1)
-        assert [case.url for case in await r.quarantine()] == [page(3).url]
+        assert [case.url for case in await r.items.quarantine()] == [page(3).url]
         assert page(3).url not in contents(database)
 
 
@@ -544,7 +544,7 @@ async def test_an_item_that_fails_twice_in_a_run_is_one_failure(database: Scratc
         run = await sync(r, *fetched(1), failed, failed, Checkpoint(1), failed, Complete())
 
         assert (run.stats.failed, run.stats.duplicates) == (1, 2)
-        assert [case.tries for case in await r.quarantine()] == [1]
+        assert [case.tries for case in await r.items.quarantine()] == [1]
 
 
 @pytest.mark.parametrize("between", [[], [Checkpoint(1)]])
@@ -556,7 +556,7 @@ async def test_an_item_that_fails_and_is_then_gone_has_not_failed(
         run = await sync(r, *fetched(1, 2), Failed(page(3).url, "Not JSON."), *between, Gone(page(3).url))
 
         assert (run.stats.failed, run.stats.deleted) == (0, 1)
-        assert await r.quarantine() == []
+        assert await r.items.quarantine() == []
 
 
 @pytest.mark.parametrize("validators", [None, Validators("etag")])
@@ -568,7 +568,7 @@ async def test_an_unchanged_item_leaves_the_quarantine(
         await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
         await sync(r, Unchanged(page(2).url, validators))
 
-        assert await r.quarantine() == []
+        assert await r.items.quarantine() == []
 
 
 class LooksUp(Scripted):
@@ -629,7 +629,7 @@ async def test_an_unchanged_item_that_was_looked_up_leaves_the_quarantine(
         kinds(LooksUp)
         run = await sync(r)
 
-        assert (run.stats.unchanged, await r.quarantine()) == (2, [])
+        assert (run.stats.unchanged, await r.items.quarantine()) == (2, [])
 
 
 async def test_a_body_that_comes_again_leaves_the_quarantine(database: ScratchDatabase) -> None:
@@ -639,7 +639,7 @@ async def test_a_body_that_comes_again_leaves_the_quarantine(database: ScratchDa
         await sync(r, Failed(raw.url, "No answer."), Complete())
         run = await sync(r, Fetched(raw))
 
-        assert (run.stats.stopped_at_body, await r.quarantine()) == (1, [])
+        assert (run.stats.stopped_at_body, await r.items.quarantine()) == (1, [])
 
 
 async def test_a_document_keeps_its_depth_without_validators_or_links(database: ScratchDatabase) -> None:
@@ -680,7 +680,7 @@ async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
         run = await sync(r, *fetched(1), Complete())
 
         assert (run.stats.created, run.stats.failed, contents(database)) == (0, 1, {})
-        assert [case.error for case in await r.quarantine()] == ["Too long."]
+        assert [case.error for case in await r.items.quarantine()] == ["Too long."]
 
 
 async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_once(database: ScratchDatabase) -> None:
@@ -691,7 +691,7 @@ async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_o
         run = await sync(r, *changed, Failed(page(9).url, "Not JSON."), Complete())
 
         assert (run.stats.updated, run.stats.failed, run.stats.created) == (1, 2, 0)
-        assert {case.url for case in await r.quarantine()} == {page(2).url, page(9).url}
+        assert {case.url for case in await r.items.quarantine()} == {page(2).url, page(9).url}
 
 
 async def test_a_text_that_cannot_be_cut_stays_in_quarantine_and_keeps_its_former_validator(
@@ -703,7 +703,7 @@ async def test_a_text_that_cannot_be_cut_stays_in_quarantine_and_keeps_its_forme
         cut_nothing(monkeypatch)
         await sync(r, Fetched(page(1, "New.", validators=Validators("now"))), *fetched(2))
 
-        assert [(case.url, case.error) for case in await r.quarantine()] == [(page(1).url, "Too long.")]
+        assert [(case.url, case.error) for case in await r.items.quarantine()] == [(page(1).url, "Too long.")]
         assert (await Scripted.known.look_up([page(1).url]))[page(1).url].etag == "before"
 
 
@@ -723,7 +723,7 @@ async def test_what_the_database_refuses_stays_in_quarantine_and_keeps_its_forme
         known = await Scripted.known.look_up(list(urls.values()))
 
         assert (run.stats.updated, run.stats.failed) == (3, 1)
-        assert [case.url for case in await r.quarantine()] == [urls[refused]]
+        assert [case.url for case in await r.items.quarantine()] == [urls[refused]]
         assert {one: known[urls[one]].etag for one in numbers} == {
             one: "before" if one == refused else "now" for one in numbers
         }
@@ -795,7 +795,7 @@ async def test_a_run_that_is_not_complete_leaves_in_quarantine_what_it_did_not_s
         run = await sync(r, *fetched(1), Gone(page(3).url))
 
         assert run.stats.deleted == 1
-        assert [case.url for case in await r.quarantine()] == [page(2).url]
+        assert [case.url for case in await r.items.quarantine()] == [page(2).url]
 
 
 async def test_a_failed_item_that_is_gone_later_leaves_the_quarantine(database: ScratchDatabase) -> None:
@@ -804,7 +804,7 @@ async def test_a_failed_item_that_is_gone_later_leaves_the_quarantine(database: 
         await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
         run = await sync(r, Gone(page(2).url))
 
-        assert (run.stats.deleted, await r.quarantine()) == (1, [])
+        assert (run.stats.deleted, await r.items.quarantine()) == (1, [])
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ async def hold(r: Rowen) -> Run:
 async def test_what_is_held_back_can_be_looked_at_one_by_one(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
-        first = await r.held("one", limit=15)
-        rest = await r.held("one", limit=15, after=first.next)
+        first = await r.deletions.list("one", limit=15)
+        rest = await r.deletions.list("one", limit=15, after=first.next)
 
     assert [one.url for one in [*first, *rest]] == sorted(page(number).url for number in range(10, 30))
     assert {(one.told, one.kept_at, one.title[:5]) for one in first} == {(False, None, "Page ")}
@@ -57,8 +57,8 @@ async def test_what_is_held_back_can_be_looked_at_one_by_one(database: ScratchDa
 async def test_an_accepted_deletion_goes_at_once_and_the_others_wait(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
-        accepted = await r.accept_held("one", [page(11).url, page(12).url])
-        waiting = (await r.source("one")).deletions_held
+        accepted = await r.deletions.accept("one", [page(11).url, page(12).url])
+        waiting = (await r.sources.get("one")).deletions_held
         again = await sync(r, *unchanged(*range(10)), Complete())
 
     assert (accepted, waiting, again.stats.deletions_held, len(contents(database))) == (2, 18, 18, 28)
@@ -68,13 +68,13 @@ async def test_an_accepted_deletion_goes_at_once_and_the_others_wait(database: S
 async def test_a_kept_item_stays_and_no_longer_waits_for_a_decision(database: ScratchDatabase) -> None:
     async with database.open(**PATIENCE) as r:
         await hold(r)
-        await r.keep_held("one", [page(11).url])
-        waiting = (await r.source("one")).deletions_held
+        await r.deletions.keep("one", [page(11).url])
+        waiting = (await r.sources.get("one")).deletions_held
         accepted = await sync(r, *unchanged(*range(10)), Complete(), accept_deletions=True)
         age(database)
         later = [await sync(r, *unchanged(*range(10)), Complete()) for _ in range(4)][-1]
         kept = len(contents(database))
-        let_go = await r.accept_held("one", [page(11).url])
+        let_go = await r.deletions.accept("one", [page(11).url])
 
     assert (waiting, accepted.stats.deleted, accepted.stats.deletions_held, kept) == (19, 19, 0, 11)
     assert (later.stats.deletions_held, later.stats.deleted, later.stats.rows_written) == (0, 0, 0)
@@ -84,7 +84,7 @@ async def test_a_kept_item_stays_and_no_longer_waits_for_a_decision(database: Sc
 async def test_a_kept_item_that_is_shown_again_is_an_item_like_all_others(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
-        await r.keep_held("one", [page(11).url])
+        await r.deletions.keep("one", [page(11).url])
         await sync(r, *unchanged(*range(30)), Complete())
         gone = await sync(r, *unchanged(*range(11), *range(12, 30)), Complete())
 
@@ -95,10 +95,10 @@ async def test_a_kept_item_that_is_shown_again_is_an_item_like_all_others(databa
 async def test_what_is_not_held_back_cannot_be_decided_about_and_nothing_is(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
-        for decide in (r.accept_held, r.keep_held):
+        for decide in (r.deletions.accept, r.deletions.keep):
             with pytest.raises(NotFoundError, match="Nothing was changed"):
                 await decide("one", [page(11).url, page(1).url])
-        waiting = (await r.source("one")).deletions_held
+        waiting = (await r.sources.get("one")).deletions_held
 
     assert (waiting, len(contents(database))) == (20, 30)
 
@@ -111,7 +111,7 @@ async def test_nothing_is_accepted_while_a_run_is_live(database: ScratchDatabase
         async with r._engine.database.connection() as c:
             await hold_session(c, Lock.RUN, number)
             with pytest.raises(BusyError):
-                await r.accept_held("one", [page(11).url])
+                await r.deletions.accept("one", [page(11).url])
             await release_session(c, Lock.RUN, number)
 
 
@@ -187,7 +187,7 @@ async def test_a_listing_of_changes_still_counts_what_waits_for_a_decision(datab
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         await sync(r, *unchanged(*range(10)), Checkpoint(2), Complete())
         run = await sync(r, *unchanged(1, 11), Checkpoint(3))
-        kept = await r.keep_held("one", [page(12).url])
+        kept = await r.deletions.keep("one", [page(12).url])
         last = await sync(r, Checkpoint(4))
 
     assert (run.stats.deletions_held, kept, last.stats.deletions_held, last.stats.deleted) == (19, 1, 18, 0)

@@ -68,7 +68,7 @@ async def test_one_piece_of_evidence_is_enough(database: ScratchDatabase, before
     async with database.open() as r:
         await sync(r, before, *STAYS, Complete())
         run = await sync(r, after, *STAYS, Complete())
-        history = await r.history(url("b"))
+        history = await r.items.history(url("b"))
 
     assert (run.stats.moved, run.stats.created, run.stats.deleted, run.stats.unchanged) == (1, 0, 0, 30)
     assert [revision.text for revision in history] == list(dict.fromkeys([before.text, after.text]))
@@ -149,7 +149,7 @@ async def test_a_source_that_only_tells_changes_moves_what_it_calls_gone(databas
         await sync(r, dataset("a", "Hay of the north", TEXT), *STAYS, Checkpoint(1), Complete())
         new = await sync(r, dataset("b", "Hay of the north", TEXT), Checkpoint(2))
         told = await sync(r, Gone(url("a")), Checkpoint(3))
-        kept = len(await r.history(url("b")))
+        kept = len(await r.items.history(url("b")))
 
     assert (new.stats.created, new.stats.moved) == (1, 0)
     assert (told.stats.moved, told.stats.created, told.stats.deleted, kept) == (1, 0, 0, 1)
@@ -184,7 +184,7 @@ async def test_texts_that_the_new_row_had_meanwhile_stay_in_the_history(database
         await sync(r, dataset("b", "Hay of the north", "Two."), Checkpoint(2))
         await sync(r, dataset("b", "Hay of the north", "Three."), Checkpoint(3))
         await sync(r, Gone(url("a")), Checkpoint(4))
-        history = await r.history(url("b"))
+        history = await r.items.history(url("b"))
         found = await r.search("three")
         old = await r.search("one")
 

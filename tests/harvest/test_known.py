@@ -60,7 +60,7 @@ async def test_an_unchanged_source_takes_some_bytes_an_item_and_no_question_twic
     monkeypatch.setattr(known, "_RECENT", 1_000)
     Whole.asks = asks
     async with database.open() as r:
-        await r.add("scripted:one")
+        await r.sources.add("scripted:one")
         database.execute(FILL)
         statements.clear()
         run = await r.sync("scripted:one")

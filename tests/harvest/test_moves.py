@@ -39,11 +39,11 @@ async def kinds_of_changes(r: Rowen, since: int) -> list[str]:
 
 async def test_new_identifiers_for_everything_move_the_items(database: ScratchDatabase, site: DataJsonSite) -> None:
     async with database.open() as r:
-        assert (await r.situation()).items == 0
+        assert (await r.status.get()).items == 0
         await sync(r, site)
         site.records[3]["description"] = "Another text than before."
         await sync(r, site)
-        last = await r.last_change()
+        last = await r.changes.last_number()
         ids = database.query("select id from item order by id")
         rename(site)
 
@@ -56,8 +56,8 @@ async def test_new_identifiers_for_everything_move_the_items(database: ScratchDa
         assert await kinds_of_changes(r, last) == ["created", "moved"]
         change = (await r.changes(since=last))[30]
         assert (change.moved_from, change.url) == ("https://old.example/0", "https://new.example/items/0")
-        assert len(await r.history("http://new.example/items/3")) == 2
-        assert (await r.situation()).items == 30
+        assert len(await r.items.history("http://new.example/items/3")) == 2
+        assert (await r.status.get()).items == 30
     assert replayed(database) == contents(database)
 
 
@@ -75,8 +75,8 @@ async def test_records_that_also_say_something_else_are_known_by_their_files_or_
         run = await sync(r, site)
 
         assert (run.stats.moved, run.stats.updated, run.stats.created, run.stats.deleted) == (30, 2, 0, 0)
-        assert len(await r.history("http://new.example/items/0")) == 2
-        assert len(await r.history("http://new.example/items/1")) == 2
+        assert len(await r.items.history("http://new.example/items/0")) == 2
+        assert len(await r.items.history("http://new.example/items/1")) == 2
 
 
 async def test_a_few_records_with_other_identifiers_move_among_many_that_stay(
@@ -94,7 +94,7 @@ async def test_a_few_records_with_other_identifiers_move_among_many_that_stay(
         again = await sync(r, site)
 
         assert (run.stats.moved, run.stats.created, run.stats.deleted, run.stats.updated) == (2, 0, 0, 2)
-        assert [revision.text[:13] for revision in await r.history("http://old.example/0-again")][1:] == [
+        assert [revision.text[:13] for revision in await r.items.history("http://old.example/0-again")][1:] == [
             "Written anew."
         ]
         assert (again.stats.moved, again.stats.rows_written) == (0, 0)
@@ -248,7 +248,7 @@ async def test_a_dataset_moves_to_what_a_partial_run_stored_and_takes_its_versio
         for text in (OTHER, "Three.", "Two.", LONG):
             await listed(r, dataset(2, CITY, text))
         run = await listed(r, dataset(2, CITY), dataset(9, "Another"), Complete())
-        versions = await r.history(page(2).url)
+        versions = await r.items.history(page(2).url)
 
     assert (run.stats.moved, run.stats.amended, run.stats.updated, run.stats.deleted) == (1, 0, 0, 0)
     assert [version.text for version in versions] == ["Three.", "Two.", LONG]
@@ -264,7 +264,7 @@ async def test_a_dataset_that_moved_keeps_as_many_earlier_versions_as_one_that_s
         for text in (OTHER, LONG):
             await listed(r, dataset(2, CITY, text))
         run = await listed(r, dataset(2, CITY), dataset(9, "Another"), Complete())
-        versions = await r.history(page(2).url)
+        versions = await r.items.history(page(2).url)
 
     assert run.stats.moved == 1
     assert [version.text for version in versions] == [OTHER, LONG]
@@ -294,7 +294,7 @@ async def test_of_two_namesakes_that_moved_the_files_tell_one_and_the_title_then
         await listed(r, dataset(1, CITY, **files("a")), dataset(2, CITY, OTHER, **files("b")), stays, Complete())
         now = [dataset(3, CITY, "Something else.", **files("a")), dataset(4, CITY, "Written anew.")]
         run = await listed(r, *now, stays, Complete())
-        texts = [[version.text for version in await r.history(page(number).url)] for number in (3, 4)]
+        texts = [[version.text for version in await r.items.history(page(number).url)] for number in (3, 4)]
 
     assert (run.stats.moved, run.stats.created, run.stats.deleted) == (2, 0, 0)
     assert texts == [[LONG, "Something else."], [OTHER, "Written anew."]]

@@ -209,7 +209,7 @@ async def test_an_interrupted_walk_is_resumed_after_a_narrow_look(database: Scra
     portal.after(7, lambda: setattr(portal, "down", True))
     try:
         async with database.open() as r:
-            await r.add(portal.address, name="portal", options={})
+            await r.sources.add(portal.address, name="portal", options={})
             broken = await r.sync("portal")
             portal.down = False
             place = cursor_of(database)
@@ -236,7 +236,7 @@ async def test_files_are_looked_at_by_path_and_links_lead_nowhere(database: Scra
     outside.mkdir()
     (outside / "c.md").write_text("# Not ours\n")
     async with database.open() as r:
-        await r.add(str(root), name="docs")
+        await r.sources.add(str(root), name="docs")
         await r.sync("docs")
         (root / "a.md").write_text("# a.md\n\nOther words.\n")
         (root / "b.md").write_text("# b.md\n\nNobody asked.\n")

@@ -22,7 +22,7 @@ NUMBERS = [HUGE, "9" * 5_000, "1e400", "-1e999", "NaN", "Infinity", f"1{'0' * 31
 
 async def outcomes(r: Any, database: ScratchDatabase) -> tuple[set[str], list[tuple[Any, ...]]]:
     """The lamps of which there are facts, and what is noted of the others."""
-    facts = {one.url.rpartition("/")[2] for one in await r.extractions("lamp")}
+    facts = {one.url.rpartition("/")[2] for one in await r.extraction.list("lamp")}
     failed = database.query("select error_code, error from extraction_check where state = 'failed'")
     return facts, failed
 
@@ -147,9 +147,9 @@ async def test_a_page_over_which_a_reader_stumbles_costs_that_page(
     monkeypatch.setattr(read, "read", stumble)
     with market() as (shop, _):
         async with database.open(workers=0) as r:
-            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             run = await r.sync("shop")
-            failed = await r.quarantine("shop")
+            failed = await r.items.quarantine("shop")
 
     assert (run.stats.created, run.stats.failed) == (2, 1)
     assert [url[-2:] for (url,) in database.query("select url from item order by url")] == ["/1", "/3"]

@@ -29,7 +29,7 @@ async def replay(r: Rowen, *observations: Observation) -> Run:
 
 
 async def texts(r: Rowen, url: str = ONE) -> list[str]:
-    return [revision.text for revision in await r.history(url)]
+    return [revision.text for revision in await r.items.history(url)]
 
 
 async def test_the_last_version_stands_and_the_earlier_ones_are_its_history(database: ScratchDatabase) -> None:
@@ -87,7 +87,7 @@ async def test_what_is_read_after_it_failed_has_not_failed(
         run = await replay(r, Failed(ONE, "It cannot be read."), *between, Fetched(page(1)), *end)
 
         assert (run.stats.failed, run.stats.created) == (0, 1)
-        assert await r.quarantine() == []
+        assert await r.items.quarantine() == []
 
 
 async def test_what_fails_last_keeps_its_last_good_copy(database: ScratchDatabase) -> None:
@@ -96,7 +96,7 @@ async def test_what_fails_last_keeps_its_last_good_copy(database: ScratchDatabas
 
         assert run.stats.failed == 1
         assert await texts(r) == ["Good."]
-        assert [item.url for item in await r.quarantine()] == [ONE]
+        assert [item.url for item in await r.items.quarantine()] == [ONE]
 
 
 async def test_unchanged_after_a_new_version_changes_nothing(database: ScratchDatabase) -> None:

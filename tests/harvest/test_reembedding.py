@@ -49,10 +49,10 @@ async def test_all_texts_are_embedded_again_once_and_their_cost_is_told_before(
     async with database.open(**provider.settings, embedder_price=1000.0) as r:
         await sync(r, Fetched(page(1, "Shared.")), Fetched(page(2, "Shared.")), Fetched(page(3, "Alone.")))
         change_model(provider)
-        refused = await r.embed(again=True, agreed=lambda estimate: estimates.append(estimate) is not None)
+        refused = await r.embeddings.embed(again=True, agreed=lambda estimate: estimates.append(estimate) is not None)
         untouched = (database.query("select count(*) from embedding_again"), list(provider.received))
-        report = await r.embed(again=True, agreed=lambda estimate: not estimates.append(estimate))
-        second = await r.embed()
+        report = await r.embeddings.embed(again=True, agreed=lambda estimate: not estimates.append(estimate))
+        second = await r.embeddings.embed()
         third = await sync(r, Fetched(page(1, "Shared.")), Fetched(page(2, "Shared.")), Fetched(page(3, "Alone.")))
 
     texts = ["Alone.", "Page 1", "Page 2", "Page 3", "Shared."]
@@ -76,8 +76,8 @@ async def test_only_the_texts_of_a_source_are_embedded_again_and_shared_ones_onc
         shows(Fetched(untitled(1, "Shared.")), Fetched(untitled(2, "Of two.")), Complete())
         await r.sync("scripted:two")
         change_model(provider)
-        report = await r.embed(again=True, sources="two")
-        rest = await r.embed()
+        report = await r.embeddings.embed(again=True, sources="two")
+        rest = await r.embeddings.embed()
 
     assert (sorted(provider.received), new_texts(database)) == (["Of two.", "Shared."], {"Of two.", "Shared."})
     assert report is not None
@@ -91,13 +91,13 @@ async def test_an_order_that_ended_early_is_finished_later_and_nothing_is_paid_t
     async with database.open(**provider.settings, embedder_batch=2, embedder_concurrency=1) as r:
         await sync(r, *pages(1, 2, 3, 4, 5))
         change_model(provider)
-        begun = await r.embed(again=True, limit=2)
+        begun = await r.embeddings.embed(again=True, limit=2)
         halfway = len(new_texts(database))
-        [status] = await r.embeddings()
+        [status] = await r.embeddings.list()
         synced = await sync(r, *pages(1, 2, 3, 4, 5))
         estimates: list[EmbeddingEstimate] = []
-        finished = await r.embed(agreed=lambda estimate: not estimates.append(estimate))
-        [after] = await r.embeddings()
+        finished = await r.embeddings.embed(agreed=lambda estimate: not estimates.append(estimate))
+        [after] = await r.embeddings.list()
 
     assert begun is not None
     assert finished is not None
@@ -116,9 +116,9 @@ async def test_a_provider_that_fails_midway_leaves_the_rest_with_its_old_vectors
         await sync(r, *pages(1, 2, 3, 4, 5))
         change_model(provider)
         provider.moods.extend([vectors(lambda vector: [-n for n in vector]), vectors(lambda vector: vector[:3])])
-        broken = await r.embed(again=True)
+        broken = await r.embeddings.embed(again=True)
         halfway = len(new_texts(database))
-        healed = await r.embed()
+        healed = await r.embeddings.embed()
 
     assert broken is not None
     assert healed is not None
@@ -142,9 +142,9 @@ async def test_what_could_not_be_stored_keeps_its_old_vectors_and_stays_ordered(
         with monkeypatch.context() as patched:
             patched.setattr(embeddings, "_copy", lost)
             with pytest.raises(StoreError):
-                await r.embed(again=True)
+                await r.embeddings.embed(again=True)
         before = (new_texts(database), len(vectors_of(database)))
-        healed = await r.embed()
+        healed = await r.embeddings.embed()
 
     assert before == (set(), 3)
     assert healed is not None
@@ -159,10 +159,10 @@ async def test_a_text_that_is_refused_keeps_its_vector_and_one_that_was_refused_
         await sync(r, *pages(1, 2, 3))
         change_model(provider)
         provider.poison = "number 2"
-        report = await r.embed(again=True)
+        report = await r.embeddings.embed(again=True)
         asked = len(provider.asked_for)
-        second = await r.embed()
-        [status] = await r.embeddings()
+        second = await r.embeddings.embed()
+        [status] = await r.embeddings.list()
 
     assert report is not None
     assert second is not None
@@ -180,11 +180,11 @@ async def test_search_goes_on_and_the_index_and_the_vectors_of_questions_are_rig
         question = "All about number 5."
         before = await r.search(question)
         change_model(provider)
-        await r.embed(again=True, limit=4)
+        await r.embeddings.embed(again=True, limit=4)
         meanwhile = await r.search(question)
-        await r.embed()
+        await r.embeddings.embed()
         after = await r.search(question)
-        [status] = await r.embeddings()
+        [status] = await r.embeddings.list()
 
     nearest = database.query(
         "select text from (select text_hash from embedding where model_id = 1"
@@ -206,11 +206,11 @@ async def test_texts_that_are_gone_take_their_old_vectors_with_them(
         shows(Gone("https://example.org/4"))
         await r.sync(ADDRESS)
         change_model(provider)
-        await r.embed(again=True, limit=1)
+        await r.embeddings.embed(again=True, limit=1)
         number = next(n for n in (1, 2, 3) if f"All about number {n}." not in new_texts(database))
         shows(Gone(f"https://example.org/{number}"))
         await r.sync(ADDRESS)
-        await r.embed()
+        await r.embeddings.embed()
         stored = database.query("select count(*) from embedding")
         await sync(r, *pages(1, 2, 3, 4))
 
@@ -224,8 +224,8 @@ async def test_two_processes_that_work_off_an_order_pay_once(database: ScratchDa
     async with database.open(**how) as one, database.open(**how) as other:
         await sync(one, *pages(*range(1, 7)))
         change_model(provider)
-        await one.embed(again=True, limit=1)
-        reports = await asyncio.gather(one.embed(), other.embed())
+        await one.embeddings.embed(again=True, limit=1)
+        reports = await asyncio.gather(one.embeddings.embed(), other.embeddings.embed())
 
     assert sum(report.embedded for report in reports if report) == 5
     assert provider.repeated() == {}

@@ -240,7 +240,7 @@ async def test_words_of_a_run_that_was_killed_before_they_were_counted_are_count
 async def test_removed_words_are_forgotten(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "apple"))
-        await r.remove("one")
+        await r.sources.remove("one")
 
         assert database.query("select * from term") == []
         assert urls(await r.search("apple")) == []
@@ -254,12 +254,12 @@ async def test_similar_items_share_the_words_that_tell(database: ScratchDatabase
             page(2, "The orchard has quinces."),
             *(page(n, f"Something of hay, number {n}.") for n in range(3, 9)),
         )
-        answer = await r.similar("https://example.org/1")
+        answer = await r.items.similar("https://example.org/1")
 
         assert urls(answer)[0] == "2"
         assert "1" not in urls(answer)
         with pytest.raises(NotFoundError):
-            await r.similar("https://example.org/nothing")
+            await r.items.similar("https://example.org/nothing")
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,8 @@ async def test_low_coverage_is_told_and_full_coverage_is_not(database: ScratchDa
         full = await r.search("cat")
         leave(database, ["1", "4"])
         low = await r.search("cat")
-        overview = await r.overview()
-        [model] = await r.embeddings()
+        overview = await r.sources.overview()
+        [model] = await r.embeddings.list()
 
         assert (full.explanation["coverage"], told(full)) == (1, [])
         assert low.explanation["coverage"] == pytest.approx(0.2)

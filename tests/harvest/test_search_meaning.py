@@ -138,7 +138,7 @@ async def test_a_source_that_holds_few_of_many_passages_gives_its_full_ten(datab
 async def test_similar_items_are_found_by_meaning_and_never_the_item_itself(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "A cat, purring."), page(2, "A kitten."), page(3, "Coins."), page(4, "Rain."))
-        answer = await r.similar("https://example.org/1")
+        answer = await r.items.similar("https://example.org/1")
 
         assert urls(answer)[0] == "2"
         assert "1" not in urls(answer)

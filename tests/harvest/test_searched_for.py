@@ -53,7 +53,7 @@ async def test_what_was_searched_for_most_is_embedded_right_after_titles_and_ope
         for word in ("barley", "clover", "barley"):
             await r.search(word)
         noted = database.query(NOTES)
-        await r.embed()
+        await r.embeddings.embed()
 
     order = sent(provider)
     assert noted == [("https://example.org/1", 2), ("https://example.org/2", 1)]
@@ -69,9 +69,9 @@ async def test_what_is_searched_for_between_two_batches_is_the_next_to_be_embedd
 ) -> None:
     async with database.open(**one_by_one(provider)) as r:
         await harvest(r, provider, 1, 2, 3)
-        await r.embed(limit=7)
+        await r.embeddings.embed(limit=7)
         await r.search('"barley"')
-        await r.embed()
+        await r.embeddings.embed()
 
     assert sent(provider)[6:10] == ["dahlia 3", "barley 1", "barley 2", "barley 3"]
     assert provider.repeated() == {}
@@ -97,7 +97,7 @@ async def test_an_item_that_has_all_its_vectors_is_not_noted_beside_one_that_has
 ) -> None:
     async with database.open(**provider.settings, embed_wait_s=0) as r:
         await sync(r, deep(1))
-        await r.embed()
+        await r.embeddings.embed()
         await harvest(r, provider, 1, 2)
         await r.search("words part")
 

@@ -37,8 +37,8 @@ async def test_engines_that_share_a_database_keep_the_pace_of_a_host_together(
     database: ScratchDatabase, site: Clocked
 ) -> None:
     async with database.open(host_delay_s=GAP_S) as one, database.open(host_delay_s=GAP_S) as two:
-        await one.add(site.url, name="one")
-        await one.add(f"{site.url}/p1", name="two")
+        await one.sources.add(site.url, name="one")
+        await one.sources.add(f"{site.url}/p1", name="two")
         runs = await asyncio.gather(one.sync("one"), two.sync("two"))
 
     assert {run.status for run in runs} == {"completed"}

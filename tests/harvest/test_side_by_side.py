@@ -47,7 +47,7 @@ def numbers(database: ScratchDatabase) -> list[str]:
 
 async def test_a_quick_group_waits_for_the_slow_one_before_it(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute(SLOW)
         run = asyncio.create_task(groups(r, *(Fetched(page(number)) for number in range(1, 9))))
         seen: list[set[str]] = []
@@ -62,7 +62,7 @@ async def test_a_quick_group_waits_for_the_slow_one_before_it(database: ScratchD
 
 async def test_the_cursor_never_passes_a_group_that_is_not_committed(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute(SLOW)
         run = asyncio.create_task(groups(r, *(Fetched(page(number)) for number in range(1, 9))))
         while not run.done():
@@ -78,7 +78,7 @@ async def test_a_commit_that_stalls_does_not_fail_those_that_wait_for_it(
     # The server throws out a session that is idle inside a transaction for so long.
     monkeypatch.setattr(database_module, "SHORTEST_IDLE_S", 0.6)
     async with database.open(lease_s=0.6) as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute(SLOW.replace("0.5", "2.5"))
         run = await groups(r, *(Fetched(page(number)) for number in range(1, 5)))
 
@@ -88,7 +88,7 @@ async def test_a_commit_that_stalls_does_not_fail_those_that_wait_for_it(
 
 async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute(SLOW + "alter table item add constraint no_one check (title <> 'Page 1');")
         shows(*(Fetched(page(number)) for number in (1, 2)), Checkpoint(1), Fetched(page(3)), Checkpoint(2), Complete())
         async with asyncio.timeout(60):
@@ -100,7 +100,7 @@ async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(database: Sc
 
 async def test_the_cursor_waits_for_all_parts_of_a_group_with_a_refused_row(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute("""
             alter table item add constraint no_one check (title <> 'Page 1');
             create table moved_with (items bigint);
@@ -129,7 +129,7 @@ async def test_what_is_said_of_an_item_of_the_group_before_finds_it_stored(
     database: ScratchDatabase, last: Observation, held: list[str]
 ) -> None:
     async with database.open() as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute(SLOW)
         run = await groups(r, Fetched(page(1)), last)
 
@@ -157,7 +157,7 @@ async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_cr
     monkeypatch.setattr(items, "stored", answer_late)
     monkeypatch.setattr(Planner, "settle", note)
     async with database.open() as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute(SLOW)
         run = await groups(r, Fetched(page(1)), Fetched(page(1)))
 
@@ -189,7 +189,7 @@ async def test_an_item_that_is_shown_again_while_it_is_being_marked_as_gone_keep
 
 async def test_a_run_that_is_taken_over_while_it_writes_commits_nothing_more(database: ScratchDatabase) -> None:
     async with database.open(lease_s=1000) as r:
-        await r.add(ADDRESS)
+        await r.sources.add(ADDRESS)
         database.execute(SLOW)
         run = asyncio.create_task(groups(r, Fetched(page(1)), Fetched(page(2))))
         await asyncio.sleep(0.25)

@@ -77,7 +77,7 @@ async def test_titles_and_openings_of_all_items_come_before_the_depths_of_one(
         provider.down = True
         await sync(r, *(Fetched(page(n, deep.replace("Part", f"Page {n} part"), title=f"T{n}")) for n in (1, 2, 3)))
         provider.down = False
-        await r.embed()
+        await r.embeddings.embed()
 
     order = [text.split("\n")[0] for text in provider.received]
     assert order[:3] == ["T3", "T2", "T1"]
@@ -95,11 +95,11 @@ async def test_what_is_stored_later_has_its_title_made_before_older_depths(
         provider.down = True
         await sync(r, Fetched(page(1, deep, title="Old")))
         provider.down = False
-        await r.embed(limit=3)
+        await r.embeddings.embed(limit=3)
         provider.down = True
         await sync(r, Fetched(page(1, deep, title="Old")), Fetched(page(2, "Short.", title="New")))
         provider.down = False
-        await r.embed()
+        await r.embeddings.embed()
 
     order = [text.split("\n")[0] for text in provider.received]
     assert order[:2] == ["Old", "Part 0"]
@@ -156,7 +156,7 @@ async def test_the_vector_of_a_title_that_is_gone_is_kept_for_a_while(
         shows(Gone("https://example.org/2"))
         await r.sync(ADDRESS)
 
-        assert await r.tidy() == Tidied(dropped=2, kept=0)
+        assert await r.database.tidy() == Tidied(dropped=2, kept=0)
         assert database.query("select count(*) from embedding") == [(4,)]
 
 
@@ -166,7 +166,7 @@ async def test_a_title_that_is_refused_is_not_asked_for_again(database: ScratchD
         run = await sync(r, Fetched(page(1, "Text.", title="Forbidden")), Fetched(page(2, "More.")))
         asked = len(provider.asked_for)
         again = await sync(r, Fetched(page(1, "Text.", title="Forbidden")), Fetched(page(2, "More.")))
-        [status] = await r.embeddings()
+        [status] = await r.embeddings.list()
 
     assert (run.stats.embedded, run.stats.embeddings_pending, status.refused, status.pending) == (3, 0, 1, 0)
     assert (again.stats.embedded, len(provider.asked_for)) == (0, asked)

@@ -72,8 +72,8 @@ async def test_one_sync_after_the_upgrade_gives_the_index_of_a_rebuild_without_a
     async with old.open(**provider.settings) as r:
         run = await r.sync(folder)
         again = await r.sync(folder)
-        [status] = await r.embeddings()
-        changes = await r.last_change()
+        [status] = await r.embeddings.list()
+        changes = await r.changes.last_number()
     async with rebuilt.open() as r:
         await r.sync(folder)
 

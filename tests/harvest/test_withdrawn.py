@@ -46,8 +46,8 @@ async def test_the_last_copy_of_a_deleted_item_is_shown_with_its_date(database: 
     async with database.open() as r:
         await withdraw(r)
         entry = await r.get(ONE)
-        history = await r.history(ONE)
-        diff = await r.diff(ONE)
+        history = await r.items.history(ONE)
+        diff = await r.items.diff(ONE)
         found = await r.search("two")
 
     assert (entry.text, entry.tags, entry.revision, entry.withdrawn_at is not None) == ("Two.", ["hay"], 2, True)
@@ -61,7 +61,7 @@ async def test_an_item_that_returns_goes_on_with_its_history(database: ScratchDa
         await withdraw(r)
         run = await sync(r, Fetched(page(1, "Three.")), *REST, Complete())
         entry = await r.get(ONE)
-        history = await r.history(ONE)
+        history = await r.items.history(ONE)
         kinds = [change.kind for change in await r.changes() if change.url == ONE]
 
     assert (run.stats.created, copies(database)) == (1, 0)
@@ -75,9 +75,9 @@ async def test_an_item_that_returns_as_it_was_has_no_new_text(database: ScratchD
     async with database.open() as r:
         await withdraw(r)
         await sync(r, Fetched(page(1, "Two.", tags=("hay",))), *REST, Complete())
-        history = await r.history(ONE)
+        history = await r.items.history(ONE)
         await sync(r, *REST, Complete())
-        again = await r.history(ONE)
+        again = await r.items.history(ONE)
 
     assert [(one.number, one.text) for one in history] == [(1, "One."), (2, "Two.")]
     assert [(one.number, one.text) for one in again] == [(1, "One."), (2, "Two.")]
@@ -88,7 +88,7 @@ async def test_no_more_texts_return_than_are_kept(database: ScratchDatabase) -> 
         await withdraw(r)
         await sync(r, Fetched(page(1, "Three.")), *REST, Complete())
 
-        assert [one.text for one in await r.history(ONE)] == ["Two.", "Three."]
+        assert [one.text for one in await r.items.history(ONE)] == ["Two.", "Three."]
 
 
 async def test_a_copy_that_is_too_old_is_not_shown_and_goes_with_the_next_run(database: ScratchDatabase) -> None:
@@ -109,13 +109,13 @@ async def test_no_copies_are_made_where_none_are_wanted(database: ScratchDatabas
 
         assert copies(database) == 0
         with pytest.raises(NotFoundError):
-            await r.history(ONE)
+            await r.items.history(ONE)
 
 
 async def test_a_removed_source_leaves_no_copies(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await withdraw(r)
-        await r.remove("one")
+        await r.sources.remove("one")
         with pytest.raises(NotFoundError):
             await r.get(ONE)
 
@@ -126,7 +126,7 @@ async def test_an_accepted_deletion_and_a_mass_deletion_leave_copies_too(databas
     async with database.open() as r:
         await sync(r, *(Fetched(page(number)) for number in range(30)), Complete())
         await sync(r, Unchanged(page(0).url), Complete())
-        await r.accept_held("one", [ONE])
+        await r.deletions.accept("one", [ONE])
         first = copies(database)
         await sync(r, Unchanged(page(0).url), Complete(), accept_deletions=True)
 
@@ -145,7 +145,7 @@ async def test_a_withdrawn_item_is_like_nothing(database: ScratchDatabase) -> No
     async with database.open() as r:
         await withdraw(r)
         with pytest.raises(NotFoundError, match="withdrawn"):
-            await r.similar(ONE)
+            await r.items.similar(ONE)
 
 
 async def test_exports_leave_withdrawn_items_out_unless_they_are_asked_for(

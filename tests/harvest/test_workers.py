@@ -500,10 +500,10 @@ async def test_an_answer_about_another_page_fails_the_run_and_is_not_stored(
     monkeypatch.setattr(Workers, "prepare", swapped)
     shows(Fetched(markdown(1)), Fetched(markdown(2)), Checkpoint("end"), Complete())
     async with database.open() as r:
-        await r.add("scripted:one", name="one")
+        await r.sources.add("scripted:one", name="one")
         with pytest.raises(RuntimeError, match=r"answer to https://example.org/1 is about https://example.org/2"):
             await r.sync("one")
 
-        [run] = await r.runs()
+        [run] = await r.runs.list()
         assert (run.status, "is about https://example.org/2" in (run.error or "")) == ("failed", True)
     assert database.query("select count(*) from item") == [(0,)]

@@ -144,23 +144,23 @@ class Attack:
         self._folder.mkdir(exist_ok=True)
         (self._folder / "rake.html").write_text(_RAKE)
         (self._folder / "hay.md").write_text("# Hay\n\nCut it wet.\n")
-        if await self._add(self.rowen.add(str(self._folder), name="guide")):
-            await self._add(self.rowen.add_schema("tool@1.0.0", _TOOL))
-            await self._add(self.rowen.carry_schema("guide", "tool@1.0.0", only_urls=["*rake.html"]))
+        if await self._add(self.rowen.sources.add(str(self._folder), name="guide")):
+            await self._add(self.rowen.schemas.add("tool@1.0.0", _TOOL))
+            await self._add(self.rowen.extraction.attach("guide", "tool@1.0.0", only_urls=["*rake.html"]))
             await self.rowen.sync("guide")
-        await self._add(self.rowen.add("https://192.0.2.1/", kind="web", name="site"))
-        await self._add(self.rowen.add_schema("tool@1.0.0", _TOOL))
-        await self._add(self.rowen.carry_schema("guide", "tool@1.0.0", only_urls=["*rake.html"]))
-        await self._add(self.rowen.save_search("dry hay", "hay"))
-        await self._add(self.rowen.add_webhook("builds", "https://192.0.2.1/hook", secret="env:HOOK_SECRET"))
-        await self._add(self.rowen.add_token("dashboard"))
-        await self._add(self.rowen.keep_endpoint("guide", "https://192.0.2.1/sparql"))
+        await self._add(self.rowen.sources.add("https://192.0.2.1/", kind="web", name="site"))
+        await self._add(self.rowen.schemas.add("tool@1.0.0", _TOOL))
+        await self._add(self.rowen.extraction.attach("guide", "tool@1.0.0", only_urls=["*rake.html"]))
+        await self._add(self.rowen.searches.save("dry hay", "hay"))
+        await self._add(self.rowen.webhooks.add("builds", "https://192.0.2.1/hook", secret="env:HOOK_SECRET"))
+        await self._add(self.rowen.access.add_token("dashboard"))
+        await self._add(self.rowen.rdf.add_endpoint("guide", "https://192.0.2.1/sparql"))
 
     async def hold_each_kind(self) -> None:
         """Have a source of each kind, whose options can be changed."""
         for kind in registry.kinds():
             address = self.world.folder if kind == "files" else address_of(kind)
-            await self._add(self.rowen.add(address, kind=kind, name=f"held-{kind}"))
+            await self._add(self.rowen.sources.add(address, kind=kind, name=f"held-{kind}"))
 
     async def _add(self, made: Any) -> bool:
         try:
@@ -172,7 +172,7 @@ class Attack:
     async def authorize(self) -> None:
         """Make a token of each scope."""
         for scope in ("read", "write", "admin"):
-            made = await self.rowen.add_token(f"attack-{scope}", scope=scope)
+            made = await self.rowen.access.add_token(f"attack-{scope}", scope=scope)
             self.tokens[scope] = {"Authorization": f"Bearer {made.secret}"}
             self.secrets.append(made.secret)
 

@@ -81,8 +81,8 @@ async def test_a_network_can_be_opened_for_the_sources_of_one_host(database: Scr
     async with database.open(
         allow_addresses="", allow_addresses_for="localhost=127.0.0.0/8, x.example=10.0.0.0/8"
     ) as r:
-        await r.add(f"http://localhost:{port}/", name="mine", options={"max_pages": 1})
-        await r.add(f"http://127.0.0.1:{port}/", name="other", options={"max_pages": 1})
+        await r.sources.add(f"http://localhost:{port}/", name="mine", options={"max_pages": 1})
+        await r.sources.add(f"http://127.0.0.1:{port}/", name="other", options={"max_pages": 1})
         mine = await r.sync("mine")
         asked = len(trusted.log)
         other = await r.sync("other")
@@ -118,7 +118,7 @@ async def test_no_option_of_a_source_opens_a_network(database: ScratchDatabase, 
     file.write_text(entry + 'options = { allow_addresses = "127.0.0.0/8" }\n')
     async with database.open() as r:
         with pytest.raises(UsageError, match="allow_addresses"):
-            await r.apply(file, trust=True)
+            await r.sources.apply(file, trust=True)
 
 
 @pytest.mark.parametrize("value", ["10.0.0.0/8", "x.example=", "=10.0.0.0/8", "x.example=ten"])
@@ -133,7 +133,7 @@ async def test_a_redirect_out_of_an_open_source_stays_within_its_networks(
     trusted.pages["/"] = Page(status=302, headers={"Location": "http://10.0.0.1/"})
     port = trusted.url.rpartition(":")[2]
     async with database.open(allow_addresses="", allow_addresses_for="localhost=127.0.0.0/8") as r:
-        await r.add(f"http://localhost:{port}/", name="mine", options={"scope": "domain", "robots": False})
+        await r.sources.add(f"http://localhost:{port}/", name="mine", options={"scope": "domain", "robots": False})
         run = await r.sync("mine")
 
     assert run.stats.created == 0

@@ -56,7 +56,7 @@ async def test_a_document_of_broken_records_blocks_nobody_and_deletes_nothing(da
     try:
         site.pages["/data.json"] = Page(good, headers=json)
         async with database.open() as r:
-            await r.add(f"{site.url}/data.json", name="portal", kind="datajson")
+            await r.sources.add(f"{site.url}/data.json", name="portal", kind="datajson")
             first = await r.sync("portal")
             for part in BROKEN.values():
                 site.pages["/data.json"] = Page(document(part, 320_000), headers=json)

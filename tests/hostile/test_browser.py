@@ -147,7 +147,7 @@ async def test_a_page_that_leaves_for_a_file_leads_nowhere(database: ScratchData
         app.script(path, f"location.replace('{place}'); document.body.innerHTML = '<div id=app></div>'")
 
     async with database.open() as r:
-        await r.add(f"{app.url}/", name="app", options={"render": "always"})
+        await r.sources.add(f"{app.url}/", name="app", options={"render": "always"})
         run = await r.sync("app")
 
     assert run.status in ("completed", "partial")

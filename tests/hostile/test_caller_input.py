@@ -202,7 +202,7 @@ async def test_a_file_of_sources_that_is_too_large_is_refused(database: ScratchD
     large.write_text("# " + "x" * 2_000_000)
     async with database.open() as it:
         with pytest.raises(RowenError, match="more than 1,000,000 characters"):
-            await it.apply(large)
+            await it.sources.apply(large)
 
 
 # Rules for fields

@@ -192,8 +192,8 @@ async def test_many_conditions_are_refused_before_the_database_plans_them(databa
     async with database.open() as r:
         for asked in (
             r.search("hay", where=many),
-            r.extractions(where=many),
-            r.carry_schema("none", "product@1", conditions=many),
+            r.extraction.list(where=many),
+            r.extraction.attach("none", "product@1", conditions=many),
         ):
             with pytest.raises(UsageError, match="at most 10"):
                 await asked

@@ -103,7 +103,7 @@ async def test_an_url_that_is_too_long_to_be_an_identity_costs_that_item(databas
     async with database.open() as rowen:
         run = await rowen.sync("scripted:one")
         again = await rowen.sync("scripted:one")
-        cases = await rowen.quarantine()
+        cases = await rowen.items.quarantine()
 
     assert (run.status, run.stats.created, run.stats.failed) == ("completed", 1, 2)
     assert (again.stats.failed, again.stats.rows_written) == (2, 0)
@@ -117,7 +117,7 @@ async def test_errors_and_hints_are_kept_in_part(database, kinds):
 
     async with database.open() as rowen:
         await rowen.sync("scripted:one")
-        [case] = await rowen.quarantine()
+        [case] = await rowen.items.quarantine()
 
     assert len(case.error) <= text.LONGEST_ERROR
     assert len(case.hint or "") <= text.LONGEST_ERROR

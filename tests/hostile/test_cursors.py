@@ -79,7 +79,7 @@ async def test_a_portal_is_harvested_whatever_its_cursor_is(database: ScratchDat
     with closing(KINDS[kind].portal()) as portal:
         KINDS[kind].fill(portal)
         async with database.open() as r:
-            await r.add(portal.address, name="source")
+            await r.sources.add(portal.address, name="source")
             await r.sync("source")
             await survives(r, database)
 
@@ -107,7 +107,7 @@ async def test_a_site_is_walked_whatever_its_cursor_is(database: ScratchDatabase
     make, address, options = WORLDS[kind]
     with closing(make()) as world:
         async with database.open() as r:
-            await r.add(getattr(world, address), name="source", options=options)
+            await r.sources.add(getattr(world, address), name="source", options=options)
             await r.sync("source")
             await survives(r, database)
 
@@ -118,7 +118,7 @@ async def test_a_repository_on_github_is_read_whatever_its_cursor_is(database: S
         portal.repository.issues.append({"number": 1, "title": "Wet hay", "body": "It rained."})
         async with database.open() as r:
             options = {"api_url": f"{portal.web}/api/v3", "issues": True, "delay_s": 0}
-            await r.add(portal.address, name="source", options=options)
+            await r.sources.add(portal.address, name="source", options=options)
             await r.sync("source")
             await survives(r, database)
 
@@ -131,7 +131,7 @@ async def test_a_package_is_read_whatever_its_cursor_is(
         index.publish("hay", "1.0", description="Dry grass.", project_urls={"Documentation": f"{index.url}/docs/"})
         index.put("/docs/", "Docs", "How to make hay.")
         async with database.open() as r:
-            await r.add("pypi:hay", name="source", options={"registry": index.url, "robots": False})
+            await r.sources.add("pypi:hay", name="source", options={"registry": index.url, "robots": False})
             await r.sync("source")
             await survives(r, database)
 
@@ -149,7 +149,7 @@ async def test_a_connector_that_fails_over_its_cursor_does_not_fail_for_ever(
     with closing(kind.portal()) as portal:
         kind.fill(portal)
         async with database.open() as r:
-            await r.add(portal.address, name="source")
+            await r.sources.add(portal.address, name="source")
             runs = [await r.sync("source") for _ in range(3)]
 
     assert [run.status for run in runs] == ["completed", "failed", "completed"]

@@ -82,12 +82,12 @@ async def test_a_deployment_gone_wrong_deletes_nothing_however_often_it_is_looke
         await keep(r, site)
         before = all_but_the_root_are(site, MISSING)
         runs = [await r.sync("site") for _ in range(3)]
-        held = (await r.source("site")).deletions_held
+        held = (await r.sources.get("site")).deletions_held
         found = await r.search("number 17")
         site.pages = before
         healed = await r.sync("site")
         again = await r.sync("site")
-        left = (await r.source("site")).deletions_held
+        left = (await r.sources.get("site")).deletions_held
 
     assert [(run.stats.deleted, run.stats.deletions_held) for run in runs] == [(0, 60)] * 3
     assert (held, left, bool(found)) == (60, 0, True)
@@ -105,7 +105,7 @@ async def test_pages_that_stay_gone_go_when_somebody_says_so(
         all_but_the_root_are(site, MISSING)
         await r.sync("site")
         accepted = await r.sync("site", accept_deletions=True)
-        left = (await r.source("site")).deletions_held
+        left = (await r.sources.get("site")).deletions_held
 
     assert (accepted.stats.deleted, accepted.stats.deletions_held, left) == (60, 0, 0)
     assert replayed(database) == contents(database)
@@ -184,10 +184,10 @@ async def test_a_listing_of_changes_does_not_forget_the_deletions_that_were_held
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         held = await sync(r, *gone(*range(20)), Checkpoint(2))
         still = await sync(r, *unchanged(25), Checkpoint(3))
-        shown = (await r.source("one")).deletions_held
+        shown = (await r.sources.get("one")).deletions_held
         back = await sync(r, *fetched(3, 4), Checkpoint(4))
         accepted = await sync(r, Checkpoint(5), accept_deletions=True)
-        left = (await r.source("one")).deletions_held
+        left = (await r.sources.get("one")).deletions_held
 
     assert [(run.stats.deleted, run.stats.deletions_held) for run in (held, still, back)] == [(0, 20), (0, 20), (0, 18)]
     assert (shown, accepted.stats.deleted, left) == (20, 18, 0)
@@ -199,7 +199,7 @@ async def test_items_that_all_come_back_are_no_longer_held_for_deletion(database
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         await sync(r, *gone(*range(20)), Checkpoint(2))
         await sync(r, *fetched(*range(20)), Checkpoint(3))
-        left = (await r.source("one")).deletions_held
+        left = (await r.sources.get("one")).deletions_held
         accepted = await sync(r, Checkpoint(4), accept_deletions=True)
 
     assert (left, accepted.stats.deleted, len(contents(database))) == (0, 0, 30)
@@ -220,7 +220,7 @@ async def test_a_partial_run_leaves_the_count_of_what_had_vanished_before(databa
         await sync(r, *fetched(*range(40)), Complete())
         await sync(r, *unchanged(*range(20)), Complete())
         await sync(r, *unchanged(0), *gone(1), Incomplete("A folder could not be read."))
-        held = (await r.source("one")).deletions_held
+        held = (await r.sources.get("one")).deletions_held
 
     assert held == 20
 
@@ -301,7 +301,7 @@ async def test_a_run_that_dies_before_it_deletes_leaves_that_to_the_next(databas
         await sync(r, *fetched(*range(30)), Checkpoint(0), Complete())
         with at_statement("delete from item where", before=die), pytest.raises(RowenError):
             await sync(r, *gone(1, 2), Checkpoint(1))
-        kept, cursor = len(contents(database)), (await r.source("one")).cursor
+        kept, cursor = len(contents(database)), (await r.sources.get("one")).cursor
         run = await sync(r, Checkpoint(2))
 
     assert (kept, cursor, run.stats.deleted, len(contents(database))) == (30, 1, 2, 28)

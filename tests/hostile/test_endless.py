@@ -116,7 +116,7 @@ async def test_a_listing_with_ever_new_records_is_left_and_the_next_run_does_not
 ) -> None:
     endless.answers, address = ENDLESS[kind]
     async with database.open() as r:
-        await r.add(address.format(endless.url), name="portal")
+        await r.sources.add(address.format(endless.url), name="portal")
         runs = [await r.sync("portal") for _ in range(2)]
 
     for run in runs:
@@ -129,7 +129,7 @@ async def test_a_listing_with_ever_new_records_is_left_and_the_next_run_does_not
 async def test_the_option_says_how_much_is_believed(database: ScratchDatabase, endless: Endless) -> None:
     endless.answers = _stac
     async with database.open() as r:
-        await r.add(f"stac:{endless.url}/v1/", name="portal", options={"max_records": 35})
+        await r.sources.add(f"stac:{endless.url}/v1/", name="portal", options={"max_records": 35})
         run = await r.sync("portal")
 
     assert (run.status, run.stats.created) == ("partial", 40)
@@ -155,7 +155,7 @@ async def test_a_catalog_may_grow_but_not_beyond_reason(database: ScratchDatabas
     with closing(DataJsonSite()) as site:
         site.fill(10)
         async with database.open() as r:
-            await r.add(site.address, name="portal")
+            await r.sources.add(site.address, name="portal")
             first = await r.sync("portal")
             site.records.clear()
             site.fill(50)
@@ -179,7 +179,7 @@ async def test_sitemaps_that_name_ever_new_sitemaps_are_left(database: ScratchDa
         site.put("/", "Home", "A page.")
         site.default = Page(handler=index)
         async with database.open() as r:
-            await r.add(site.url, name="site", options={"robots": False, "llms": False})
+            await r.sources.add(site.url, name="site", options={"robots": False, "llms": False})
             run = await r.sync("site")
 
     assert (run.status, run.stats.created) == ("completed", 1)
@@ -200,7 +200,7 @@ async def test_pages_of_issues_and_discussions_end(database: ScratchDatabase, mo
         portal.said["/api/v3/repos/me/it/issues"] = issues
         async with database.open() as r:
             options = {"api_url": f"{portal.web}/api/v3", "issues": True, "delay_s": 0}
-            await r.add(portal.address, name="it", options=options)
+            await r.sources.add(portal.address, name="it", options=options)
             run = await r.sync("it")
 
     assert run.status == "partial"
@@ -234,9 +234,9 @@ async def test_a_repository_that_would_fill_the_disk_is_left_and_swept_up(
     bare = repository(tmp_path, {"README.md": b"# Hay", "noise.txt": noise})
     options: dict[str, Any] = {"max_mirror_bytes": 1_000_000, **({"cache": str(cache)} if cached else {})}
     async with database.open() as r:
-        await r.add(f"git+file://{bare}", name="it", options=options)
+        await r.sources.add(f"git+file://{bare}", name="it", options=options)
         run = await r.sync("it")
-        await r.edit("it", options={**options, "max_mirror_bytes": 100_000_000})
+        await r.sources.edit("it", options={**options, "max_mirror_bytes": 100_000_000})
         again = await r.sync("it")
 
     assert run.status in ("failed", "partial")
@@ -266,7 +266,7 @@ async def test_a_tree_that_names_itself_time_and_again_is_left(
     ).stdout.strip()
     subprocess.run([*git, "update-ref", "refs/heads/main", commit], check=True)
     async with database.open() as r:
-        await r.add(f"git+file://{bare}", name="it")
+        await r.sources.add(f"git+file://{bare}", name="it")
         run = await r.sync("it")
 
     assert run.status == "failed"

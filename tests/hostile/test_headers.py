@@ -41,7 +41,7 @@ async def test_a_page_with_an_odd_header_is_stored_beside_the_others(
 ) -> None:
     site.page("/odd", "Odd", header)
     async with database.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         first = await r.sync("site")
         second = await r.sync("site")
 
@@ -60,7 +60,7 @@ async def test_an_etag_in_utf_8_is_sent_back_byte_by_byte(database: ScratchDatab
 
     site.answers["/odd"] = odd
     async with database.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
         again = await r.sync("site")
 
@@ -70,7 +70,7 @@ async def test_an_etag_in_utf_8_is_sent_back_byte_by_byte(database: ScratchDatab
 async def test_an_odd_redirect_costs_its_page(database: ScratchDatabase, site: RawSite) -> None:
     site.answers["/odd"] = answer(b"", b"Location: /caf\xe9\x01", status=b"302 Found")
     async with database.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         run = await r.sync("site")
 
     assert (run.status, run.stats.created) == ("completed", 2), run.error
@@ -97,7 +97,7 @@ async def test_a_site_with_an_odd_clock_is_refreshed_time_and_again(
     for path, title, links in (("/", "Home", ("/odd", "/even")), ("/odd", "Odd", ()), ("/even", "Even", ())):
         site.page(path, title, f"Date: {date}".encode(), links=links)
     async with database.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         runs = [await r.sync("site") for _ in range(3)]
 
     assert [(run.status, run.stats.seen) for run in runs] == [("completed", 3)] * 3, [run.error for run in runs]
@@ -112,7 +112,7 @@ async def test_a_cursor_that_holds_an_odd_date_does_not_stop_a_site_for_ever(
     )
     site.answers["/sitemap.xml"] = answer(f"<urlset>{listed}</urlset>".encode(), b"Content-Type: application/xml")
     async with database.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
         database.execute(f"update source set cursor = jsonb_set(cursor, '{{as_of}}', '\"{date}\"')")
         run = await r.sync("site")
@@ -139,7 +139,7 @@ async def test_an_odd_date_in_a_sitemap_spares_no_request_and_stops_nothing(
     listed = f"<url><loc>{site.url}/odd</loc><lastmod>{lastmod}</lastmod></url><url><loc>{site.url}/even</loc></url>"
     site.answers["/sitemap.xml"] = answer(f"<urlset>{listed}</urlset>".encode(), b"Content-Type: application/xml")
     async with database.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         runs = [await r.sync("site") for _ in range(3)]
 
     assert [(run.status, run.stats.seen) for run in runs] == [("completed", 3)] * 3, [run.error for run in runs]
@@ -150,13 +150,13 @@ async def test_what_a_refresh_leaves_behind_odd_headers_equals_a_rebuild(
 ) -> None:
     site.page("/odd", "Odd", b'ETag: "caf\xe9"', b"Date: Mon, 01 Jan 2024 00:00:00 -0000")
     async with database.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
         site.page("/odd", "Other", b'ETag: "caf\xe8"')
         await r.sync("site")
     rebuilt = new_database()
     async with rebuilt.open() as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         await r.sync("site")
 
     assert index_of(database) == index_of(rebuilt)
@@ -169,7 +169,7 @@ async def test_a_retry_after_that_is_no_date_is_an_error_of_that_page_alone(
         b"", b"Retry-After: Mon, 31 Dec 9999 23:59:59 -2300", b"Date: \xff", status=b"503 Busy"
     )
     async with database.open(retry_after_limit_s=1) as r:
-        await r.add(site.url, name="site", options={"robots": False})
+        await r.sources.add(site.url, name="site", options={"robots": False})
         run = await r.sync("site")
 
     assert (run.stats.created, run.stats.failed) == (2, 1), run.error
@@ -179,7 +179,7 @@ async def test_the_clock_of_a_portal_may_be_any_text(database: ScratchDatabase) 
     with closing(Site()) as site:
         site.pages["/"] = Page(b"<title>A</title><p>A page.", headers={"Date": "Mon, 01 Jan 2024 00:00:00 -0000"})
         async with database.open() as r:
-            await r.add(site.url, name="site", options={"robots": False})
+            await r.sources.add(site.url, name="site", options={"robots": False})
             runs = [await r.sync("site") for _ in range(2)]
 
     assert [run.status for run in runs] == ["completed"] * 2

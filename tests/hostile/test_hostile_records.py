@@ -191,7 +191,7 @@ class Trial:
 
     async def begin(self) -> None:
         """Harvest it as it should be."""
-        await self._r.add(self._portal.address, name="portal", options=self._options)
+        await self._r.sources.add(self._portal.address, name="portal", options=self._options)
         run = await self._r.sync("portal")
         assert run.status == "completed", run.error
         assert run.stats.created >= len(NAMES)
@@ -202,7 +202,7 @@ class Trial:
     async def again(self) -> None:
         """Begin anew after something went wrong."""
         self.twister.value = None
-        await self._r.remove("portal")
+        await self._r.sources.remove("portal")
         await self.begin()
 
     async def make(self, name: str, place: int) -> None:
@@ -309,7 +309,7 @@ async def test_hostile_metadata_of_a_package_stops_nothing(
         publish(world)
         pages = dict(world.pages)
         async with database.open() as r:
-            await r.add(f"{name}:hay", name="package", options={"registry": world.url, "robots": False})
+            await r.sources.add(f"{name}:hay", name="package", options={"registry": world.url, "robots": False})
             assert (await r.sync("package")).status == "completed"
             clean = index_of(database)
             chance = Random(SEED)

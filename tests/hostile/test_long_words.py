@@ -11,10 +11,10 @@ from tests.conftest import ScratchDatabase
 ALLOWED, TOO_LONG = "hay " * 250, "hay " * 4_000
 
 CALLS: dict[str, Callable[[Rowen, str], Awaitable[object]]] = {
-    "saved search": lambda r, words: r.save_search("hay", words),
-    "changes": lambda r, words: r.newest_changes(query=words),
-    "feed": lambda r, words: r.feed(query=words),
-    "webhook": lambda r, words: r.add_webhook("hay", "https://hay.example/", secret="env:HAY", query=words),
+    "saved search": lambda r, words: r.searches.save("hay", words),
+    "changes": lambda r, words: r.changes.newest(query=words),
+    "feed": lambda r, words: r.feeds.feed(query=words),
+    "webhook": lambda r, words: r.webhooks.add("hay", "https://hay.example/", secret="env:HAY", query=words),
 }
 
 

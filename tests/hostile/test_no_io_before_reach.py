@@ -245,7 +245,7 @@ async def test_no_option_of_any_kind_is_opened_looked_for_or_resolved(
     async with writer(database) as (it, token):
         for kind in registry.kinds():
             address = str(marked.there.parent) if kind == "files" else address_of(kind)
-            await it.rowen.add(address, kind=kind, name=f"held-{kind}")
+            await it.rowen.sources.add(address, kind=kind, name=f"held-{kind}")
         send, told_apart, quoted, sent = way(it, token), [], [], 0
         there, missing = marked.spelled(marked.there), marked.spelled(marked.missing)
         others = (HOST, {HOST: HOST}, [f"file:{marked.there}"], *NOWHERE)
@@ -285,7 +285,7 @@ async def test_no_option_is_opened_for_an_assistant(database: ScratchDatabase, m
                     answer = await asyncio.wait_for(asked.call_tool("add_source", given), 10)
                     assert SECRET not in str(answer)
                     if not answer.is_error:
-                        await rowen.remove("one")
+                        await rowen.sources.remove("one")
 
     assert seen == []
 
@@ -317,7 +317,7 @@ async def test_a_declaration_of_a_stranger_opens_nothing_without_trust(
                     "options": {name: f"file:{marked.there}"},
                 }
                 with pytest.raises(RowenError) as refused:
-                    await rowen.declare({"source": [entry]}, dry_run=True, reach=Reach.FILES)
+                    await rowen.sources.declare({"source": [entry]}, dry_run=True, reach=Reach.FILES)
                 assert SECRET not in str(refused.value), (kind, name)
 
     assert seen == []
@@ -328,7 +328,7 @@ async def test_a_declaration_of_a_stranger_opens_nothing_without_trust(
 
 async def test_no_field_of_any_body_is_opened_looked_for_or_resolved(database: ScratchDatabase, marked: Marked) -> None:
     async with writer(database) as (it, token):
-        await it.rowen.add("https://127.0.0.1:9/", kind="web", name="guide")
+        await it.rowen.sources.add("https://127.0.0.1:9/", kind="web", name="guide")
         sent = 0
         with WATCH.watching() as seen:
             for method, path, body in bodies(it.interfaces.inner.openapi()):
@@ -492,20 +492,20 @@ async def test_what_begins_with_a_scheme_is_no_path_even_where_a_folder_has_its_
     monkeypatch.chdir(tmp_path)
     url = f"{scheme}//127.0.0.1:9/{MARK}"
     async with database.open(workers=0) as rowen:
-        await rowen.add(str(tmp_path), name="held")
+        await rowen.sources.add(str(tmp_path), name="held")
         with WATCH.watching() as seen:
             for address in (f"{url}/notes.md", url, f"\t{url}"):
                 for ask in (
-                    rowen.read_page(address, reach=reach),
+                    rowen.extraction.read_page(address, reach=reach),
                     rowen.extract(address, "product", reach=reach),
-                    rowen.estimate_extraction(address, "product", reach=reach),
-                    rowen.add(address, kind="files", reach=reach),
+                    rowen.extraction.estimate(address, "product", reach=reach),
+                    rowen.sources.add(address, kind="files", reach=reach),
                     rowen.sync("held", only=[address]),
                 ):
                     with suppress(RowenError):
                         assert SECRET not in repr(await ask)
                 with suppress(RowenError):
-                    added = await rowen.add(address, name=f"added {address}", reach=reach)
+                    added = await rowen.sources.add(address, name=f"added {address}", reach=reach)
                     assert added.kind != "files"
                     assert not added.url.startswith(("file:", "git+file:"))
 
@@ -519,11 +519,11 @@ async def test_a_file_of_that_name_is_named_as_a_path(
     monkeypatch.chdir(tmp_path)
     async with database.open(workers=0) as rowen:
         with pytest.raises(UsageError) as bare:
-            await rowen.add("notes:today.md")
-        page = await rowen.read_page("./notes:today.md")
+            await rowen.sources.add("notes:today.md")
+        page = await rowen.extraction.read_page("./notes:today.md")
         with pytest.raises(RefusedError):
-            await rowen.read_page("./notes:today.md", reach=Reach.OUTSIDE)
-        source = await rowen.add("./notes:today.md")
+            await rowen.extraction.read_page("./notes:today.md", reach=Reach.OUTSIDE)
+        source = await rowen.sources.add("./notes:today.md")
 
     assert "./" in (bare.value.hint or "")
     assert "three days" in page.text
@@ -533,7 +533,7 @@ async def test_a_file_of_that_name_is_named_as_a_path(
 async def test_a_narrow_look_takes_no_address_for_a_path(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "hay.md").write_text("# Hay")
     async with database.open(workers=0) as rowen:
-        source = await rowen.add(str(tmp_path), name="notes")
+        source = await rowen.sources.add(str(tmp_path), name="notes")
         await rowen.sync("notes")
         run = await rowen.sync("notes", only=["https://nowhere.example/", "HTTPS://nowhere.example/x"])
         again = await rowen.sync("notes", only=[str(tmp_path / "hay.md")])
@@ -562,11 +562,11 @@ async def test_only_a_regular_file_is_read_for_an_option_or_a_page(
         path.write_bytes(b"\xff" * 10)
     async with database.open(workers=0) as rowen:
         with pytest.raises(UsageError, match="cannot be read") as option:
-            await rowen.add("https://127.0.0.1:9/", kind="web", options={"shapes": f"file:{path}"})
+            await rowen.sources.add("https://127.0.0.1:9/", kind="web", options={"shapes": f"file:{path}"})
         if what != "binary":
             with pytest.raises((SourceError, RefusedError)):
-                await rowen.read_page(str(path))
-        held = await rowen.sources()
+                await rowen.extraction.read_page(str(path))
+        held = await rowen.sources.list()
 
     assert str(path) in str(option.value)
     assert held == []
@@ -574,19 +574,19 @@ async def test_only_a_regular_file_is_read_for_an_option_or_a_page(
 
 async def test_the_content_of_a_file_is_quoted_in_no_error(database: ScratchDatabase, marked: Marked) -> None:
     async with database.open(workers=0) as rowen:
-        await rowen.add("https://127.0.0.1:9/", kind="web", name="held")
+        await rowen.sources.add("https://127.0.0.1:9/", kind="web", name="held")
         given = {"shapes": f"file:{marked.there}"}
         entry = {"name": "one", "kind": "web", "url": "https://127.0.0.1:9/x", "options": given}
         for ask in (
-            rowen.add("https://127.0.0.1:9/x", kind="web", options=given),
-            rowen.edit("held", options=given),
-            rowen.declare({"source": [entry]}, reach=Reach.ALL),
-            rowen.preview("https://127.0.0.1:9/x", kind="web", options=given),
+            rowen.sources.add("https://127.0.0.1:9/x", kind="web", options=given),
+            rowen.sources.edit("held", options=given),
+            rowen.sources.declare({"source": [entry]}, reach=Reach.ALL),
+            rowen.sources.preview("https://127.0.0.1:9/x", kind="web", options=given),
         ):
             with pytest.raises(UsageError, match=str(marked.there)) as told:
                 await ask
             assert SECRET not in f"{told.value} {told.value.hint}"
-        await rowen.add("ldes:https://127.0.0.1:9/y", name="stream", options={"shape": f"file:{marked.there}"})
+        await rowen.sources.add("ldes:https://127.0.0.1:9/y", name="stream", options={"shape": f"file:{marked.there}"})
         run = await rowen.sync("stream")
 
     assert run.status == "failed"

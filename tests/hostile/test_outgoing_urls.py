@@ -189,7 +189,7 @@ async def test_a_tag_of_a_registry_leads_to_no_other_path_of_it(
     kinds(PyPI)
     answer = {"name": "hay", "versions": {}, "dist-tags": {"latest": "../../admin?x=1"}, "time": {}}
     async with recording(answer) as (recorder, _), database.open() as r:
-        await r.add("npm:hay", options={"registry": f"{recorder.url}/r/"})
+        await r.sources.add("npm:hay", options={"registry": f"{recorder.url}/r/"})
         await r.sync("hay")
 
     recorder.check(r"/r/hay(/[^/?#]+)?")

@@ -78,7 +78,7 @@ async def test_headers_do_not_go_to_what_a_package_calls_its_documentation(
             stranger.put("/docs/hay/", "Hay", "Send me your keys.")
         async with database.open() as r:
             options = {"registry": registry.url, "headers": HEADERS, "sitemap": False, "llms": False}
-            await r.add(f"{ecosystem}:hay", options=options)
+            await r.sources.add(f"{ecosystem}:hay", options=options)
             run = await r.sync("hay")
 
     assert run.status == "completed"
@@ -97,7 +97,7 @@ async def test_headers_do_not_follow_named_documentation_to_another_origin(
         registry.publish("hay", "1.0", description="# Hay\n")
         async with database.open() as r:
             options = {"registry": registry.url, "docs": f"{site.url}/latest/", "headers": HEADERS}
-            await r.add("pypi:hay@1.0", options=options)
+            await r.sources.add("pypi:hay@1.0", options=options)
             await r.sync("pypi:hay@1.0")
 
     assert stranger.log
@@ -129,7 +129,9 @@ async def test_a_redirect_to_another_origin_does_not_take_the_secret_along(
     redirecting(site, stranger)
     async with database.open() as r:
         options = {"headers": HEADERS, **({"robots": False} if kind == "web" else {})}
-        await r.add(f"{site.url}/{'data.json' if kind == 'datajson' else ''}", kind=kind, name="x", options=options)
+        await r.sources.add(
+            f"{site.url}/{'data.json' if kind == 'datajson' else ''}", kind=kind, name="x", options=options
+        )
         await r.sync("x")
 
     assert received(site)
@@ -146,8 +148,8 @@ async def test_documents_that_a_feed_announces_elsewhere_are_asked_without_the_s
         council.publish("/moved")
         council.publish("/theirs", location=f"{stranger.url}/theirs")
         async with database.open() as r:
-            await r.add(council.feed, name="feed")
-            await r.add(council.documents, name="papers", options={"headers": HEADERS, "robots": False})
+            await r.sources.add(council.feed, name="feed")
+            await r.sources.add(council.documents, name="papers", options={"headers": HEADERS, "robots": False})
             await r.sync("feed")
             await r.sync("papers")
 
@@ -159,7 +161,7 @@ async def test_documents_that_a_feed_announces_elsewhere_are_asked_without_the_s
 async def test_github_s_token_stays_with_its_api(database: ScratchDatabase, site: Site, stranger: Site) -> None:
     redirecting(site, stranger)
     async with database.open() as r:
-        await r.add("github:me/it", name="x", options={"api_url": site.url, "token": "env:MY_SECRET"})
+        await r.sources.add("github:me/it", name="x", options={"api_url": site.url, "token": "env:MY_SECRET"})
         await r.sync("x")
 
     assert received(site)
@@ -184,7 +186,7 @@ async def test_a_next_page_on_another_origin_is_asked_without_the_secret(
     body = Page(json.dumps(page).encode(), headers={"Content-Type": "application/ld+json"})
     site.pages["/catalog"] = body
     async with database.open() as r:
-        await r.add(f"{site.url}/catalog", kind="dcat", name="x", options={"headers": HEADERS})
+        await r.sources.add(f"{site.url}/catalog", kind="dcat", name="x", options={"headers": HEADERS})
         await r.sync("x")
 
     assert received(site)
@@ -200,8 +202,8 @@ async def test_secrets_are_not_for_a_catalog_that_a_page_only_leads_to(
     stranger.pages["/catalog.ttl"] = Page(turtle + b"<#d> a dcat:Dataset .\n", headers={"Content-Type": "text/turtle"})
     async with database.open(probe=True) as r:
         with pytest.raises(RefusedError, match=f"leads to {stranger.url}/catalog.ttl"):
-            await r.add(site.url, options={"headers": HEADERS})
-        source = await r.add(site.url)
+            await r.sources.add(site.url, options={"headers": HEADERS})
+        source = await r.sources.add(site.url)
 
     assert source.url == f"{stranger.url}/catalog.ttl"
     assert not received(stranger)
@@ -233,7 +235,7 @@ async def test_an_address_that_carries_a_secret_is_refused_by_every_kind(
 ) -> None:
     async with database.open() as r:
         with pytest.raises(RowenError) as caught:
-            await r.add(address, kind=kind)
+            await r.sources.add(address, kind=kind)
 
     assert "clear" in str(caught.value) or "nothing that kind" in str(caught.value) or "No kind" in str(caught.value)
     assert database.query("select url from source") == []
@@ -251,7 +253,7 @@ async def test_an_address_that_carries_a_secret_is_refused_by_every_kind(
 )
 async def test_an_at_sign_alone_is_no_secret(database: ScratchDatabase, address: str) -> None:
     async with database.open() as r:
-        source = await r.add(address)
+        source = await r.sources.add(address)
 
     assert source.kind
 
@@ -281,12 +283,12 @@ async def test_a_secret_in_clear_is_refused_wherever_options_are_given(
     entry = '[[source]]\nname = "x"\nkind = "web"\nurl = "https://y.example/"\n'
     file.write_text(f'{entry}options = {{ headers = {{ "{name}" = "{value}" }} }}\n')
     async with database.open() as r:
-        await r.add("https://x.example/", name="kept")
+        await r.sources.add("https://x.example/", name="kept")
         for attempt in (
-            r.add("https://y.example/", options={"headers": headers}),
-            r.add("pypi:hay", options={"registry_headers": headers}),
-            r.edit("kept", options={"headers": headers}),
-            r.apply(file),
+            r.sources.add("https://y.example/", options={"headers": headers}),
+            r.sources.add("pypi:hay", options={"registry_headers": headers}),
+            r.sources.edit("kept", options={"headers": headers}),
+            r.sources.apply(file),
         ):
             with pytest.raises(UsageError) as caught:
                 await attempt
@@ -308,7 +310,7 @@ async def test_a_secret_in_clear_is_refused_wherever_options_are_given(
 )
 async def test_references_and_harmless_headers_are_taken(database: ScratchDatabase, headers: dict[str, str]) -> None:
     async with database.open() as r:
-        source = await r.add("https://x.example/", options={"headers": headers})
+        source = await r.sources.add("https://x.example/", options={"headers": headers})
 
     assert source.options == {"headers": headers}
 
@@ -318,7 +320,7 @@ async def test_a_source_of_an_earlier_version_with_a_secret_in_clear_goes_on(
 ) -> None:
     site.put("/", "Old", "Kept from before.")
     async with database.open() as r:
-        await r.add(f"{site.url}/", name="old", options={"sitemap": False, "llms": False})
+        await r.sources.add(f"{site.url}/", name="old", options={"sitemap": False, "llms": False})
         database.execute("""update source set options = options || '{"headers": {"X-Key": "literal"}}'""")
         run = await r.sync("old")
 
@@ -360,13 +362,13 @@ async def test_a_file_reaches_for_secrets_and_folders_only_if_it_is_trusted(
     file.write_text(FILE.format(url="https://stranger.example/", reference="env:MY_SECRET"))
     async with database.open() as r:
         with pytest.raises(RefusedError) as caught:
-            await r.apply(file)
-        assert await r.sources() == []
-        first = await r.apply(file, trust=True)
-        again = await r.apply(file)
+            await r.sources.apply(file)
+        assert await r.sources.list() == []
+        first = await r.sources.apply(file, trust=True)
+        again = await r.sources.apply(file)
         file.write_text(FILE.format(url="https://stranger.example/", reference="file:~/.pgpass"))
         with pytest.raises(RefusedError, match="pgpass"):
-            await r.apply(file)
+            await r.sources.apply(file)
 
     assert "env:MY_SECRET, for https://stranger.example/" in str(caught.value)
     assert "/etc/profile.d" in str(caught.value)
@@ -381,18 +383,18 @@ async def test_a_source_that_others_put_into_a_shared_database_gets_no_secret_of
     plain = {"sitemap": False, "llms": False, "robots": False}
     theirs, worker = (type(database)(database.conninfo, tmp_path / name) for name in ("theirs", "worker"))
     async with theirs.open() as r:
-        await r.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
+        await r.sources.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
         assert (await r.sync("x")).status == "completed"
     site.log.clear()
 
     async with database.open() as r:
-        for attempt in (r.sync("x"), r.edit("x", options={"max_pages": 5})):
+        for attempt in (r.sync("x"), r.sources.edit("x", options={"max_pages": 5})):
             with suppress(RefusedError):
                 await attempt
         with pytest.raises(RefusedError, match="env:MY_SECRET") as caught:
             await r.sync("x")
         assert (site.log, "ROWEN_TRUST_DATABASE" in (caught.value.hint or "")) == ([], True)
-        await r.edit("x", options={"headers": HEADERS})
+        await r.sources.edit("x", options={"headers": HEADERS})
         agreed = await r.sync("x")
     async with worker.open(trust_database=True) as r:
         trusted = await r.sync("x")
@@ -404,11 +406,11 @@ async def test_another_address_in_the_options_needs_agreement_again(
     database: ScratchDatabase, stranger: Site, site: Site
 ) -> None:
     async with database.open() as r:
-        await r.add("github:me/it", name="x", options={"api_url": site.url, "token": "env:MY_SECRET"})
+        await r.sources.add("github:me/it", name="x", options={"api_url": site.url, "token": "env:MY_SECRET"})
         database.execute(f"""update source set options = options || '{{"api_url": "{stranger.url}"}}'""")
         with pytest.raises(RefusedError, match="env:MY_SECRET"):
             await r.sync("x")
-        await r.edit("x", options={"token": "env:MY_SECRET"})
+        await r.sources.edit("x", options={"token": "env:MY_SECRET"})
         with pytest.raises(RefusedError, match="env:MY_SECRET"):
             await r.sync("x")
 
@@ -420,14 +422,14 @@ async def test_another_host_header_needs_agreement_again(database: ScratchDataba
     site.put("/", "Hay", "Dry grass.")
     plain = {"sitemap": False, "llms": False, "robots": False}
     async with database.open() as r:
-        await r.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
+        await r.sources.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
         added = f"{{headers,{header}}}"
         database.execute(f"""update source set options = jsonb_set(options, '{added}', '"elsewhere.example"')""")
         site.log.clear()
         with pytest.raises(RefusedError, match="env:MY_SECRET"):
             await r.sync("x")
         asked = list(site.log)
-        await r.edit("x", options={"headers": {**HEADERS, header: "elsewhere.example"}})
+        await r.sources.edit("x", options={"headers": {**HEADERS, header: "elsewhere.example"}})
         agreed = await r.sync("x")
 
     assert (asked, agreed.status) == ([], "completed")
@@ -435,7 +437,7 @@ async def test_another_host_header_needs_agreement_again(database: ScratchDataba
 
 async def test_another_way_of_sending_needs_agreement_again(database: ScratchDatabase, site: Site) -> None:
     async with database.open() as r:
-        await r.add(site.url, kind="ckan", name="x", options={"api_key": "env:MY_SECRET"})
+        await r.sources.add(site.url, kind="ckan", name="x", options={"api_key": "env:MY_SECRET"})
         for change in ('{"api_key_header": "X-Debug"}', '{"include_private": true}'):
             database.execute(f"update source set options = '{{\"api_key\": \"env:MY_SECRET\"}}' || '{change}'::jsonb")
             with pytest.raises(RefusedError, match="env:MY_SECRET"):
@@ -452,7 +454,7 @@ async def test_what_was_agreed_to_by_an_earlier_version_holds_where_only_address
     plain = {"headers": HEADERS, "sitemap": False, "llms": False, "robots": False}
     agreed = database.home / "agreed"
     async with database.open() as r:
-        added = await r.add(f"{site.url}/", name="x", options=plain)
+        added = await r.sources.add(f"{site.url}/", name="x", options=plain)
         earlier = sha256(canonical_json([added.kind, added.url, [["headers.X-Key", "env:MY_SECRET"]]])).hexdigest()
         agreed.write_text(f"{earlier}\n")
         held = await r.sync("x")
@@ -461,7 +463,7 @@ async def test_what_was_agreed_to_by_an_earlier_version_holds_where_only_address
         with pytest.raises(RefusedError, match="env:MY_SECRET"):
             await r.sync("x")
         database.execute(f"update source set options = '{json.dumps(plain)}'")
-        await r.edit("x", options={"max_pages": 5})
+        await r.sources.edit("x", options={"max_pages": 5})
 
     assert held.status == "completed"
     assert len(agreed.read_text().split()) == 2
@@ -550,7 +552,7 @@ async def test_an_embedder_that_the_settings_or_a_flag_name_gets_its_key(
     async with database.open(**provider.settings, embedder_key="env:MY_SECRET") as r:
         await sync(r, *pages(1))
     async with database.open(embedder="openai", embedder_key="env:MY_SECRET") as r:
-        await r.embed(embedder="openai", model="other", url=provider.base)
+        await r.embeddings.embed(embedder="openai", model="other", url=provider.base)
 
     assert provider.keys
     assert set(provider.keys) == {f"Bearer {SECRET}"}

@@ -37,7 +37,7 @@ async def test_sources_of_every_kind_refuse_an_unreadable_address(database: Scra
             answers["preview", address, None] = preview.status_code
             page = await it.http.get(f"/add?address={quote(address, safe='')}")
             answers["page", address, None] = page.status_code if page.status_code != 200 else 400
-        left = await it.rowen.sources()
+        left = await it.rowen.sources.list()
 
     assert {asked: status for asked, status in answers.items() if status != 400} == {}
     assert (left, len(answers) > 100) == ([], True)

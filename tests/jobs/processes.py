@@ -136,7 +136,7 @@ async def _work(settings: dict[str, Any]) -> None:
     async with rowen.open(**settings) as r:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, r.stop)
-        await r.work()
+        await r.queue.work()
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ async def test_a_backlog_becomes_jobs_of_a_share_each_and_every_document_names_i
                 council.publish(f"/p{number}", Paper(f"Paper {number}"))
             y.tasks.update(TASKS)
             await y.r.sync(council.feed)
-            await y.r.add(council.documents, name="papers", options={"job_urls": 2, "revisit": 0})
+            await y.r.sources.add(council.documents, name="papers", options={"job_urls": 2, "revisit": 0})
             await y.work(sync=4)
 
-            told = await y.r.announced("papers")
-            following = await y.r.following("papers")
-            source = await y.r.source("papers")
+            told = await y.r.sources.announcements("papers")
+            following = await y.r.sources.following("papers")
+            source = await y.r.sources.get("papers")
 
     jobs = [one.job for one in told]
     assert [end.state for end in y.ends] == ["done"] * 3

@@ -63,7 +63,7 @@ async def test_what_changes_daily_is_due_long_before_what_never_does(
     kinds(Scripted)
     async with database.open() as r:
         for name in ("busy", "calm"):
-            await r.add(f"scripted:{name}", name=name)
+            await r.sources.add(f"scripted:{name}", name=name)
         schedule(database)
         await days_pass(database, r, 12, changes={"busy": 10, "calm": 0})
         checks = database.query("select item_id, checked_at from item_check order by 1")
@@ -81,7 +81,7 @@ async def test_limits_and_the_requests_of_a_day_hold(database: ScratchDatabase, 
     kinds(Scripted)
     async with database.open(refresh_requests_per_day=1) as r:
         for name in ("a", "b", "c", "d"):
-            await r.add(f"scripted:{name}", name=name)
+            await r.sources.add(f"scripted:{name}", name=name)
         schedule(database, "every auto between 1h and 1d")
         database.execute("update source set schedule = 'every auto between 3d and 4d' where name = 'd'")
         await days_pass(database, r, 4, changes={"a": 10, "b": 10, "c": 10, "d": 10})
@@ -95,7 +95,7 @@ async def test_limits_and_the_requests_of_a_day_hold(database: ScratchDatabase, 
 async def test_a_window_holds_for_auto_too(database: ScratchDatabase, kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
     async with database.open() as r:
-        await r.add("scripted:a", name="a")
+        await r.sources.add("scripted:a", name="a")
         schedule(database, "every auto during mon 03:00-04:00")
         await days_pass(database, r, 2, changes={"a": 10})
 
@@ -111,12 +111,12 @@ async def test_status_tells_how_much_is_expected_to_be_stale(
     monkeypatch.setattr(counts, "_STALE_FOR", timedelta(0))
     async with database.open() as r:
         for name in ("busy", "calm", "new"):
-            await r.add(f"scripted:{name}", name=name)
+            await r.sources.add(f"scripted:{name}", name=name)
         await days_pass(database, r, 10, changes={"busy": 10, "calm": 0})
-        after_a_day = {one.name: one.stale for one in await r.overview()}
+        after_a_day = {one.name: one.stale for one in await r.sources.overview()}
         later(database, 20)
-        after_three_weeks = {one.name: one.stale for one in await r.overview()}
-        shown = (await r.source("busy")).stale
+        after_three_weeks = {one.name: one.stale for one in await r.sources.overview()}
+        shown = (await r.sources.get("busy")).stale
 
     assert after_a_day["busy"] == pytest.approx(0.5, abs=0.1)
     assert after_a_day["calm"] == pytest.approx(0, abs=0.02)
@@ -164,7 +164,7 @@ def rates(database: ScratchDatabase) -> list[tuple[str, float]]:
 async def work_when_due(database: ScratchDatabase, r: rowen.Rowen) -> None:
     """Let a worker do what is due, the source among it."""
     database.execute("update source_due set due_at = now()")
-    await r.work(until_idle=True)
+    await r.queue.work(until_idle=True)
 
 
 async def test_pages_of_a_large_site_that_change_are_looked_at_between_two_walks(
@@ -178,7 +178,7 @@ async def test_pages_of_a_large_site_that_change_are_looked_at_between_two_walks
         before = rates(database)
         written = database.query("select count(*) from item_check where checked_at > now() - interval '1 minute'")
         await work_when_due(database, r)
-        [run, *_] = await r.runs("site")
+        [run, *_] = await r.runs.list("site")
         after = rates(database)
 
     assert 0.005 < due_in < 0.4
@@ -227,9 +227,9 @@ async def test_who_asks_for_a_sync_gets_a_walk_though_only_some_pages_were_due(
         database.execute("update source_due set due_at = now()")
         async with r._engine.database.connection() as c:
             await tick(r._engine, c, tasks=TASKS, random=Random(1))
-        [waiting] = await r.jobs("site")
-        await r.enqueue("site")
-        await r.work(until_idle=True)
+        [waiting] = await r.queue.list("site")
+        await r.queue.enqueue("site")
+        await r.queue.work(until_idle=True)
 
     assert waiting.arguments["revisit"] is True
     assert len(site.asked()) >= 60

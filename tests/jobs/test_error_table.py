@@ -28,12 +28,12 @@ async def waiting(yard: Opened, **settings: Any) -> AsyncIterator[tuple[Yard, Mo
     """A shop whose lamps were read, and a job that is to extract them."""
     with market(LAMPS) as (shop, model):
         async with yard(**{**model.settings, "cb_recovery_timeout_secs": 0.2, **settings}) as y:
-            await y.r.add_schema("lamp@1.0.0", LAMP)
-            await y.r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await y.r.schemas.add("lamp@1.0.0", LAMP)
+            await y.r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await y.r.sync("shop")
-            await y.r.carry_schema("shop", "lamp@1")
+            await y.r.extraction.attach("shop", "lamp@1")
             y.tasks.update(TASKS)
-            source = await y.r.source("shop")
+            source = await y.r.sources.get("shop")
             async with y.engine.database.transaction() as c:
                 job = await put_extraction(c, y.engine.database, source.id)
             assert job is not None
@@ -82,7 +82,7 @@ async def test_a_key_that_is_not_accepted_ends_the_job_after_one_call_and_is_nam
     async with waiting(yard, llm_key=key) as (y, model, job):
         model.always = status(code)
         failed = await ended(y, job)
-        [carried] = await y.r.source_schemas("shop")
+        [carried] = await y.r.extraction.list_attached("shop")
 
     assert (failed.state, failed.tries, failed.error_code, model.calls) == ("failed", 1, "provider_key", 1)
     assert words in (failed.error or "")
@@ -97,7 +97,7 @@ async def test_a_page_that_is_refused_has_failed_with_the_words_of_the_provider_
         # The first page shows how the model is to be asked; then no other way is tried for a page that is refused.
         model.moods.extend([well, refuses(400, "this page is not welcome")])
         done = await ended(y, job)
-        [carried] = await y.r.source_schemas("shop")
+        [carried] = await y.r.extraction.list_attached("shop")
         errors = database.query("select error_code, error from extraction_check where state = 'failed'")
 
     assert (done.state, carried.state, carried.pending, carried.failed) == ("done", "current", 0, 1)
@@ -122,7 +122,7 @@ async def test_a_wrong_address_or_model_ends_the_job_after_one_call(yard: Opened
     async with waiting(yard, llm_concurrency=1) as (y, model, job):
         model.always = mood
         failed = await ended(y, job)
-        [carried] = await y.r.source_schemas("shop")
+        [carried] = await y.r.extraction.list_attached("shop")
 
     assert (failed.state, failed.tries, model.calls) == ("failed", 1, 1)
     assert (carried.state, carried.pending, carried.failed) == ("waiting", LAMPS, 0)
@@ -218,7 +218,7 @@ async def test_an_answer_that_breaks_the_schema_costs_its_item(yard: Opened, dat
     async with waiting(yard) as (y, model, job):
         model.always = only_page(2, says('{"price": "much"}'))
         done = await ended(y, job)
-        [carried] = await y.r.source_schemas("shop")
+        [carried] = await y.r.extraction.list_attached("shop")
         failed = database.query("select error_code from extraction_check where state = 'failed'")
 
     assert (done.state, carried.state, carried.failed, failed) == ("done", "current", 1, [("answer_mismatch",)])
@@ -231,12 +231,12 @@ async def test_a_sync_whose_root_is_gone_fails_at_once_and_keeps_what_is_stored(
     with market(2) as (shop, _):
         async with yard() as y:
             y.tasks.update(TASKS)
-            await y.r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await y.r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await y.r.sync("shop")
             before = contents(database)
             shop.pages["/"] = Page(b"Gone.", status=code)
             shop.log.clear()
-            job = (await y.r.enqueue("shop")).id
+            job = (await y.r.queue.enqueue("shop")).id
             async with y.working(sync=1):
                 failed = await y.until_state(job, "failed")
 
@@ -254,8 +254,8 @@ async def test_broken_markup_costs_nothing_and_a_page_that_cannot_be_read_costs_
         shop.pages["/2"] = Page(b"%PDF-1.7 but no more", 200, headers={"Content-Type": "application/pdf"})
         async with yard() as y:
             y.tasks.update(TASKS)
-            await y.r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
-            job = (await y.r.enqueue("shop")).id
+            await y.r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            job = (await y.r.queue.enqueue("shop")).id
             await y.work(sync=1)
             done = await y.job(job)
 

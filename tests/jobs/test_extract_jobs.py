@@ -22,16 +22,16 @@ async def at_work(yard: Opened) -> AsyncIterator[tuple[Yard, Model, int]]:
     with market(LAMPS) as (shop, model):
         async with yard(**model.settings, llm_concurrency=2) as y:
             await stock(y.r, shop)
-            await y.r.drop_schema("shop", "lamp")
+            await y.r.extraction.detach("shop", "lamp")
             await y.r.sync("shop")
-            await y.r.carry_schema("shop", "lamp@1")
+            await y.r.extraction.attach("shop", "lamp@1")
             y.tasks.update(TASKS)
             # Until the provider has accepted the key, one call is made at a time.
             shop.sell(99, price=1)
             await y.r.extract(f"{shop.url}/99", "lamp@1")
             model.questions.clear()
             model.latency_s = 0.5
-            source = await y.r.source("shop")
+            source = await y.r.sources.get("shop")
             async with y.engine.database.transaction() as c:
                 job = await put_extraction(c, y.engine.database, source.id)
             assert job is not None
@@ -44,13 +44,13 @@ async def test_a_cancelled_extraction_ends_after_the_calls_that_are_under_way(
     async with at_work(yard) as (y, model, job):
         async with y.working(extract=1):
             await y.until(lambda: model.calls == 2)
-            await y.r.cancel_job(job)
+            await y.r.queue.cancel(job)
             ended = await y.until_state(job, "cancelled")
         assert (ended.tries, model.calls) == (1, 2)
         assert database.query("select count(*) from answer") == [(3,)]
         assert database.query("select count(*) from extraction") == [(2,)]
 
-        [report] = await y.r.extract_source("shop")
+        [report] = await y.r.extraction.extract_source("shop")
         assert (report.created, model.calls) == (LAMPS - 2, LAMPS)
 
 
@@ -77,7 +77,7 @@ async def test_an_extraction_that_was_done_before_it_heard_of_its_end_is_done(ya
         task = asyncio.create_task(worker.run())
         await y.until(lambda: model.calls == LAMPS)
         if how == "cancel":
-            await y.r.cancel_job(job)
+            await y.r.queue.cancel(job)
             await y.until_state(job, "done")
         worker.stop()
         await task
@@ -91,7 +91,7 @@ async def test_a_job_beyond_the_budget_waits_without_a_try_and_nothing_has_faile
             await y.r.sync("shop")
             y.tasks.update(TASKS)
             # The sync left it for what it could not do.
-            [job] = [one.id for one in await y.r.jobs() if one.task == "extract"]
+            [job] = [one.id for one in await y.r.queue.list() if one.task == "extract"]
 
             async def has_waited() -> bool:
                 return bool((await y.job(job)).waits)
@@ -99,13 +99,13 @@ async def test_a_job_beyond_the_budget_waits_without_a_try_and_nothing_has_faile
             async with y.working(extract=1):
                 await y.until(has_waited)
             waiting = await y.job(job)
-            [carried] = await y.r.source_schemas("shop")
+            [carried] = await y.r.extraction.list_attached("shop")
             assert (waiting.state, waiting.tries, waiting.error_code) == ("waiting", 0, "budget_exceeded")
             assert (carried.state, carried.failed, carried.pending, model.calls) == ("waiting", 0, 1, 0)
             assert "budget" in (carried.waits_for or "")
         async with yard(**model.settings) as y:
-            [report] = await y.r.extract_source("shop")
-            assert (report.created, (await y.r.source_schemas("shop"))[0].state) == (1, "current")
+            [report] = await y.r.extraction.extract_source("shop")
+            assert (report.created, (await y.r.extraction.list_attached("shop"))[0].state) == (1, "current")
 
 
 async def test_a_budget_for_one_pass_is_spent_once_and_the_rest_waits_for_the_next(yard: Opened) -> None:
@@ -114,10 +114,10 @@ async def test_a_budget_for_one_pass_is_spent_once_and_the_rest_waits_for_the_ne
             await stock(y.r, shop)
             await y.r.sync("shop")
             calls = model.calls
-            for left in await y.r.jobs("shop"):
-                await y.r.cancel_job(left.id)
+            for left in await y.r.queue.list("shop"):
+                await y.r.queue.cancel(left.id)
             y.tasks.update(TASKS)
-            job = (await y.r.enqueue_extraction("shop", everything=True, force=True, budget_tokens=1)).id
+            job = (await y.r.queue.enqueue_extraction("shop", everything=True, force=True, budget_tokens=1)).id
 
             async def is_over() -> bool:
                 return (await y.job(job)).state not in ("waiting", "running")
@@ -125,6 +125,6 @@ async def test_a_budget_for_one_pass_is_spent_once_and_the_rest_waits_for_the_ne
             async with y.working(extract=1):
                 await y.until(is_over)
             ended = await y.job(job)
-            [carried] = await y.r.source_schemas("shop")
+            [carried] = await y.r.extraction.list_attached("shop")
     assert (ended.state, ended.waits, model.calls) == ("done", 0, calls)
     assert carried.pending == 1

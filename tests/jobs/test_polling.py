@@ -20,7 +20,7 @@ def feed() -> Iterator[LdesSite]:
 
 
 async def due_in_s(r: Rowen) -> float | None:
-    source = await r.source("feed")
+    source = await r.sources.get("feed")
     return (source.due_at - datetime.now(UTC)).total_seconds() if source.due_at else None
 
 
@@ -32,10 +32,10 @@ async def test_a_stream_is_asked_as_often_as_it_wants_unless_its_schedule_says_o
     database: ScratchDatabase, feed: LdesSite, every: str | None, seconds: int
 ) -> None:
     async with database.open() as r:
-        await r.add(feed.address, name="feed", options={"delay_s": 0}, every=every)
+        await r.sources.add(feed.address, name="feed", options={"delay_s": 0}, every=every)
         await r.sync("feed")
         told = await due_in_s(r)
-        following = await r.following("feed")
+        following = await r.sources.following("feed")
 
     assert told is not None
     assert 0.8 * seconds < told < 1.15 * seconds
@@ -47,15 +47,15 @@ async def test_one_without_an_interval_and_a_schedule_is_not_due_and_a_paused_on
     database: ScratchDatabase, feed: LdesSite
 ) -> None:
     async with database.open() as r:
-        await r.add(feed.address, name="feed", options={"delay_s": 0})
+        await r.sources.add(feed.address, name="feed", options={"delay_s": 0})
         await r.sync("feed")
-        await r.edit("feed", every="6h")
-        await r.edit("feed", every="none")
+        await r.sources.edit("feed", every="6h")
+        await r.sources.edit("feed", every="none")
         again = await due_in_s(r)
-        await r.pause("feed")
-        paused = await r.following("feed")
-        await r.resume("feed")
-        resumed = await r.following("feed")
+        await r.sources.pause("feed")
+        paused = await r.sources.following("feed")
+        await r.sources.resume("feed")
+        resumed = await r.sources.following("feed")
         feed.description = feed.description.replace("ldes:pollingInterval 60 ;", "")
         await r.sync("feed", full=True)
         silent = await due_in_s(r)

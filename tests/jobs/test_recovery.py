@@ -68,11 +68,11 @@ async def test_a_worker_extracts_what_is_pending_after_an_outage_of_the_model(
 ) -> None:
     with market(LAMPS) as (shop, model):
         async with database.open() as r:
-            await r.add_schema("lamp@1.0.0", LAMP)
-            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.schemas.add("lamp@1.0.0", LAMP)
+            await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
-            await r.carry_schema("shop", "lamp@1")
-            await r.enqueue_extraction("shop")
+            await r.extraction.attach("shop", "lamp@1")
+            await r.queue.enqueue_extraction("shop")
         if busy:
             model.always = model_status(429)
         else:
@@ -128,11 +128,11 @@ async def test_a_worker_extracts_what_is_pending_after_the_database_died_under_i
         pytest.skip("only the session's own server may be killed")
     with market(LAMPS) as (shop, model):
         async with database.open() as r:
-            await r.add_schema("lamp@1.0.0", LAMP)
-            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.schemas.add("lamp@1.0.0", LAMP)
+            await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
             await r.sync("shop")
-            await r.carry_schema("shop", "lamp@1")
-            await r.enqueue_extraction("shop")
+            await r.extraction.attach("shop", "lamp@1")
+            await r.queue.enqueue_extraction("shop")
 
         crash = Crash(server)
         model.moods.extend([lambda asked, said: said, crash])

@@ -37,8 +37,8 @@ def endpoint() -> Iterator[TripleStore]:
 
 async def publish(r: Rowen, **titles: str) -> None:
     """Pages of these names state these titles, and all others are gone."""
-    if not await r.sources():
-        await r.add(SOURCE, name="papers")
+    if not await r.sources.list():
+        await r.sources.add(SOURCE, name="papers")
     stated = {
         name: [f'<http://data.example/id/{title}> <http://data.example/title> "{title}"']
         for name, title in titles.items()
@@ -66,15 +66,15 @@ async def test_a_worker_tells_an_endpoint_what_changed_once_and_nothing_where_no
     async with yard() as y:
         await publish(y.r, a="Cameras", b="Library")
         headers = {"Authorization": "Bearer env:STORE_KEY"}
-        kept = await y.r.keep_endpoint("papers", endpoint.endpoint, graph=GRAPH, headers=headers)
+        kept = await y.r.rdf.add_endpoint("papers", endpoint.endpoint, graph=GRAPH, headers=headers)
         await work(y)
         first = endpoint.statements(), len(endpoint.updates)
         await work(y)
         idle = len(endpoint.updates)
         await publish(y.r, a="Amended")
-        [waiting] = await y.r.endpoints("papers")
+        [waiting] = await y.r.rdf.list_endpoints("papers")
         await work(y)
-        [told] = await y.r.endpoints("papers")
+        [told] = await y.r.rdf.list_endpoints("papers")
 
     assert (kept.state, kept.number, first[1], idle, len(endpoint.updates)) == ("active", 0, 1, 1, 2)
     assert "Amended" not in "".join(first[0])
@@ -89,16 +89,16 @@ async def test_an_endpoint_that_fails_waits_longer_each_time_and_then_hears_all_
 ) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras")
-        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        await y.r.rdf.add_endpoint("papers", endpoint.endpoint)
         await work(y)
         endpoint.failures = 2
         for title in ("Amended", "Withdrawn"):
             await publish(y.r, a=title)
             await work(y)
             database.execute("update statement_target set next_try_at = now()")
-        [failing] = await y.r.endpoints("papers")
+        [failing] = await y.r.rdf.list_endpoints("papers")
         await work(y)
-        [told] = await y.r.endpoints("papers")
+        [told] = await y.r.rdf.list_endpoints("papers")
 
     assert (failing.state, failing.failures, failing.waiting) == ("active", 2, 2)
     assert "status 503" in (failing.last_error or "")
@@ -115,15 +115,15 @@ async def test_an_endpoint_that_fails_for_days_is_told_no_more_until_somebody_sa
     endpoint.failures = 1
     async with yard() as y:
         await publish(y.r, a="Cameras")
-        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        await y.r.rdf.add_endpoint("papers", endpoint.endpoint)
         database.execute("update statement_target set failures = 20, failing_since = now() - interval '6 days'")
         await work(y)
-        [disabled] = await y.r.endpoints()
+        [disabled] = await y.r.rdf.list_endpoints()
         await work(y)
         asked = len(endpoint.keys)
-        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        await y.r.rdf.add_endpoint("papers", endpoint.endpoint)
         await work(y)
-        [told] = await y.r.endpoints()
+        [told] = await y.r.rdf.list_endpoints()
 
     assert (disabled.state, asked, told.state, told.failures) == ("disabled", 1, "active", 0)
     assert endpoint.statements() == current(database)
@@ -135,15 +135,15 @@ async def test_an_endpoint_that_was_set_back_is_rebuilt(
 ) -> None:
     async with yard() as y:
         await publish(y.r, a="Shared", b="Shared", c="Library")
-        await y.r.push_statements("papers", endpoint.endpoint, graph=graph)
+        await y.r.rdf.push("papers", endpoint.endpoint, graph=graph)
         backup = list(endpoint.store)
         await publish(y.r, a="Shared", b="Own")
-        await y.r.push_statements("papers", endpoint.endpoint, graph=graph)
+        await y.r.rdf.push("papers", endpoint.endpoint, graph=graph)
         kept = set(endpoint.store)
         endpoint.store.clear()
         endpoint.store.extend(backup)
-        idle = await y.r.push_statements("papers", endpoint.endpoint, graph=graph)
-        await y.r.push_statements("papers", endpoint.endpoint, graph=graph, again=True)
+        idle = await y.r.rdf.push("papers", endpoint.endpoint, graph=graph)
+        await y.r.rdf.push("papers", endpoint.endpoint, graph=graph, again=True)
 
     assert idle.parts == 0
     assert set(endpoint.store) == kept
@@ -153,11 +153,11 @@ async def test_an_endpoint_that_was_set_back_is_rebuilt(
 async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoint: TripleStore) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras")
-        await y.r.keep_endpoint("papers", endpoint.endpoint)
-        source = await y.r.source("papers")
+        await y.r.rdf.add_endpoint("papers", endpoint.endpoint)
+        source = await y.r.sources.get("papers")
         async with store_rdf.hold_target(y.engine.database, source.id, endpoint.endpoint, None):
             await work(y)
-        [job] = await y.r.jobs()
+        [job] = await y.r.queue.list()
 
     assert (job.task, job.state, job.waits, endpoint.updates) == ("statements", "waiting", 1, [])
 
@@ -167,13 +167,13 @@ async def test_a_worker_that_leaves_before_all_was_told_leaves_nothing_out(
 ) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras", b="Library")
-        await y.r.keep_endpoint("papers", endpoint.endpoint)
-        [target] = await y.r.endpoints()
+        await y.r.rdf.add_endpoint("papers", endpoint.endpoint)
+        [target] = await y.r.rdf.list_endpoints()
         with monkeypatch.context() as before:
             # A run that commits while the present state is read has changes of a later number.
             before.setattr(changes, "last_number", AsyncMock(return_value=1))
             await StatementPush(y.engine, target, is_stopped=lambda: True).send()
-        [left] = await y.r.endpoints()
+        [left] = await y.r.rdf.list_endpoints()
         await work(y)
 
     assert left.number == 0
@@ -183,11 +183,11 @@ async def test_a_worker_that_leaves_before_all_was_told_leaves_nothing_out(
 async def test_an_endpoint_that_is_forgotten_is_told_no_more(yard: Opened, endpoint: TripleStore) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras")
-        await y.r.keep_endpoint("papers", endpoint.endpoint)
-        await y.r.forget_endpoint("papers", endpoint.endpoint)
+        await y.r.rdf.add_endpoint("papers", endpoint.endpoint)
+        await y.r.rdf.remove_endpoint("papers", endpoint.endpoint)
         await work(y)
 
-        assert (await y.r.endpoints(), endpoint.updates) == ([], [])
+        assert (await y.r.rdf.list_endpoints(), endpoint.updates) == ([], [])
 
 
 CHANGES = """
@@ -212,10 +212,10 @@ async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_noth
     monkeypatch.setattr(rdf, "_CHANGES_AT_ONCE", 1)
     async with yard() as y:
         await publish(y.r, a="Cameras")
-        await y.r.push_statements("papers", endpoint.endpoint)
+        await y.r.rdf.push("papers", endpoint.endpoint)
         with OtherProcess(database, lock_timeout_ms=200) as process:
 
-            def push() -> bool:
+            def send() -> bool:
                 if not database.query(LOSE_THE_LOCK):
                     return False
                 log_changes(database)
@@ -228,11 +228,11 @@ async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_noth
             steps, number, last_moment = numbers("moments of a push"), 1, 1
             while number <= last_moment:
                 log_changes(database)
-                moment = Moment(number, push)
+                moment = Moment(number, send)
                 with suppress(RowenError):
-                    await moment.during(y.r.push_statements("papers", endpoint.endpoint))
+                    await moment.during(y.r.rdf.push("papers", endpoint.endpoint))
                 endpoint.lost_answers = 0
-                await y.r.push_statements("papers", endpoint.endpoint)
+                await y.r.rdf.push("papers", endpoint.endpoint)
                 [(last,)] = database.query("select max(number) from change")
                 told = {one for one in endpoint.statements() if "a:b" in one}
                 assert told == {f'<a:b> <a:c> "{last}"'}, f"moment {number}"

@@ -30,8 +30,8 @@ def fails(problem: Exception) -> None:
 
 async def enqueued(y: Yard, every: str | None = None) -> int:
     y.tasks.update(TASKS)
-    await y.r.add("scripted:one", name="one", every=every)
-    return (await y.r.enqueue("one")).id
+    await y.r.sources.add("scripted:one", name="one", every=every)
+    return (await y.r.queue.enqueue("one")).id
 
 
 async def test_a_job_syncs_its_source_and_tells_what_it_did(yard: Opened, database: ScratchDatabase) -> None:
@@ -42,7 +42,7 @@ async def test_a_job_syncs_its_source_and_tells_what_it_did(yard: Opened, databa
 
         done = await y.job(job)
         assert (done.state, done.source, done.seen) == ("done", "one", 2)
-        assert (await y.r.run(done.run)).job == job
+        assert (await y.r.runs.get(done.run)).job == job
         assert y.ends[0].run is not None
         assert y.ends[0].run.stats.created == 2
 
@@ -50,11 +50,11 @@ async def test_a_job_syncs_its_source_and_tells_what_it_did(yard: Opened, databa
 async def test_a_second_wish_for_the_same_source_hastens_the_first(yard: Opened) -> None:
     async with yard() as y:
         job = await enqueued(y)
-        again = await y.r.enqueue("one", full=True)
+        again = await y.r.queue.enqueue("one", full=True)
 
         assert again.id == job
         assert again.arguments == {"source_id": 1, "full": True}
-        assert (await y.r.queue_depth()).ready == 1
+        assert (await y.r.queue.depth()).ready == 1
 
 
 async def test_a_source_that_fails_in_three_jobs_is_announced_backs_off_and_recovers(
@@ -64,12 +64,12 @@ async def test_a_source_that_fails_in_three_jobs_is_announced_backs_off_and_reco
         fails(SourceError("The gate is shut."))
         await enqueued(y, every="1min")
         for _ in range(3):
-            await y.r.enqueue("one")
+            await y.r.queue.enqueue("one")
             async with y.working(sync=1):
                 await y.until(lambda: bool(y.ends) and y.ends[-1].state == "failed")
             y.ends.clear()
 
-        failing = await y.r.source("one")
+        failing = await y.r.sources.get("one")
         assert failing.failures == 3
         assert failing.due_at is not None
         assert failing.failing_since is not None
@@ -81,7 +81,7 @@ async def test_a_source_that_fails_in_three_jobs_is_announced_backs_off_and_reco
         lines = await y.r.changes()
         assert [line.kind for line in lines] == ["failing", "created", "recovered"]
         assert lines[0].title == "one: The gate is shut."
-        assert (await y.r.source("one")).failures == 0
+        assert (await y.r.sources.get("one")).failures == 0
         assert replayed(database) == contents(database)
 
 
@@ -95,7 +95,7 @@ async def test_a_source_that_keeps_failing_is_looked_at_after_twice_as_long_each
         database.execute(f"update source_due set failures = {before}, failing_since = '2026-01-01 00:00Z'")
         await y.r.sync("one")
 
-        failing = await y.r.source("one")
+        failing = await y.r.sources.get("one")
     [(wait_s,)] = database.query("select extract(epoch from due_at - now())::float from source_due")
     assert wait_s == pytest.approx(hours * 3600, abs=120)
     assert failing.failures == before + 1
@@ -120,7 +120,7 @@ async def test_a_cancelled_run_changes_neither_the_due_time_nor_the_failures_of_
 ) -> None:
     kinds(Slow)
     async with yard() as y:
-        await y.r.add("slow:one", name="one", every="1h")
+        await y.r.sources.add("slow:one", name="one", every="1h")
         held = "update source_due set due_at = '2020-01-01', failures = 5, failing_since = '2020-01-01'"
         database.execute(held)
         syncing = asyncio.create_task(y.r.sync("one"))
@@ -142,9 +142,9 @@ async def test_an_open_circuit_counts_neither_as_a_try_nor_as_a_failure(yard: Op
 
         waiting = await y.job(job)
         assert (waiting.state, waiting.tries, waiting.waits) == ("waiting", 0, 1)
-        [circuit] = (await y.r.health()).circuits
+        [circuit] = (await y.r.status.health()).circuits
         assert (circuit.source, circuit.job) == ("one", job)
-        assert (await y.r.source("one")).failures == 0
+        assert (await y.r.sources.get("one")).failures == 0
 
 
 async def test_a_run_that_was_partial_is_no_failure(yard: Opened) -> None:
@@ -154,7 +154,7 @@ async def test_a_run_that_was_partial_is_no_failure(yard: Opened) -> None:
         await y.work(sync=1)
 
         assert (await y.job(job)).state == "done"
-        assert (await y.r.source("one")).failures == 0
+        assert (await y.r.sources.get("one")).failures == 0
 
 
 async def test_a_schedule_that_was_edited_while_the_source_was_read_holds(
@@ -210,8 +210,8 @@ class Slow(Scripted):
 async def running(y: Yard, database: ScratchDatabase) -> int:
     """A job whose run has stored something and goes on for ever."""
     y.tasks.update(TASKS)
-    await y.r.add("slow:one", name="one")
-    job = (await y.r.enqueue("one")).id
+    await y.r.sources.add("slow:one", name="one")
+    job = (await y.r.queue.enqueue("one")).id
     await y.until(lambda: bool(database.query("select from item limit 1")))
     return job
 
@@ -226,9 +226,9 @@ async def test_a_worker_that_stops_ends_the_run_at_a_checkpoint_and_the_next_one
 
         given_back = await y.job(job)
         assert (given_back.state, given_back.tries) == ("waiting", 0)
-        [run] = await y.r.runs()
+        [run] = await y.r.runs.list()
         assert run.status == "cancelled"
-        assert (await y.r.source("one")).cursor is not None
+        assert (await y.r.sources.get("one")).cursor is not None
         assert len(contents(database)) == run.stats.created
 
 
@@ -244,10 +244,10 @@ async def test_cancelling_a_job_ends_its_run_and_shows_progress_before(
             return ((await y.job(job)).seen or 0) > 0
 
         await y.until(seen)
-        await y.r.cancel_job(job)
+        await y.r.queue.cancel(job)
         await y.until_state(job, "cancelled")
 
-        assert (await y.r.runs())[0].status == "cancelled"
+        assert (await y.r.runs.list())[0].status == "cancelled"
 
 
 async def test_a_large_source_is_read_in_portions_each_a_job_of_its_own(
@@ -265,12 +265,12 @@ async def test_a_large_source_is_read_in_portions_each_a_job_of_its_own(
         await enqueued(y)
         await y.work(sync=1)
 
-        runs = await y.r.runs(limit=100)
+        runs = await y.r.runs.list(limit=100)
         assert len(contents(database)) == 25
         assert len({run.job for run in runs}) == len(runs) > 1
         assert [run.status for run in runs] == ["completed", *["partial"] * (len(runs) - 1)]
         assert {run.error_code for run in runs[1:]} == {"portion_read"}
-        assert (await y.r.queue_depth()).ready == 0
+        assert (await y.r.queue.depth()).ready == 0
 
 
 async def test_a_source_without_checkpoints_is_read_in_one_job(yard: Opened, database: ScratchDatabase) -> None:
@@ -279,14 +279,14 @@ async def test_a_source_without_checkpoints_is_read_in_one_job(yard: Opened, dat
         await enqueued(y)
         await y.work(sync=1)
 
-        assert [run.status for run in await y.r.runs()] == ["completed"]
+        assert [run.status for run in await y.r.runs.list()] == ["completed"]
 
 
 async def test_a_full_sync_is_never_cut_into_portions(yard: Opened) -> None:
     shows(*(one for number in range(9) for one in (Fetched(page(number)), Checkpoint(number))), Complete())
     async with yard(job_items=1) as y:
         await enqueued(y)
-        await y.r.enqueue("one", full=True)
+        await y.r.queue.enqueue("one", full=True)
         await y.work(sync=1)
 
-        assert [run.status for run in await y.r.runs()] == ["completed"]
+        assert [run.status for run in await y.r.runs.list()] == ["completed"]

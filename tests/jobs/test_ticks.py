@@ -82,7 +82,7 @@ async def test_no_job_is_made_of_a_source_that_has_one_or_is_being_read_or_is_pa
     for name in ("running", "live", "paused", "free"):
         add(database, name)
     async with yard() as y:
-        await y.r.pause("paused")
+        await y.r.sources.pause("paused")
         database.execute("insert into run (source_id, mode, lease_until) values (2, 'full', now() + interval '1 min')")
         database.execute(
             "insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status)"
@@ -99,10 +99,10 @@ async def test_no_job_is_made_of_a_source_that_has_one_or_is_being_read_or_is_pa
 async def test_nothing_is_made_while_the_queue_is_paused(yard: Opened, database: ScratchDatabase) -> None:
     add(database, "hay")
     async with yard() as y:
-        await y.r.pause_queue()
+        await y.r.queue.pause()
         await look(y)
         assert queued(database) == []
-        await y.r.resume_queue()
+        await y.r.queue.resume()
         await look(y)
 
     assert queued(database) == ["hay"]
@@ -134,7 +134,7 @@ async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happen
 ) -> None:
     add(database, "hay", due="null")
     async with yard(job_retry_s=0, failing_after=1) as y:
-        await y.r.enqueue("hay")
+        await y.r.queue.enqueue("hay")
         states = []
         for _ in range(4):
             database.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
@@ -144,7 +144,7 @@ async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happen
         assert states == ["waiting", "waiting", "waiting", "failed"]
         job = await y.job(1)
         assert (job.tries, job.error_code) == (4, "worker_lost")
-        assert (await y.r.source("hay")).failures == 1
+        assert (await y.r.sources.get("hay")).failures == 1
         [line] = await y.r.changes()
         assert (line.kind, line.title) == ("failing", "hay: its workers died while they synced it")
 
@@ -154,9 +154,9 @@ async def test_a_job_of_a_dead_worker_is_retried_although_another_sync_of_its_so
 ) -> None:
     add(database, "hay", due="null")
     async with yard(job_retry_s=0) as y:
-        lost = await y.r.enqueue("hay")
+        lost = await y.r.queue.enqueue("hay")
         database.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
-        waiting = await y.r.enqueue("hay", full=True)
+        waiting = await y.r.queue.enqueue("hay", full=True)
         await look(y)
 
         assert lost.id != waiting.id
@@ -373,7 +373,7 @@ async def test_what_somebody_asked_for_comes_before_what_is_due_and_what_was_ann
         add(database, name, due="now()" if name == "due" else "null")
     async with yard() as y:
         await look(y)
-        await y.r.enqueue("asked", accept_deletions=True)
+        await y.r.queue.enqueue("asked", accept_deletions=True)
         async with y.engine.database.transaction() as c:
             await put(c, y.engine.database, 3, priority=POKED)
         asked = database.query("select args from procrastinate_jobs where queueing_lock = 'sync:2'")
@@ -390,9 +390,9 @@ async def test_only_a_job_that_failed_or_was_cancelled_can_be_retried_and_none_t
         for status in ("todo", "doing", "succeeded"):
             database.execute(f"update procrastinate_jobs set status = '{status}'")
             with pytest.raises(RefusedError, match=f"Job {job} did not fail"):
-                await y.r.retry_job(job)
+                await y.r.queue.retry(job)
         with pytest.raises(RefusedError, match=f"Job {job} is over: done"):
-            await y.r.cancel_job(job)
+            await y.r.queue.cancel(job)
         database.execute("update procrastinate_jobs set status = 'failed'")
 
-        assert (await y.r.retry_job(job)).state == "waiting"
+        assert (await y.r.queue.retry(job)).state == "waiting"

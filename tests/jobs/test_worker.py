@@ -223,8 +223,8 @@ async def test_a_waiting_job_is_cancelled_and_a_running_one_ends_at_once(yard: O
         async with y.working(sync=1):
             await y.until_state(running, "running")
             waiting = await y.put()
-            cancelled = await y.r.cancel_job(waiting)
-            await y.r.cancel_job(running)
+            cancelled = await y.r.queue.cancel(waiting)
+            await y.r.queue.cancel(running)
             ended = await y.until_state(running, "cancelled")
 
         assert cancelled.state == "cancelled"
@@ -235,8 +235,8 @@ async def test_a_cancelled_or_failed_job_can_be_tried_again(yard: Opened) -> Non
     async with yard() as y:
         y.task(nothing)
         job = await y.put()
-        await y.r.cancel_job(job)
-        revived = await y.r.retry_job(job)
+        await y.r.queue.cancel(job)
+        revived = await y.r.queue.retry(job)
         await y.work(sync=1)
 
         assert (revived.state, revived.tries) == ("waiting", 0)
@@ -247,14 +247,14 @@ async def test_nothing_begins_while_the_queue_is_paused(yard: Opened) -> None:
     async with yard() as y:
         y.task(nothing)
         async with y.working(sync=1) as worker:
-            await y.r.pause_queue()
+            await y.r.queue.pause()
             await y.until(lambda: worker._is_paused)
             job = await y.put()
             await asyncio.sleep(0.2)
             assert (await y.job(job)).state == "waiting"
-            assert (await y.r.queue_depth()).paused
+            assert (await y.r.queue.depth()).paused
 
-            await y.r.resume_queue()
+            await y.r.queue.resume()
             await y.until_state(job, "done")
 
 
@@ -273,7 +273,7 @@ async def test_a_worker_that_stops_gives_its_jobs_back_without_a_try(yard: Opene
 
         given_back = await y.job(job)
         assert (given_back.state, given_back.tries, given_back.error) == ("waiting", 0, None)
-        assert await y.r.workers() == []
+        assert await y.r.queue.list_workers() == []
 
 
 async def test_a_job_that_does_not_end_is_cut_off_when_its_worker_stops(
@@ -327,7 +327,7 @@ async def test_a_worker_whose_connections_break_as_it_leaves_gives_its_jobs_back
         assert [len(one) for one in broken] == [1, 1, 1]
         given_back = await y.job(job)
         assert (given_back.state, given_back.tries) == ("waiting", 0)
-        assert await y.r.workers() == []
+        assert await y.r.queue.list_workers() == []
 
 
 @pytest.mark.parametrize("has_session", [False, True], ids=["its session is gone", "its heartbeat is late"])
@@ -392,13 +392,13 @@ async def test_a_worker_that_is_cancelled_again_as_it_leaves_leaves_no_job_behin
 
         assert (kept_on, cut_off, working.cancelled()) == (True, [job], True)
         assert (await y.job(job)).state == "waiting"
-        assert await y.r.workers() == []
+        assert await y.r.queue.list_workers() == []
 
 
 async def test_the_database_is_told_who_works_and_with_how_many_places(yard: Opened, database: ScratchDatabase) -> None:
     async with yard() as y, y.working(sync=2, deliver=1):
         await y.until(lambda: bool(database.query("select from worker")))
-        [one] = await y.r.workers()
+        [one] = await y.r.queue.list_workers()
 
         assert (one.places, one.running) == ({"sync": 2, "deliver": 1}, 0)
 
@@ -429,7 +429,7 @@ async def test_a_job_that_was_claimed_without_hearing_of_it_is_given_back(
             )
             end_session(database, worker)
             given_back = await y.until_state(job, "waiting")
-            await y.r.resume_queue()
+            await y.r.queue.resume()
             await y.until_state(job, "done")
 
         assert given_back.tries == 0

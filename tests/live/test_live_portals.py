@@ -52,7 +52,7 @@ async def test_a_real_portal_gives_items_with_title_and_address(
     options = {"language": portal["language"]} if "language" in portal else {}
 
     async with database.open(host_delay_s=1, fetch_tries=2, allow_addresses="") as rowen:
-        seen = await rowen.preview(portal["url"], kind=kind, options=options, limit=FIRST)
+        seen = await rowen.sources.preview(portal["url"], kind=kind, options=options, limit=FIRST)
 
     assert seen.trouble is None, seen.trouble
     assert (seen.kind, len(seen.items)) == (kind, FIRST)

@@ -54,7 +54,7 @@ def library(
     async def filled(**settings: Any) -> AsyncIterator[Rowen]:
         async with database.open(**settings) as rowen:
             small_library()
-            await rowen.add("scripted:field", name="field")
+            await rowen.sources.add("scripted:field", name="field")
             await rowen.sync("field")
             yield rowen
 

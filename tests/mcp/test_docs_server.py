@@ -67,7 +67,7 @@ async def test_documentation_is_scraped_searched_by_version_refreshed_and_remove
             given = {"url": f"{site.url}/docs/", "library": "barn", "version": version, "maxPages": 2}
             began = await ask("scrape_docs", **given, scope="hostname")
             async with asyncio.timeout(20):
-                while (await rowen.source(f"barn@{version}")).items < 2:
+                while (await rowen.sources.get(f"barn@{version}")).items < 2:
                     await asyncio.sleep(0.01)
         listed = await ask("list_libraries")
         found = await ask("search_docs", library="barn", version="2.x", query="doors open")
@@ -77,7 +77,7 @@ async def test_documentation_is_scraped_searched_by_version_refreshed_and_remove
         again = await ask("refresh_version", library="barn", version="2.1.0")
         jobs = await ask("list_jobs", status="running")
         removed = await ask("remove_docs", library="barn", version="1.4.0")
-        source = await rowen.source("barn@2.1.0")
+        source = await rowen.sources.get("barn@2.1.0")
 
     assert began["status"] == "running"
     assert [(one["name"], one["versions"]) for one in listed["libraries"]] == [("barn", ["1.4.0", "2.1.0"])]
@@ -111,8 +111,8 @@ async def test_any_page_is_read_now_and_nothing_is_kept_of_it(database, site):
 async def test_libraries_versions_and_jobs_are_resources_at_the_addresses_that_clients_have(database, tmp_path):
     async with database.open() as rowen:
         for version in ("1.4.0", "2.1.0"):
-            await rowen.add(str(tmp_path), name=f"barn@{version}")
-        job = await rowen.enqueue("barn@2.1.0")
+            await rowen.sources.add(str(tmp_path), name=f"barn@{version}")
+        job = await rowen.queue.enqueue("barn@2.1.0")
 
         async def read(assistant: Client, uri: str) -> dict:
             [contents] = (await assistant.read_resource(uri)).contents

@@ -33,7 +33,7 @@ async def test_who_may_read_searches_and_hears_of_changes_and_who_may_write_sync
     uri = item_uri("https://example.org/hay")
     async with library(**BEHIND_A_PROXY, mcp_writes=True) as rowen, served(rowen) as (http, stop):
         url = f"{http.base_url}/mcp"
-        tokens = {scope: (await rowen.add_token(scope, scope=scope)).secret for scope in ("read", "write")}
+        tokens = {scope: (await rowen.access.add_token(scope, scope=scope)).secret for scope in ("read", "write")}
         async with asyncio.timeout(LONG_S), connected(url, tokens["write"], mode="legacy") as writer:
             written = {tool.name for tool in (await writer.list_tools()).tools}
             subscribes = writer.server_capabilities.resources.subscribe
@@ -49,7 +49,7 @@ async def test_who_may_read_searches_and_hears_of_changes_and_who_may_write_sync
                 # A server that stops waits for its readers: they are told to go.
                 stop()
                 rest = [event async for event in events]
-        audit = [(line.principal, line.path, line.status) for line in await rowen.audit_log()]
+        audit = [(line.principal, line.path, line.status) for line in await rowen.access.audit_log()]
 
     assert "sync_source" not in tools
     assert "sync_source" in written
@@ -64,7 +64,7 @@ async def test_who_may_read_searches_and_hears_of_changes_and_who_may_write_sync
 async def test_nobody_asks_without_a_token_and_nobody_writes_where_that_was_not_allowed(library):
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     async with library(**BEHIND_A_PROXY) as rowen, served(rowen) as (http, _):
-        secret = (await rowen.add_token("writer", scope="write")).secret
+        secret = (await rowen.access.add_token("writer", scope="write")).secret
         turned_away = await http.post("/mcp", json=asked)
         foreign = await http.post(
             "/mcp", json=asked, headers={"Authorization": f"Bearer {secret}", "Host": "evil.example"}
@@ -72,7 +72,7 @@ async def test_nobody_asks_without_a_token_and_nobody_writes_where_that_was_not_
         async with asyncio.timeout(LONG_S), connected(f"{http.base_url}/mcp", secret) as writer:
             tools = {tool.name for tool in (await writer.list_tools()).tools}
             refused = await writer.call_tool("remove_source", {"name": "field", "items": 3})
-        held = await rowen.sources()
+        held = await rowen.sources.list()
 
     assert (turned_away.status_code, foreign.status_code) == (401, 403)
     assert "remove_source" not in tools

@@ -107,7 +107,7 @@ async def test_what_changed_is_told_with_the_number_to_ask_from_next_time(librar
 async def test_sources_come_in_pages_with_their_freshness_and_their_next_look(library):
     async with library() as rowen:
         for number in range(30):
-            await rowen.add(f"scripted:{number:02}", name=f"barn-{number:02}@{number}.0", every="1h")
+            await rowen.sources.add(f"scripted:{number:02}", name=f"barn-{number:02}@{number}.0", every="1h")
         async with asking(rowen) as assistant:
             names, after = [], None
             while True:
@@ -127,7 +127,7 @@ async def test_sources_come_in_pages_with_their_freshness_and_their_next_look(li
 async def test_the_version_of_a_library_is_found_that_a_range_means(library):
     async with library() as rowen:
         for version in ("1.4", "2.0", "2.9"):
-            await rowen.add(f"scripted:{version}", name=f"react@{version}")
+            await rowen.sources.add(f"scripted:{version}", name=f"react@{version}")
         async with asking(rowen) as assistant:
             meant = {}
             for spec in ("2.x", "<2", None, "7"):
@@ -147,7 +147,7 @@ async def test_errors_have_the_words_and_codes_of_all_doors_and_name_tools(libra
         wrong = await assistant.call_tool("search", {"qwery": "hay"})
         moment = await assistant.call_tool("list_changes", {"since": "yesterday"})
         refused = await assistant.call_tool("remove_source", {"name": "field", "items": 3})
-        held = len(await rowen.sources())
+        held = len(await rowen.sources.list())
 
     assert all(answer.is_error for answer in (gone, wrong, moment, refused))
     assert [answer.structured_content["code"] for answer in (gone, wrong, moment, refused)] == [

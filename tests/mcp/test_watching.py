@@ -98,7 +98,7 @@ async def test_resources_are_kept_until_their_source_is_looked_at_again(library)
     uri = item_uri("https://example.org/hay")
     async with library() as rowen, asking(rowen) as assistant:
         unplanned = await assistant.read_resource(uri)
-        await rowen.edit("field", every="2h")
+        await rowen.sources.edit("field", every="2h")
         planned = await assistant.read_resource(uri, cache_mode="bypass")
         source = await assistant.read_resource(source_uri("field"))
         everything = await assistant.read_resource("rowen://sources")
@@ -141,7 +141,8 @@ class _Broken:
     """The Python API where the database goes away for long as soon as the log is followed."""
 
     def __init__(self, rowen: Any) -> None:
-        self.last_change = rowen.last_change
+        self.changes = self
+        self.last_number = rowen.changes.last_number
 
     async def follow(self, **_: Any) -> AsyncIterator[Any]:
         raise StoreUnavailableError("The server is gone.")

@@ -31,7 +31,7 @@ async def test_a_source_is_added_read_searched_and_removed(database, site):
         found = await assistant.call_tool("search", {"query": "hay barn"})
         mistaken = await assistant.call_tool("remove_source", {"name": "barn", "items": 7})
         removed = await assistant.call_tool("remove_source", {"name": "barn", "items": 2})
-        left = await rowen.sources()
+        left = await rowen.sources.list()
 
     assert added.structured_content["source"]["next_check_at"]
     assert (synced.structured_content["status"], synced.structured_content["created"]) == ("completed", 2)
@@ -43,14 +43,14 @@ async def test_a_source_is_added_read_searched_and_removed(database, site):
 
 async def test_a_long_sync_goes_on_after_the_answer_and_a_worker_is_left_to_its_work(database, site, monkeypatch):
     async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
-        await rowen.add(f"{site.url}/", name="barn")
+        await rowen.sources.add(f"{site.url}/", name="barn")
         began = await assistant.call_tool("sync_source", {"name": "barn", "wait_s": 0})
         async with asyncio.timeout(20):
-            while (await rowen.source("barn")).items < 2:
+            while (await rowen.sources.get("barn")).items < 2:
                 await asyncio.sleep(0.01)
-        working = asyncio.ensure_future(rowen.work())
+        working = asyncio.ensure_future(rowen.queue.work())
         async with asyncio.timeout(20):
-            while not await rowen.workers():
+            while not await rowen.queue.list_workers():
                 await asyncio.sleep(0.01)
         queued = await assistant.call_tool("sync_source", {"name": "barn"})
         rowen.stop()
@@ -74,7 +74,7 @@ async def test_a_long_sync_goes_on_after_the_answer_and_a_worker_is_left_to_its_
 async def test_nothing_of_this_machine_is_added_or_sent(database, address, options):
     async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         answer = await assistant.call_tool("add_source", {"address": address, "name": "x", "options": options})
-        left = await rowen.sources()
+        left = await rowen.sources.list()
 
     assert (answer.is_error, answer.structured_content["code"]) == (True, "refused")
     assert left == []
@@ -97,8 +97,8 @@ async def test_facts_are_read_from_a_page_now_and_kept_ones_with_their_history(d
     async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         now = await assistant.call_tool("extract", {"url": f"{site.url}/lamp", "schema": "product"})
         local = await assistant.call_tool("extract", {"url": "/etc/hosts", "schema": "product"})
-        await rowen.add(f"{site.url}/", name="barn")
-        await rowen.carry_schema("barn", "product", only_urls=["*/lamp"])
+        await rowen.sources.add(f"{site.url}/", name="barn")
+        await rowen.extraction.attach("barn", "product", only_urls=["*/lamp"])
         await rowen.sync("barn")
         site.pages["/lamp"] = Page(html("Barn lamp", "For 24.50 EUR.", head=LAMP.replace("19.50", "24.50")))
         await rowen.sync("barn")
@@ -122,11 +122,11 @@ async def test_a_sync_that_is_refused_after_the_answer_is_one_line_of_the_log(da
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
     caplog.set_level("INFO", "rowen.interfaces.mcp")
     async with database.open() as rowen, asking(rowen, allow_writes=True) as assistant:
-        await rowen.add(f"{site.url}/", name="barn")
+        await rowen.sources.add(f"{site.url}/", name="barn")
         for _ in range(2):
             await assistant.call_tool("sync_source", {"name": "barn", "wait_s": 0})
         async with asyncio.timeout(20):
-            while (await rowen.source("barn")).items < 2 or not caplog.records:
+            while (await rowen.sources.get("barn")).items < 2 or not caplog.records:
                 await asyncio.sleep(0.01)
     gc.collect()
 

@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Path:
 
 async def applied(database: ScratchDatabase, path: Path, *, probe: bool = False, **how: Any) -> list[AppliedSource]:
     async with database.open(probe=probe) as rowen:
-        return await rowen.apply(path, trust=True, **how)
+        return await rowen.sources.apply(path, trust=True, **how)
 
 
 def rows(database: ScratchDatabase) -> list[tuple[Any, ...]]:
@@ -108,7 +108,7 @@ async def test_a_source_is_paused_and_resumed_and_left_as_it_is_when_the_file_sa
     resumed = await applied(database, file)
     file.write_text(TWO.replace("enabled = false", ""))
     async with database.open() as rowen:
-        await rowen.pause("Farm Office")
+        await rowen.sources.pause("Farm Office")
     left = await applied(database, file)
 
     assert told(resumed)["Farm Office"] == "resumed"

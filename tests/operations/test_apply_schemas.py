@@ -42,7 +42,7 @@ async def applied(database: ScratchDatabase, folder: Path, text: str, **how: Any
     path = folder / "shops.toml"
     path.write_text(text)
     async with database.open() as r:
-        [one] = await r.apply(path, **how)
+        [one] = await r.sources.apply(path, **how)
     return one
 
 

@@ -46,9 +46,9 @@ def test_every_entry_names_its_kind_and_an_address_that_is_encrypted_and_public(
 
 async def test_it_can_be_applied_and_the_giants_wait(database: ScratchDatabase) -> None:
     async with database.open() as rowen:
-        await rowen.apply(FILE)
-        again = await rowen.apply(FILE, dry_run=True)
-        states = {source.name: source.state for source in await rowen.sources()}
+        await rowen.sources.apply(FILE)
+        again = await rowen.sources.apply(FILE, dry_run=True)
+        states = {source.name: source.state for source in await rowen.sources.list()}
 
     assert {deed.action for deed in again} == {"unchanged"}
     assert {name for name, state in states.items() if state == "paused"} >= {"data.gov", "data.europa.eu", "zenodo"}

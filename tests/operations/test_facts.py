@@ -32,15 +32,15 @@ async def _everything(database: ScratchDatabase) -> list[Any]:
         run = await r.sync(ADDRESS)
         return [
             run,
-            await r.source("one"),
-            *await r.overview(),
+            await r.sources.get("one"),
+            *await r.sources.overview(),
             await r.get("https://example.org/1"),
-            *await r.history("https://example.org/1"),
+            *await r.items.history("https://example.org/1"),
             *await r.changes(),
             *await r.search("hay"),
-            *await r.quarantine(),
-            await r.database(),
-            await r.tidy(),
+            *await r.items.quarantine(),
+            await r.database.status(),
+            await r.database.tidy(),
         ]
 
 
@@ -77,7 +77,7 @@ def test_what_is_no_fact_is_refused() -> None:
 async def test_an_error_says_the_same_at_every_door(database: ScratchDatabase) -> None:
     async with database.open() as r:
         with pytest.raises(NotFoundError) as caught:
-            await r.source("nobody")
+            await r.sources.get("nobody")
 
     assert fact(caught.value) == {
         "error": "There is no source named 'nobody'.",

@@ -27,11 +27,11 @@ async def test_a_record_is_compared_with_the_one_that_it_took_the_place_of(datab
     async with database.open(revisions_kept=2) as r:
         await _harvest(r, {"licence": "open", "files": [{"url": "a"}], "old": 1})
         with pytest.raises(NotFoundError, match="No earlier record"):
-            await r.compare_fields(URL)
+            await r.items.compare_fields(URL)
         amended = await _harvest(r, {"licence": "<closed>", "files": [{"url": "a"}, {"url": "b"}]})
         reworded = await _harvest(r, {"licence": "<closed>", "files": [{"url": "a"}, {"url": "b"}]}, "Other text.")
-        found = await r.compare_fields(URL)
-        html, text = await r.diff_fields(URL, form="html"), await r.diff_fields(URL)
+        found = await r.items.compare_fields(URL)
+        html, text = await r.items.diff_fields(URL, form="html"), await r.items.diff_fields(URL)
         for number in range(4):
             await _harvest(r, {"licence": number})
 

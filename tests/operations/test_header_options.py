@@ -41,7 +41,7 @@ async def test_no_interface_stores_a_header_that_cannot_be_sent(
     database: ScratchDatabase, headers: dict[str, str]
 ) -> None:
     async with interface(database) as it:
-        await it.rowen.add("https://example.org/", kind="web", name="fine")
+        await it.rowen.sources.add("https://example.org/", kind="web", name="fine")
         options = {"headers": headers}
         entry = {"name": "x", "kind": "web", "url": "https://example.org/x", "options": options}
         sent: list[tuple[str, str, Any]] = [
@@ -57,8 +57,8 @@ async def test_no_interface_stores_a_header_that_cannot_be_sent(
         ]
         for kind, name in _options():
             with pytest.raises(UsageError, match=name):
-                await it.rowen.add("https://example.org/z", kind=kind, name="z", options={name: headers})
-        kept = [(source.name, source.options) for source in await it.rowen.sources()]
+                await it.rowen.sources.add("https://example.org/z", kind=kind, name="z", options={name: headers})
+        kept = [(source.name, source.options) for source in await it.rowen.sources.list()]
 
     assert [answer.status_code for answer in answers] == [400] * len(sent)
     assert all(answer.json()["detail"].isprintable() or "\n  " in answer.json()["detail"] for answer in answers)
@@ -69,19 +69,19 @@ async def test_no_interface_stores_a_header_that_cannot_be_sent(
 async def test_usual_headers_are_stored(database: ScratchDatabase) -> None:
     headers = {"X-Key": "env:KEY", "Accept-Language": "de, en;q=0.5", "Host": "näher.example"}
     async with database.open() as r:
-        await r.add("https://example.org/", kind="web", name="usual", options={"headers": headers})
-        stored = (await r.source("usual")).options
+        await r.sources.add("https://example.org/", kind="web", name="usual", options={"headers": headers})
+        stored = (await r.sources.get("usual")).options
 
     assert stored == {"headers": headers}
 
 
 async def test_a_header_that_was_stored_before_is_not_sent_and_can_be_replaced(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.add("http://127.0.0.1:9/", kind="web", name="old")
+        await r.sources.add("http://127.0.0.1:9/", kind="web", name="old")
         database.query("update source set options = %s returning 1", '{"headers": {"X-A\\r\\nX-B": "1"}}')
-        options = dict((await r.source("old")).options)
+        options = dict((await r.sources.get("old")).options)
         with pytest.raises(ConfigurationError, match="cannot be the name of a header"):
             Credentials("http://127.0.0.1:9", options["headers"]).headers("http://127.0.0.1:9")
-        mended = await r.edit("old", options={"headers": {"X-A": "1"}})
+        mended = await r.sources.edit("old", options={"headers": {"X-A": "1"}})
 
     assert mended.options == {"headers": {"X-A": "1"}}

@@ -49,9 +49,9 @@ async def test_a_name_reaches_its_source_on_all_interfaces(database: ScratchData
 
 async def test_no_interface_takes_what_cannot_be_a_name(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="fine")
+        await it.rowen.sources.add(str(folder), name="fine")
         taken = {(way, name) for name in BAD for way in await _ways(it, folder, name)}
-        left = [source.name for source in await it.rowen.sources()]
+        left = [source.name for source in await it.rowen.sources.list()]
 
     assert (taken, left) == (set(), ["fine"])
 
@@ -67,7 +67,10 @@ async def _ways(it: Interface, folder: Path, name: str) -> list[str]:
         "webhook": ("POST", "/api/v1/webhooks", {"name": name, "url": "https://a.example/", "secret": "env:HOME"}),
     }
     found = [way for way, (method, path, body) in bodies.items() if await _status(it, method, path, body) != 400]
-    for way, call in {"add": it.rowen.add(str(folder), name=name), "edit": it.rowen.edit("fine", rename=name)}.items():
+    for way, call in {
+        "add": it.rowen.sources.add(str(folder), name=name),
+        "edit": it.rowen.sources.edit("fine", rename=name),
+    }.items():
         try:
             await call
         except UsageError:
@@ -91,15 +94,15 @@ def test_an_error_about_a_name_shows_it_without_what_it_hides() -> None:
 
 async def test_a_name_of_an_earlier_version_is_shown_and_changed(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="fine")
+        await it.rowen.sources.add(str(folder), name="fine")
         await it.rowen.sync("fine")
         database.query("update source set name = %s returning 1", "a/b\n\u202e")
         listed = [one["name"] for one in (await it.http.get("/api/v1/sources")).json()["items"]]
         pages = [(await it.http.get(path)).status_code for path in ("/", "/sources", "/changes", "/llms.txt")]
-        await it.rowen.edit(listed[0], every="1d")
+        await it.rowen.sources.edit(listed[0], every="1d")
         await it.rowen.sync(listed[0])
-        renamed = await it.rowen.edit(listed[0], rename="better")
-        removed = await it.rowen.remove("better")
+        renamed = await it.rowen.sources.edit(listed[0], rename="better")
+        removed = await it.rowen.sources.remove("better")
 
     assert (listed, pages) == (["a/b\n\u202e"], [200] * 4)
     assert (renamed.name, removed) == ("better", 1)

@@ -13,7 +13,7 @@ import rowen, sys
 r = rowen.open_blocking()
 run = r.sync(sys.argv[1])
 answer = r.search("hay", sources="docs")
-print([run, answer, answer[0], *r.sources(), r.get(sys.argv[1] + "/hay.md"), *r.changes()])
+print([run, answer, answer[0], *r.sources.list(), r.get(sys.argv[1] + "/hay.md"), *r.changes()])
 print(rowen.Run.__module__, r)
 """
 
@@ -79,7 +79,7 @@ def typed(script: str, database: ScratchDatabase, tmp_path: Path) -> "subprocess
 
 def test_closing_twice_is_closing_once(database: ScratchDatabase) -> None:
     with rowen.open_blocking(database.settings()) as r:
-        assert r.sources() == []
+        assert r.sources.list() == []
         r.close()
 
     assert repr(r) == "<BlockingRowen closed>"

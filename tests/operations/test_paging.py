@@ -34,12 +34,12 @@ async def test_each_list_is_the_same_page_by_page(database: ScratchDatabase) -> 
             shows(*(Failed(f"https://example.org/{number}/{n}", "No.") for n in range(3)), Complete())
             await r.sync(f"scripted:{number}")
 
-        for read in (r.runs, r.quarantine):
+        for read in (r.runs.list, r.items.quarantine):
             assert await _walked(read, limit=2) == list(await read(limit=100))
         # How stale they are grows while they are read.
-        names = [source.name for source in await _walked(r.sources, limit=2)]
-        assert names == [source.name for source in await r.sources(limit=100)]
-        assert len(await r.quarantine(limit=100)) == 21
+        names = [source.name for source in await _walked(r.sources.list, limit=2)]
+        assert names == [source.name for source in await r.sources.list(limit=100)]
+        assert len(await r.items.quarantine(limit=100)) == 21
 
 
 async def test_the_change_log_is_read_page_by_page(database: ScratchDatabase) -> None:
@@ -72,7 +72,7 @@ async def test_a_cursor_of_another_list_is_refused(database: ScratchDatabase) ->
         with pytest.raises(UsageError, match="another list"):
             await r.search("oats", limit=2, after=cursor)
         with pytest.raises(UsageError, match="another list"):
-            await r.runs(after=cursor)
+            await r.runs.list(after=cursor)
 
 
 @pytest.mark.parametrize("text", ["", "x", "?!", "AAAA", "a" * 5000, "é"])

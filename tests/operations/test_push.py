@@ -17,7 +17,6 @@ from rowen.jobs.push import lease_of, put_renewals
 from rowen.model.webhooks import webhook_signature
 from rowen.operations import push as module
 from rowen.operations.push import Push
-from rowen.operations.sources import Sources
 from tests.conftest import ScratchDatabase
 from tests.portals.hub import Hub, Interface
 from tests.portals.site import Site, html, keep
@@ -66,7 +65,12 @@ def interface() -> Iterator[Interface]:
 @asynccontextmanager
 async def opened(database: ScratchDatabase, clock: Clock, **more: Any) -> AsyncIterator[tuple[Rowen, Push]]:
     async with database.open(push_key=KEY, **more) as r:
-        yield r, Push(r._engine, Sources(r._engine), now=clock)
+        yield r, _at(Push(r, r._engine), clock)
+
+
+def _at(push: Push, clock: Clock) -> Push:
+    push._now = clock
+    return push
 
 
 def of_github(secret: str, payload: Any, *, event: str = "push", delivery: str = "d-1") -> tuple[dict[str, str], bytes]:
@@ -90,11 +94,11 @@ async def test_a_push_to_github_has_the_sources_of_its_branch_looked_at(
     database: ScratchDatabase, clock: Clock
 ) -> None:
     async with opened(database, clock) as (r, push):
-        await r.add("github:acme/docs", name="default")
-        await r.add("github:acme/docs@v2", name="v2")
-        await r.add("git+ssh://git@github.com/acme/docs.git", name="clone")
-        await r.add("git+https://github.com/acme/docs.git", name="clone-v2", options={"ref": "v2"})
-        await r.add("github:acme/other", name="other")
+        await r.sources.add("github:acme/docs", name="default")
+        await r.sources.add("github:acme/docs@v2", name="v2")
+        await r.sources.add("git+ssh://git@github.com/acme/docs.git", name="clone")
+        await r.sources.add("git+https://github.com/acme/docs.git", name="clone-v2", options={"ref": "v2"})
+        await r.sources.add("github:acme/other", name="other")
         secret = (await push.access("default"))[0].secret
         main = await push.receive_github(*of_github(secret, pushed()))
         tag = await push.receive_github(*of_github(secret, pushed("refs/tags/v2"), delivery="d-2"))
@@ -109,7 +113,7 @@ async def test_other_events_of_github_concern_sources_that_read_what_they_are_ab
     database: ScratchDatabase, clock: Clock
 ) -> None:
     async with opened(database, clock) as (r, push):
-        await r.add("github:acme/docs", name="talk", options={"issues": True, "releases": True})
+        await r.sources.add("github:acme/docs", name="talk", options={"issues": True, "releases": True})
         secret = (await push.access("talk"))[0].secret
         told = [
             await push.receive_github(*of_github(secret, pushed(), event=event, delivery=event))
@@ -123,7 +127,7 @@ async def test_other_events_of_github_concern_sources_that_read_what_they_are_ab
 
 async def test_a_delivery_counts_once_also_as_a_form(database: ScratchDatabase, clock: Clock) -> None:
     async with opened(database, clock) as (r, push):
-        await r.add("github:acme/docs", name="docs")
+        await r.sources.add("github:acme/docs", name="docs")
         secret = (await push.access("docs"))[0].secret
         first = await push.receive_github(*of_github(secret, pushed()))
         again = await push.receive_github(*of_github(secret, pushed()))
@@ -142,7 +146,7 @@ async def test_who_cannot_sign_is_refused_and_learns_nothing(
 ) -> None:
     async with opened(database, clock) as (r, push):
         await keep(r, site)
-        await r.add("github:acme/docs", name="docs")
+        await r.sources.add("github:acme/docs", name="docs")
         headers, body = of_github("a guess", pushed())
         weak = {**headers, "X-Hub-Signature-256": f"sha1={hmac.new(b'a guess', body, 'sha1').hexdigest()}"}
         verdicts = [
@@ -177,7 +181,7 @@ async def test_a_signed_call_has_the_named_pages_looked_at(database: ScratchData
         [access] = await push.access("site")
         urls = [f"{site.url}/p3", f"{site.url}/p4", "https://elsewhere.example/x"]
         verdict = await push.receive_call("site", *call(access.secret, urls, clock))
-        await r.work(until_idle=True)
+        await r.queue.work(until_idle=True)
         strange = await push.receive_call("site", *call(access.secret, urls[2:], clock, delivery="c-2"))
         whole = await push.receive_call("site", *call(access.secret, [], clock, delivery="c-3"))
 
@@ -211,7 +215,7 @@ async def test_a_call_is_believed_once_and_within_five_minutes(
 async def test_the_secret_of_one_source_opens_no_other(database: ScratchDatabase, clock: Clock, site: Site) -> None:
     async with opened(database, clock) as (r, push):
         await keep(r, site)
-        await r.add(f"{site.url}/p1", name="other")
+        await r.sources.add(f"{site.url}/p1", name="other")
         [access] = await push.access("other")
         verdict = await push.receive_call("site", *call(access.secret, [], clock))
 
@@ -225,7 +229,7 @@ async def test_a_signed_call_that_says_nothing_is_called_unreadable(
     database: ScratchDatabase, clock: Clock, body: bytes
 ) -> None:
     async with opened(database, clock) as (r, push):
-        await r.add("https://example.org/", name="site", kind="web")
+        await r.sources.add("https://example.org/", name="site", kind="web")
         [access] = await push.access("site")
         stamp = str(int(clock.now.timestamp()))
         headers = {"webhook-id": "1", "webhook-timestamp": stamp}
@@ -278,8 +282,8 @@ async def test_a_subscription_is_found_asked_for_verified_and_told(
         feed = site.pages["/feed"].body
         told = await asyncio.to_thread(hub.publish, feed, method="sha512")
         forged = await asyncio.to_thread(hub.publish, feed, secret="a guess")
-        await r.work(until_idle=True)
-        [run] = await r.runs("site", limit=1)
+        await r.queue.work(until_idle=True)
+        [run] = await r.runs.list("site", limit=1)
 
     assert (held.state, held.topic, held.expires_at) == ("active", f"{site.url}/feed", NOW + timedelta(days=10))
     assert held.renew_at == NOW + timedelta(days=8)
@@ -319,8 +323,8 @@ async def test_a_subscription_is_renewed_before_it_ends(
             async with r._engine.database.transaction() as c:
                 await put_renewals(r._engine, c, clock.now)
                 await put_renewals(r._engine, c, clock.now)
-            await r.work(until_idle=True)
-        [renewed] = await push.subscriptions()
+            await r.queue.work(until_idle=True)
+        [renewed] = await push.list_subscriptions()
 
     assert [form["hub.mode"] for form in hub.asked_for] == ["subscribe", "subscribe"]
     assert hub.asked_for[0]["hub.secret"] == hub.asked_for[1]["hub.secret"]
@@ -340,7 +344,7 @@ async def test_a_hub_may_deny_and_may_be_left(
         hub.denies = None
         again = await push.subscribe("site")
         await push.unsubscribe("site")
-        left = await push.subscriptions()
+        left = await push.list_subscriptions()
         gone = await asyncio.to_thread(hub.publish, b"<feed/>")
         with pytest.raises(NotFoundError, match="subscribed to no hub"):
             await push.unsubscribe("site")
@@ -367,7 +371,7 @@ async def test_a_stranger_can_neither_confirm_nor_end_a_subscription(
             (token, {}),
         ]
         verdicts = [await push.verify_websub(*one) for one in asked]
-        [held] = await push.subscriptions()
+        [held] = await push.list_subscriptions()
 
     assert {one.status for one in verdicts} == {404}
     assert (held.state, held.expires_at) == ("pending", None)
@@ -397,7 +401,7 @@ async def test_what_is_missing_for_push_is_said(
         hub.answers = 500
         with pytest.raises(SourceError, match="answered with status 500"):
             await push.subscribe("site")
-        [held] = await push.subscriptions()
+        [held] = await push.list_subscriptions()
         site.pages["/feed"].headers["Link"] = '<http://hub.example/>; rel="hub"'
         with pytest.raises(UsageError, match="without encryption"):
             await push.subscribe("site")
@@ -407,9 +411,9 @@ async def test_what_is_missing_for_push_is_said(
             await push.subscribe("site")
     async with database.open(push_key="short") as r:
         with pytest.raises(ConfigurationError, match="fewer than 16"):
-            await r.push_access("site")
+            await r.push.access("site")
     async with database.open() as r:
         with pytest.raises(ConfigurationError, match="no push key"):
-            await r.push_access("site")
+            await r.push.access("site")
 
     assert "status 500" in (held.error or "")

@@ -41,11 +41,13 @@ def test_addresses_of_one_portal_are_told_from_others(
 async def test_a_portal_that_is_kept_is_not_added_again_unless_it_is_given_a_name(database: ScratchDatabase) -> None:
     told: list[Any] = []
     async with database.open() as r:
-        await r.add("ckan:https://data.city.example", name="city")
+        await r.sources.add("ckan:https://data.city.example", name="city")
         with pytest.raises(UsageError, match="kept already, as 'city', whose address is https:"):
-            await r.add("ckan:http://www.data.city.example/")
-        second = await r.add("ckan:http://www.data.city.example/", name="again", found=told.append)
-        part = await r.add("ckan:https://data.city.example", name="part", options={"filter": "hay"}, found=told.append)
+            await r.sources.add("ckan:http://www.data.city.example/")
+        second = await r.sources.add("ckan:http://www.data.city.example/", name="again", found=told.append)
+        part = await r.sources.add(
+            "ckan:https://data.city.example", name="part", options={"filter": "hay"}, found=told.append
+        )
 
     assert (second.name, part.name) == ("again", "part")
     assert told == [SameAs("http://www.data.city.example", "city")]
@@ -56,9 +58,9 @@ async def test_a_portal_that_calls_itself_by_the_address_of_another_is_that_one(
     with closing(CkanPortal()) as portal, closing(CkanPortal()) as mirror:
         mirror.site_url = f"{portal.url}/"
         async with database.open(probe=True) as r:
-            await r.add(portal.url, name="city")
+            await r.sources.add(portal.url, name="city")
             with pytest.raises(UsageError, match="kept already, as 'city'"):
-                await r.add(mirror.url)
+                await r.sources.add(mirror.url)
             synced = await r.sync(mirror.url)
 
     assert synced.source == "city"
@@ -71,9 +73,9 @@ async def test_an_address_that_leads_to_a_kept_portal_is_that_one(database: Scra
     with closing(CkanPortal()) as portal, closing(WebSite()) as old:
         old.default = old.pages["/"] = Page(handler=lead)
         async with database.open(probe=True) as r:
-            await r.add(portal.url, name="city")
+            await r.sources.add(portal.url, name="city")
             with pytest.raises(UsageError, match="kept already, as 'city'"):
-                await r.add(old.url)
+                await r.sources.add(old.url)
 
 
 async def test_a_file_declares_a_portal_once_unless_it_says_twice(database: ScratchDatabase, tmp_path: Path) -> None:
@@ -86,11 +88,11 @@ async def test_a_file_declares_a_portal_once_unless_it_says_twice(database: Scra
     www, old = 'name = "www"\nurl = "http://www.data.city.example/"', 'name = "old"\nurl = "https://old.example"'
     async with database.open() as r:
         with pytest.raises(UsageError, match="portals twice") as refused:
-            await r.apply(declared(www, old))
-        nothing = await r.sources()
+            await r.sources.apply(declared(www, old))
+        nothing = await r.sources.list()
         part = f'{old}\noptions = {{ filter = "hay" }}'
-        both = await r.apply(declared(f"{www}\ntwice = true", part))
-        again = await r.apply(declared(www, part))
+        both = await r.sources.apply(declared(f"{www}\ntwice = true", part))
+        again = await r.sources.apply(declared(www, part))
 
     assert "www (http://www.data.city.example) is the same portal as city" in str(refused.value)
     assert "old (https://old.example) is the same portal as city" in str(refused.value)

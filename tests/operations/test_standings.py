@@ -15,7 +15,7 @@ PLAIN = {"sitemap": False, "llms": False}
 
 async def counted(rowen: Rowen, database: ScratchDatabase) -> bool:
     """Whether the numbers are those of the tables."""
-    state, sources = await rowen.situation(), await rowen.standing_sources()
+    state, sources = await rowen.status.get(), await rowen.sources.list_status()
     held = dict(
         database.query(
             "select source.name, count(item.id) from source left join item on source_id = source.id group by 1"
@@ -29,20 +29,20 @@ async def test_items_are_counted_once_and_then_by_the_log(database: ScratchDatab
         docs, valley = there["docs"], there["valley"]
         async with database.open() as rowen:
             right = [await counted(rowen, database)]
-            await rowen.add(docs.url + "/", name="docs", options=PLAIN)
-            await rowen.add(valley.address, name="valley")
+            await rowen.sources.add(docs.url + "/", name="docs", options=PLAIN)
+            await rowen.sources.add(valley.address, name="valley")
             await rowen.sync("docs")
             right.append(await counted(rowen, database))
             docs.put("/", "Handbook", "All.", links=("/p0", "/p1"))
             await rowen.sync("docs", accept_deletions=True)
             await rowen.sync("valley")
             right.append(await counted(rowen, database))
-            await rowen.remove("docs")
+            await rowen.sources.remove("docs")
             valley.remove("set-01")
             await rowen.sync("valley")
             right.append(await counted(rowen, database))
             database.execute("update item set title = 'x'")
-            whole = await rowen.items_of((await rowen.source("valley", counted=False)).id)
+            whole = await rowen.items.count((await rowen.sources.get("valley", counted=False)).id)
 
     assert right == [True] * 4
     assert whole == 45
@@ -51,12 +51,12 @@ async def test_items_are_counted_once_and_then_by_the_log(database: ScratchDatab
 async def test_savings_tell_where_looks_ended_and_what_was_not_spent(database: ScratchDatabase) -> None:
     with sites() as there:
         async with database.open() as rowen:
-            nothing = await rowen.savings()
-            await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
+            nothing = await rowen.status.savings()
+            await rowen.sources.add(there["docs"].url + "/", name="docs", options=PLAIN)
             first = await rowen.sync("docs")
             again = await rowen.sync("docs")
-            saved = await rowen.savings()
-            before = await rowen.savings(timedelta(days=-1))
+            saved = await rowen.status.savings()
+            before = await rowen.status.savings(timedelta(days=-1))
 
     assert (nothing.runs, before.runs, saved.runs) == (0, 0, 2)
     assert (saved.paid, saved.validator) == (first.stats.created, again.stats.stopped_at_validator)
@@ -70,10 +70,10 @@ async def test_what_a_catalog_was_not_asked_for_is_worth_what_a_whole_walk_would
 ) -> None:
     with sites() as there:
         async with database.open() as rowen:
-            await rowen.add(there["valley"].address, name="valley", options={"page_size": 10})
+            await rowen.sources.add(there["valley"].address, name="valley", options={"page_size": 10})
             first = await rowen.sync("valley")
             again = await rowen.sync("valley")
-            saved = await rowen.savings()
+            saved = await rowen.status.savings()
 
     assert again.stats.not_asked > 40
     assert 0 < saved.requests_spared <= first.stats.requests < again.stats.not_asked
@@ -86,7 +86,7 @@ async def test_a_preview_shows_first_items_and_leaves_no_trace(database: Scratch
         site.grow(9)
         site.pages["/p3"] = Page(b"", status=500)
         async with database.open() as rowen:
-            few = await rowen.preview(site.url + "/", limit=2)
+            few = await rowen.sources.preview(site.url + "/", limit=2)
             left = database.query(
                 "select (select count(*) from source), (select count(*) from item), (select count(*) from run)"
             )
@@ -106,9 +106,9 @@ async def test_troubles_are_grouped_by_their_reason(database: ScratchDatabase) -
         for number in range(3):
             docs.alter(f"/p{number}", body=b"%PDF-1.4 broken", headers={"Content-Type": "application/pdf"})
         async with database.open() as rowen:
-            await rowen.add(docs.url + "/", name="docs", options=PLAIN)
+            await rowen.sources.add(docs.url + "/", name="docs", options=PLAIN)
             run = await rowen.sync("docs")
-            groups = await rowen.troubles(run.id)
+            groups = await rowen.runs.error_groups(run.id)
 
     assert sum(one.items for one in groups) == run.stats.failed == 3
     assert groups == sorted(groups, key=lambda one: -one.items)
@@ -119,14 +119,14 @@ async def test_who_was_switched_off_is_named_with_what_tries_again(
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "x" * 32)
     async with database.open() as rowen:
-        await rowen.add("https://docs.example.org/", name="docs", kind="web")
-        await rowen.add_webhook("builds", "https://ci.example.org/hook", secret="env:HOOK_SECRET")
-        await rowen.keep_endpoint("docs", "https://store.example.org/sparql")
-        before = (await rowen.situation()).needs
+        await rowen.sources.add("https://docs.example.org/", name="docs", kind="web")
+        await rowen.webhooks.add("builds", "https://ci.example.org/hook", secret="env:HOOK_SECRET")
+        await rowen.rdf.add_endpoint("docs", "https://store.example.org/sparql")
+        before = (await rowen.status.get()).needs
         database.execute("update webhook set state = 'disabled'")
         database.execute("update statement_target set state = 'disabled'")
-        state = await rowen.situation()
-        hints = list(remarks_on_switched_off(await rowen.switched_off()))
+        state = await rowen.status.get()
+        hints = list(remarks_on_switched_off(await rowen.status.list_disabled()))
 
     assert (before, state.needs) == (0, 2)
     assert [(one.kind, one.name, one.source) for one in state.switched_off] == [

@@ -39,7 +39,7 @@ def portals() -> Iterator[list[Gated]]:
 async def keep(database: ScratchDatabase, portals: list[Gated]) -> None:
     async with database.open() as rowen:
         for number, portal in enumerate(portals):
-            await rowen.add(portal.address, name=f"p{number}", kind="datajson")
+            await rowen.sources.add(portal.address, name=f"p{number}", kind="datajson")
 
 
 async def test_a_slow_portal_holds_nobody_and_each_is_told_of_when_it_is_done(
@@ -56,7 +56,7 @@ async def test_a_slow_portal_holds_nobody_and_each_is_told_of_when_it_is_done(
             gate.set()
 
     async with database.open(side_by_side=2) as rowen:
-        results = await rowen.sync_all(finished=finished)
+        results = await rowen.runs.sync_all(finished=finished)
 
     assert told == [(f"p{number}", "completed", False) for number in (1, 2, 3, 4)] + [("p0", "completed", True)]
     assert [result.source for result in results if isinstance(result, Run)] == ["p0", "p1", "p2", "p3", "p4"]
@@ -81,7 +81,7 @@ async def test_no_more_are_synced_at_once_than_the_setting_says(
     await keep(database, portals[:4])
 
     async with database.open(side_by_side=2) as rowen:
-        results = await rowen.sync_all()
+        results = await rowen.runs.sync_all()
 
     assert [result.status for result in results if isinstance(result, Run)] == ["completed"] * 4
     assert most == 2
@@ -92,7 +92,7 @@ async def test_a_portal_that_fails_does_not_hold_the_others(database: ScratchDat
     await keep(database, portals)
 
     async with database.open() as rowen:
-        results = await rowen.sync_all(["p0", "nowhere", "p1", "p2"])
+        results = await rowen.runs.sync_all(["p0", "nowhere", "p1", "p2"])
 
     assert [result.status if isinstance(result, Run) else type(result).__name__ for result in results] == [
         *("completed", "NotFoundError", "failed", "completed")
@@ -111,7 +111,7 @@ async def test_a_callback_that_fails_ends_the_sync_and_leaves_no_live_run(
 
     async with database.open() as rowen:
         with pytest.raises(BrokenPipeError):
-            await rowen.sync_all(finished=broken)
+            await rowen.runs.sync_all(finished=broken)
         gate.set()
 
     assert database.query("select count(*) from run where status = 'running'") == [(0,)]
@@ -135,7 +135,7 @@ async def test_what_has_not_begun_when_the_sync_is_stopped_is_left_out(
     await keep(database, portals)
 
     async with database.open(side_by_side=1) as rowen:
-        results = await rowen.sync_all(finished=lambda target, result: rowen.stop())
+        results = await rowen.runs.sync_all(finished=lambda target, result: rowen.stop())
 
     assert [result.source for result in results if isinstance(result, Run)] == ["p0"]
     assert database.query("select count(*) from run") == [(1,)]

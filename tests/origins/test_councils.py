@@ -37,17 +37,17 @@ async def test_an_endpoint_is_told_to_delete_what_a_page_no_longer_states_and_ke
     council.publish("/a", Paper("Cameras"))
     council.publish("/b", Paper("Library", "agenda"))
     async with database.open() as r:
-        await r.add(council.feed, name="feed")
-        await r.add(council.documents, name="papers", options={"revisit": 0})
+        await r.sources.add(council.feed, name="feed")
+        await r.sources.add(council.documents, name="papers", options={"revisit": 0})
         for name in ("feed", "papers"):
             await r.sync(name)
-        await r.push_statements("papers", endpoint.endpoint, graph=GRAPH)
+        await r.rdf.push("papers", endpoint.endpoint, graph=GRAPH)
         endpoint.updates.clear()
         council.publish("/a", Paper("Cameras, amended"))
         council.withdraw("/b")
         for name in ("feed", "papers"):
             await r.sync(name, accept_deletions=True)
-        await r.push_statements("papers", endpoint.endpoint, graph=GRAPH)
+        await r.rdf.push("papers", endpoint.endpoint, graph=GRAPH)
 
     told = "\n".join(endpoint.updates)
     assert (told.count('"Cameras"@nl'), told.count('"Library"@nl'), told.count('"Cameras, amended"@nl')) == (1, 1, 1)
@@ -68,14 +68,14 @@ async def test_each_entry_point_is_kept_apart_from_the_others_also_where_they_an
             site.publish("/common", Paper("Budget", about="http://data.example/id/common"))
         async with database.open() as r:
             for name, site in (("one", council), ("two", other)):
-                await r.add(site.feed, name=f"{name}-feed")
-                await r.add(site.documents, name=name)
+                await r.sources.add(site.feed, name=f"{name}-feed")
+                await r.sources.add(site.documents, name=name)
                 await r.sync(f"{name}-feed")
                 await r.sync(name)
             for name in ("one", "two"):
-                await r.dump_statements(name, tmp_path / f"{name}.nq")
-            removed = await r.remove("one")
-            left = await r.statements("two")
+                await r.rdf.dump(name, tmp_path / f"{name}.nq")
+            removed = await r.sources.remove("one")
+            left = await r.rdf.summary("two")
 
     one, two = ((tmp_path / f"{name}.nq").read_text() for name in ("one", "two"))
     assert ("Cameras" in one, "Library" in one, "Budget" in one) == (True, False, True)
@@ -89,16 +89,16 @@ async def test_entry_points_are_added_watched_paused_and_removed_on_the_web_page
         async with database.open() as r, served(r) as interface:
             added = await interface.post("/add", address=feed.address, name="council", kind="ldes")
             async with asyncio.timeout(60):
-                await r.work(until_idle=True)
+                await r.queue.work(until_idle=True)
             followed = (await interface.get("/following.json")).text
             told = await interface.get("/sources/council")
             await interface.post("/sources/council/edit", name="council", cron="0 3 * * *")
-            scheduled = (await r.source("council")).schedule
+            scheduled = (await r.sources.get("council")).schedule
             await interface.post("/sources/council/pause")
-            paused = await r.source("council")
+            paused = await r.sources.get("council")
             followed_when_paused = (await interface.get("/following.json")).text
             removed = await interface.post("/sources/council/remove")
-            left = await r.sources()
+            left = await r.sources.list()
 
     assert (added.status, removed.status, list(left)) == (303, 303, [])
     assert (paused.state, scheduled) == ("paused", "cron 0 3 * * *")

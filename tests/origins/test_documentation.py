@@ -118,7 +118,7 @@ async def test_a_refresh_reports_each_deletion_while_it_runs_and_by_address(
 
     async with database.open() as r:
         await keep(r, site)
-        mark = await r.last_change()
+        mark = await r.changes.last_number()
         site.pages["/p12"] = Page(status=404)
         site.pages["/p11"] = Page(status=404)
         run = await r.sync("site", observe=observe)
@@ -217,13 +217,13 @@ async def test_a_site_a_repository_and_a_package_stand_side_by_side_in_one_datab
         async with database.open() as r:
             await r.sync(str(tmp_path))
             await keep(r, docs)
-            await r.add(hosted.address, name="hosted", options={"api_url": f"{hosted.web}/api/v3"})
+            await r.sources.add(hosted.address, name="hosted", options={"api_url": f"{hosted.web}/api/v3"})
             await sync_package(r, index, "pypi:haytools")
-            results = await r.sync_all(["site", "hosted"])
+            results = await r.runs.sync_all(["site", "hosted"])
             found = await r.search('"how to turn hay"', limit=10)
             docs.put("/", "Haytools", "How to turn hay with a better website.")
             changed = await r.sync("site")
-            kinds = {source.kind for source in await r.sources()}
+            kinds = {source.kind for source in await r.sources.list()}
             only = await r.search('"how to turn hay"', sources=["hosted"])
 
     assert [getattr(result, "status", result) for result in results] == ["completed"] * 2
@@ -242,9 +242,9 @@ async def test_a_signed_push_of_a_github_has_a_worker_read_what_changed_and_an_u
         body = json.dumps({"ref": "refs/heads/main", "repository": told}).encode()
         settings = {"port": 0, "push_key": "k" * 24, "public_url": "http://127.0.0.1:8400", "cb_failure_threshold": 5}
         async with database.open(**settings) as r, serving(r) as address, aiohttp.ClientSession() as session:
-            await r.add(hosted.address, name="hosted", options={"delay_s": 0})
+            await r.sources.add(hosted.address, name="hosted", options={"delay_s": 0})
             await r.sync("hosted")
-            secret = str((await r.push_access("hosted"))[0].secret)
+            secret = str((await r.push.access("hosted"))[0].secret)
             hosted.repository.put("README.md", "# Haytools\n\nTurn the hay twice.")
             hosted.take()
 
@@ -263,7 +263,7 @@ async def test_a_signed_push_of_a_github_has_a_worker_read_what_changed_and_an_u
             unasked = hosted.take()
             taken = await push(secret, "d-2")
             async with asyncio.timeout(60):
-                while [run.stats.updated for run in await r.runs("hosted", limit=1)] != [1]:
+                while [run.stats.updated for run in await r.runs.list("hosted", limit=1)] != [1]:
                     await asyncio.sleep(0.01)
             [entry] = await r.search("hay")
 
@@ -277,7 +277,7 @@ async def test_a_folder_is_scanned_whole_and_new_changed_touched_and_missing_fil
     for name in ("same", "edited", "touched", "missing"):
         (tmp_path / f"{name}.md").write_text(f"# {name}\n\nAll about {name}.\n")
     async with database.open() as r:
-        await r.add(str(tmp_path), name="notes")
+        await r.sources.add(str(tmp_path), name="notes")
         await r.sync("notes")
         (tmp_path / "below").mkdir()
         (tmp_path / "below" / "new.md").write_text("# new\n")

@@ -28,7 +28,7 @@ async def test_a_page_becomes_markdown_then_data_and_both_hashes_are_kept(databa
             await stock(r, shop)
             await r.sync("shop")
             entry = await r.get(f"{shop.url}/1")
-            [facts] = await r.extractions("lamp")
+            [facts] = await r.extraction.list("lamp")
 
     [question] = model.questions
     assert "Lamp 1" in question.page
@@ -60,18 +60,18 @@ async def test_each_worker_asks_the_model_at_the_address_of_its_own_settings_and
     with market(2) as (shop, first), closing(Model()) as second:
         async with yard(**first.settings) as y:
             await stock(y.r, shop)
-            await y.r.drop_schema("shop", "lamp")
+            await y.r.extraction.detach("shop", "lamp")
             await y.r.sync("shop")
-            await y.r.carry_schema("shop", "lamp@1")
+            await y.r.extraction.attach("shop", "lamp@1")
             y.tasks.update(TASKS)
-            await y.r.enqueue_extraction("shop", model="other", limit=1)
+            await y.r.queue.enqueue_extraction("shop", model="other", limit=1)
             await y.work(extract=1)
         asked_first = [question.body["model"] for question in first.questions]
         async with yard(**second.settings) as y:
             y.tasks.update(TASKS)
-            await y.r.enqueue_extraction("shop")
+            await y.r.queue.enqueue_extraction("shop")
             await y.work(extract=1)
-            facts = await y.r.extractions("lamp")
+            facts = await y.r.extraction.list("lamp")
 
     assert asked_first == ["other"]
     assert (first.calls, [question.body["model"] for question in second.questions]) == (1, ["double"])
@@ -92,7 +92,7 @@ async def test_a_site_that_asks_to_wait_holds_up_no_other(database: ScratchDatab
         async with database.open(fetch_tries=3) as r:
             for name, site in (("slow", slow), ("quick", quick)):
                 url = site.url.replace("127.0.0.1", "localhost") if name == "slow" else site.url
-                await r.add(f"{url}/", name=name, options={"sitemap": False, "llms": False, "robots": False})
+                await r.sources.add(f"{url}/", name=name, options={"sitemap": False, "llms": False, "robots": False})
             waiting = asyncio.create_task(r.sync("slow"))
             async with asyncio.timeout(60):
                 await waits.wait()
@@ -158,17 +158,19 @@ async def test_a_job_tells_its_state_its_tries_its_worker_and_when_it_begins_aga
 
     async with yard(job_retry_s=1000) as y:
         with closing(Site()) as site:
-            await y.r.add(f"{site.url}/", name="site", options={"sitemap": False, "llms": False, "robots": False})
+            await y.r.sources.add(
+                f"{site.url}/", name="site", options={"sitemap": False, "llms": False, "robots": False}
+            )
             site.pages["/"] = Page(handler=slow)
             y.tasks.update(TASKS)
-            job = (await y.r.enqueue("site")).id
+            job = (await y.r.queue.enqueue("site")).id
             async with y.working(sync=1):
                 running = await y.until_state(job, "running")
-                [worker] = await y.r.workers()
+                [worker] = await y.r.queue.list_workers()
                 answers.set()
                 await y.until(lambda: bool(y.ends))
-        told = await y.r.job(job)
-        listed = [await y.r.jobs(**how) for how in ({"state": "waiting"}, {"source": "site"}, {"state": "done"})]
+        told = await y.r.queue.get(job)
+        listed = [await y.r.queue.list(**how) for how in ({"state": "waiting"}, {"source": "site"}, {"state": "done"})]
 
     assert (running.tries, running.worker) == (1, f"{worker.host}:{worker.pid}")
     assert (told.state, told.tries, told.error_code is not None) == ("waiting", 1, True)

@@ -64,9 +64,9 @@ async def test_the_same_again_writes_no_item_and_is_known_to_be_checked(database
     async with database.open() as r:
         await sync(r, Fetched(page(1)))
         stored = database.query("select updated_at, record_hash from item")
-        [(_, first)] = (await r.checked([url])).items()
+        [(_, first)] = (await r.items.last_checked([url])).items()
         run = await sync(r, Fetched(page(1)))
-        [(_, second)] = (await r.checked([url])).items()
+        [(_, second)] = (await r.items.last_checked([url])).items()
 
     assert (run.stats.unchanged, run.stats.rows_written) == (1, 0)
     assert database.query("select updated_at, record_hash from item") == stored

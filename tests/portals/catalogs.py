@@ -378,7 +378,7 @@ class Kept(Protocol):
 
 async def keep(r: Rowen, portal: Kept, name: str = "portal", **options: Any) -> Run:
     """Harvest a portal for the first time."""
-    await r.add(portal.address, name=name, options=options)
+    await r.sources.add(portal.address, name=name, options=options)
     run = await r.sync(name)
     portal.log.clear()
     return run

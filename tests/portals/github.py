@@ -260,8 +260,8 @@ async def sync(database: ScratchDatabase, portal: Portal, *, address: str = "", 
     portal.take()
     settings = {"allow_addresses": "127.0.0.0/8", "fetch_tries": 1, "proxy": None}
     async with database.open(**settings) as r:
-        if not await r.sources():
-            await r.add(address or portal.address, name="it", kind="github", options={"delay_s": 0, **options})
+        if not await r.sources.list():
+            await r.sources.add(address or portal.address, name="it", kind="github", options={"delay_s": 0, **options})
         return await r.sync("it")
 
 

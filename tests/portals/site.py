@@ -180,7 +180,7 @@ class Site:
 
 async def keep(r: Rowen, site: Site, start: str = "/", **options: object) -> Run:
     """Crawl a site for the first time, without asking for the files that sites have beside their pages."""
-    await r.add(f"{site.url}{start}", name="site", options={"sitemap": False, "llms": False, **options})
+    await r.sources.add(f"{site.url}{start}", name="site", options={"sitemap": False, "llms": False, **options})
     run = await r.sync("site")
     site.log.clear()
     return run

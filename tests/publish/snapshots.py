@@ -17,8 +17,8 @@ ODD = 'Brunnen "Ost", = 水\u200f אבג 🌾'
 async def harvest(database: ScratchDatabase, **portals: DataJsonSite) -> None:
     async with database.open() as rowen:
         for name, portal in portals.items():
-            if name not in {source.name for source in await rowen.sources()}:
-                await rowen.add(portal.address, name=name, kind="datajson")
+            if name not in {source.name for source in await rowen.sources.list()}:
+                await rowen.sources.add(portal.address, name=name, kind="datajson")
             assert (await rowen.sync(name, accept_deletions=True)).status == "completed"
 
 

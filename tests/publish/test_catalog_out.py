@@ -30,7 +30,7 @@ def interface() -> Iterator[Site]:
 
 
 async def _harvest(r: Rowen, address: str, kind: str, name: str | None = None) -> Run:
-    source = await r.add(address, kind=kind, name=name)
+    source = await r.sources.add(address, kind=kind, name=name)
     return await r.sync(source.name)
 
 
@@ -48,14 +48,14 @@ async def _publish(r: Rowen, interface: Site) -> None:
     """Put all pages where somebody can read them, as a server would."""
     after: str | None = None
     while True:
-        page = await r.catalog(after=after)
+        page = await r.feeds.catalog(after=after)
         place = f"/catalog/dcat?after={after}" if after else "/catalog/dcat"
         interface.pages[place] = Page(page.body, headers=TURTLE)
         following = re.search(r"hydra:next <[^>]*after=(\w+)>", page.body.decode())
         if following is None:
             break
         after = following[1]
-    whole = b"".join([piece async for piece in r.data_json()])
+    whole = b"".join([piece async for piece in r.feeds.data_json()])
     interface.pages["/catalog/data.json"] = Page(whole, headers={"Content-Type": "application/json"})
 
 
@@ -77,7 +77,7 @@ async def test_another_rowen_harvests_what_this_one_has(
         for portal in portals:
             await _harvest(ours, portal.address, "datajson")
         held = {}
-        for source in await ours.sources():
+        for source in await ours.sources.list():
             held |= await _listed(ours, source.name)
         await _publish(ours, interface)
     async with new_database().open() as theirs:
@@ -99,11 +99,11 @@ async def test_a_dataset_that_two_portals_list_is_told_once(
     async with database.open() as r:
         for portal in portals:
             await _harvest(r, portal.address, "datajson")
-        merged = (await r.catalog()).body.decode()
-        names = [source.name for source in await r.sources()]
-        own = (await r.catalog(source=names[1])).body.decode()
+        merged = (await r.feeds.catalog()).body.decode()
+        names = [source.name for source in await r.sources.list()]
+        own = (await r.feeds.catalog(source=names[1])).body.decode()
 
-        again = (await r.catalog()).body.decode()
+        again = (await r.feeds.catalog()).body.decode()
 
     assert merged == again
     assert merged.count("a dcat:Dataset") == 1
@@ -113,5 +113,5 @@ async def test_a_dataset_that_two_portals_list_is_told_once(
 async def test_a_place_that_is_none_is_refused(database: ScratchDatabase) -> None:
     async with database.open() as r:
         with pytest.raises(UsageError, match="no place in the catalog"):
-            await r.catalog(after="../etc")
-        assert b"".join([piece async for piece in r.data_json()]).endswith(b"]}\n")
+            await r.feeds.catalog(after="../etc")
+        assert b"".join([piece async for piece in r.feeds.data_json()]).endswith(b"]}\n")

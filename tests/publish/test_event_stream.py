@@ -42,7 +42,7 @@ async def _copied(r: Any, **of: Any) -> dict[str, tuple[str, str]]:
         if node in seen:
             continue
         seen.add(node)
-        graph = _graph((await r.event_stream(node, **of)).body)
+        graph = _graph((await r.feeds.event_stream(node, **of)).body)
         waiting += [one.partition("/ldes/")[2] for one in _objects(graph, f"{TREE}node")]
         for member in _objects(graph, f"{TREE}member"):
             at = NamedNode(member)
@@ -76,14 +76,14 @@ async def test_who_copies_the_stream_has_the_index(database: ScratchDatabase) ->
 async def test_a_full_page_says_that_it_never_changes_and_does_not_gain_members(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await _harvest(r, *(page(n) for n in range(5)))
-        full, tail = await r.event_stream("pages/0"), await r.event_stream("pages/1")
+        full, tail = await r.feeds.event_stream("pages/0"), await r.feeds.event_stream("pages/1")
         await _harvest(r, *(page(n) for n in range(7)))
 
         assert full.immutable
         assert not tail.immutable
         assert b"immutable" in full.body
-        assert (await r.event_stream("pages/0")).etag == full.etag
-        assert (await r.event_stream("pages/1")).etag != tail.etag
+        assert (await r.feeds.event_stream("pages/0")).etag == full.etag
+        assert (await r.feeds.event_stream("pages/1")).etag != tail.etag
 
 
 async def test_a_page_that_did_not_change_has_its_validator(database: ScratchDatabase) -> None:
@@ -91,14 +91,14 @@ async def test_a_page_that_did_not_change_has_its_validator(database: ScratchDat
         await _harvest(r, *(page(n) for n in range(9)))
 
         for node in ("", "blocks/0", "pages/0", "pages/2"):
-            assert (await r.event_stream(node)).etag == (await r.event_stream(node)).etag
+            assert (await r.feeds.event_stream(node)).etag == (await r.feeds.event_stream(node)).etag
 
 
 async def test_relations_tell_from_when_to_when_so_that_pages_can_be_left_out(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await _harvest(r, *(page(n) for n in range(10)))
 
-        root, block = _graph((await r.event_stream()).body), _graph((await r.event_stream("blocks/0")).body)
+        root, block = _graph((await r.feeds.event_stream()).body), _graph((await r.feeds.event_stream("blocks/0")).body)
 
     assert sorted(set(_objects(root, f"{TREE}node"))) == [f"{BASE}/ldes/blocks/0", f"{BASE}/ldes/blocks/1"]
     assert sorted(set(_objects(block, f"{TREE}node"))) == [f"{BASE}/ldes/pages/0", f"{BASE}/ldes/pages/1"]
@@ -114,7 +114,7 @@ async def test_an_item_of_two_sources_is_deleted_only_when_both_have_lost_it(dat
         await _harvest(r, page(1, "Both."), page(3), name="two")
         await _harvest(r, page(2))
 
-        names = [source.name for source in await r.sources()]
+        names = [source.name for source in await r.sources.list()]
         assert "https://example.org/1" in await _copied(r)
         assert "https://example.org/1" not in await _copied(r, source=names[0])
         assert "https://example.org/1" in await _copied(r, source=names[1])
@@ -133,12 +133,12 @@ async def test_times_never_fall_as_numbers_rise(database: ScratchDatabase) -> No
 
 async def test_pages_that_are_none_are_refused(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        assert (await r.event_stream("pages/0")).body
+        assert (await r.feeds.event_stream("pages/0")).body
         with pytest.raises(NotFoundError):
-            await r.event_stream("pages/7")
+            await r.feeds.event_stream("pages/7")
         for node in ("pages/-1", "pages/", "books/1", "pages/1/2", "pages/" + "9" * 30):
             with pytest.raises(UsageError):
-                await r.event_stream(node)
+                await r.feeds.event_stream(node)
 
 
 async def test_addresses_that_are_no_iris_and_hostile_texts_can_be_told(database: ScratchDatabase) -> None:

@@ -67,7 +67,7 @@ async def test_the_checksum_of_the_declared_sources_follows_what_they_are_and_no
     await harvest(database, city=city)
     grown = await declared("2")
     async with database.open() as rowen:
-        await rowen.edit("city", options={"language": "de"})
+        await rowen.sources.edit("city", options={"language": "de"})
     edited = await declared("3")
 
     assert (len(first), grown == first, edited == first) == (64, True, False)

@@ -183,7 +183,7 @@ async def test_an_empty_index_is_a_snapshot_too(
 ) -> None:
     nothing = await exported(database, out / "nothing", form)
     async with database.open() as rowen:
-        await rowen.add(city.address, name="city", kind="datajson")
+        await rowen.sources.add(city.address, name="city", kind="datajson")
     unread = await exported(database, out / "unread", form, previous=out / "nothing")
 
     assert (nothing.items, nothing.sources, unread.items, unread.sources) == (0, 0, 0, 1)
@@ -279,7 +279,7 @@ async def test_a_removed_source_is_deleted_and_one_that_was_not_chosen_is_not(
     await exported(database, out / "1")
     chosen = await exported(database, out / "2", sources=["city"], previous=out / "1")
     async with database.open() as rowen:
-        await rowen.remove("nation")
+        await rowen.sources.remove("nation")
     removed = await exported(database, out / "3", previous=out / "1")
 
     assert chosen.changes == {"created": 0, "updated": 0, "amended": 0, "deleted": 0}
@@ -435,7 +435,7 @@ async def test_names_of_sources_never_lead_out_of_the_folder(
     await harvest(database, city=city)
     async with database.open() as rowen:
         for name in ("etc", "Identity", "a b", "a-b", "…"):
-            await rowen.add(city.address, name=name, kind="datajson")
+            await rowen.sources.add(city.address, name=name, kind="datajson")
     # Sources that had such a name before it was refused keep it.
     database.execute("update source set name = '../../etc' where name = 'etc'")
 
@@ -491,7 +491,7 @@ async def test_exports_and_get_agree_on_who_belongs_together(database: ScratchDa
         rows = {row["url"]: row for row in read_jsonl(out)}
 
         async with database.open() as rowen:
-            groups = {url: await rowen.twins(url) for url in rows}
+            groups = {url: await rowen.items.duplicates(url) for url in rows}
     finally:
         for site in sites:
             site.close()

@@ -29,8 +29,8 @@ async def test_a_feed_shows_the_newest_changes_first_with_what_differs(database:
         await _harvest(r, page(1, "Nine perches for nine hens."), page(2))
         await _harvest(r, page(1, "Ten perches for nine hens."), page(2))
 
-        atom = ET.fromstring((await r.feed("atom")).body)
-        told = json.loads((await r.feed("json")).body)
+        atom = ET.fromstring((await r.feeds.feed("atom")).body)
+        told = json.loads((await r.feeds.feed("json")).body)
 
     entries = atom.findall(f"{ATOM}entry")
     assert [entry.findtext(f"{ATOM}title") for entry in entries] == ["Page 1", "Page 2", "Page 1"]
@@ -45,7 +45,7 @@ async def test_a_line_that_is_no_longer_true_is_told_without_its_text(database: 
         await _harvest(r, page(1, "Nine perches."))
         await _harvest(r, page(1, "Ten perches."))
 
-        told = json.loads((await r.feed("json")).body)
+        told = json.loads((await r.feeds.feed("json")).body)
 
     assert "perches" not in told["items"][-1]["content_html"]
 
@@ -55,9 +55,9 @@ async def test_a_feed_of_some_kinds_or_of_a_field_has_only_those_and_says_so(dat
         await _harvest(r, page(1, "Nine perches."), page(2))
         await _harvest(r, page(1, "Ten perches."))
 
-        created = json.loads((await r.feed("json", kinds=["created"], limit=1)).body)
-        both = json.loads((await r.feed("json", kinds=["updated", "deleted"])).body)
-        none = json.loads((await r.feed("json", field="price", source="one")).body)
+        created = json.loads((await r.feeds.feed("json", kinds=["created"], limit=1)).body)
+        both = json.loads((await r.feeds.feed("json", kinds=["updated", "deleted"])).body)
+        none = json.loads((await r.feeds.feed("json", field="price", source="one")).body)
 
     assert [item["_rowen"]["kind"] for item in created["items"]] == ["created"]
     assert created["title"] == "Changes (created)"
@@ -73,7 +73,7 @@ async def test_older_pages_follow_without_a_gap(database: ScratchDatabase) -> No
         numbers: list[int] = []
         before: int | None = None
         while True:
-            told = json.loads((await r.feed("json", before=before, limit=10)).body)
+            told = json.loads((await r.feeds.feed("json", before=before, limit=10)).body)
             numbers += [item["_rowen"]["number"] for item in told["items"]]
             if "next_url" not in told:
                 break
@@ -87,11 +87,11 @@ async def test_a_feed_can_be_that_of_a_source_or_of_words(database: ScratchDatab
         await _harvest(r, page(1, "Barley in spring."), page(2, "Hay in summer."))
         await _harvest(r, page(3, "Barley in autumn."), name="two")
 
-        names = (await r.sources())[0].name, (await r.sources())[1].name
-        of_source = json.loads((await r.feed("json", source=names[1])).body)
-        of_words = json.loads((await r.feed("json", query="barley")).body)
+        names = (await r.sources.list())[0].name, (await r.sources.list())[1].name
+        of_source = json.loads((await r.feeds.feed("json", source=names[1])).body)
+        of_words = json.loads((await r.feeds.feed("json", query="barley")).body)
         with pytest.raises(NotFoundError):
-            await r.feed("json", source="nothere")
+            await r.feeds.feed("json", source="nothere")
 
     assert [item["title"] for item in of_source["items"]] == ["Page 3"]
     assert [item["title"] for item in of_words["items"]] == ["Page 3", "Page 1"]
@@ -101,12 +101,12 @@ async def test_a_feed_can_be_that_of_a_source_or_of_words(database: ScratchDatab
 async def test_the_same_log_gives_the_same_validator(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await _harvest(r, page(1))
-        first = [(await r.feed(form)).etag for form in ("atom", "json")]
-        again = [(await r.feed(form)).etag for form in ("atom", "json")]
+        first = [(await r.feeds.feed(form)).etag for form in ("atom", "json")]
+        again = [(await r.feeds.feed(form)).etag for form in ("atom", "json")]
         await _harvest(r, page(1), page(2))
 
         assert first == again
-        assert (await r.feed("atom")).etag not in first
+        assert (await r.feeds.feed("atom")).etag not in first
 
 
 HOSTILE = "</title><script>alert(1)</script>\x0b\x00 ]]> & \ufffe"
@@ -117,8 +117,8 @@ async def test_hostile_titles_and_texts_stay_text(database: ScratchDatabase) -> 
         await _harvest(r, page(1, f"{HOSTILE} one", title=HOSTILE), page("2?a=\"'<b>", title="t"))
         await _harvest(r, page(1, f"{HOSTILE} two", title=HOSTILE), page("2?a=\"'<b>", title="t"))
 
-        atom = ET.fromstring((await r.feed("atom")).body)
-        told = json.loads((await r.feed("json")).body)
+        atom = ET.fromstring((await r.feeds.feed("atom")).body)
+        told = json.loads((await r.feeds.feed("json")).body)
 
     assert not list(atom.iter(f"{ATOM}script"))
     contents = [entry.findtext(f"{ATOM}content") or "" for entry in atom.findall(f"{ATOM}entry")]
@@ -133,7 +133,7 @@ async def test_facts_that_differ_are_told_field_by_field(database: ScratchDataba
         diff = '[{"op": "changed", "path": "/price", "before": 3, "after": 4}]'
         database.execute(f"update change set kind = 'extracted', schema = 'product@1.0.0', diff = '{diff}'")
 
-        told = json.loads((await r.feed("json")).body)["items"][0]
+        told = json.loads((await r.feeds.feed("json")).body)["items"][0]
 
     assert "/price: 3 → 4" in told["content_html"]
     assert (told["_rowen"]["schema"], told["_rowen"]["diff"][0]["after"]) == ("product@1.0.0", 4)
@@ -143,7 +143,7 @@ async def test_a_client_of_server_sent_events_goes_on_where_it_was(database: Scr
     async with database.open() as r:
         await _harvest(r, page(1), page(2), page(3))
 
-        events = r.events(last_event_id="1")
+        events = r.feeds.events(last_event_id="1")
         assert (await anext(events)).startswith(b":")
         told = await anext(events)
         await events.aclose()

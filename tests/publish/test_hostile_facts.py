@@ -68,13 +68,13 @@ async def test_hostile_facts_are_published_and_so_are_all_others(
     kinds(Scripted)
     receiver = Receiver()
     async with interface(database, requests_per_minute=10**9, trust_database=True) as it:
-        await it.rowen.add_webhook("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET")
+        await it.rowen.webhooks.add("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET")
         for changed in ("", "again"):
             shows(*map(Fetched, documents(changed)), Complete())
-            await it.rowen.add("scripted:a", name="docs") if not changed else None
+            await it.rowen.sources.add("scripted:a", name="docs") if not changed else None
             run = await it.rowen.sync("docs")
         held = len(list(documents()))
-        told = await it.rowen.deliver("team")
+        told = await it.rowen.webhooks.deliver("team")
         catalog = await pages(it, "/catalog/dcat", r"hydra[^ ]*next>? <([^>]*)>")
         listed = (await it.http.get("/catalog/data.json")).json()["dataset"]
         atom = await pages(it, "/feeds/atom", r'rel="next" href="([^"]*)"')
@@ -114,7 +114,7 @@ async def test_an_error_that_nobody_expected_leaves_one_item_out_of_a_catalog_or
     kinds(Scripted)
     shows(*(Fetched(Document(f"https://example.org/{n}", f"Hay {n}", "Hay.", media_type=DATASET)) for n in range(4)))
     async with interface(database) as it:
-        await it.rowen.add("scripted:a", name="docs")
+        await it.rowen.sources.add("scripted:a", name="docs")
         await it.rowen.sync("docs")
         for module in (dcat, data_json):
             monkeypatch.setattr(module, "_dataset", stumbling(module._dataset, lambda listed: listed.url))

@@ -48,11 +48,11 @@ async def test_people_get_one_message_about_many_changes_with_what_differs(
 ) -> None:
     async with database.open(trust_database=True) as r:
         await _harvest(r, page(1, "Nine perches for nine hens."))
-        await r.add_notice("team", "env:CHAT")
+        await r.webhooks.add_notice("team", "env:CHAT")
         await _harvest(r, page(1, "Ten perches for nine hens."), *(page(n) for n in range(2, 6)))
 
-        delivered = await r.deliver("team")
-        again = await r.deliver("team")
+        delivered = await r.webhooks.deliver("team")
+        again = await r.webhooks.deliver("team")
 
     assert (delivered, again) == (5, 0)
     (message,) = chat.heard
@@ -66,13 +66,13 @@ async def test_people_get_one_message_after_the_other_and_none_after_one_that_wa
 ) -> None:
     monkeypatch.setattr(webhook_jobs, "MOST_IN_A_NOTICE", 2)
     async with database.open(trust_database=True) as r:
-        await r.add_notice("team", "env:CHAT")
+        await r.webhooks.add_notice("team", "env:CHAT")
         await _harvest(r, *(page(n) for n in range(6)))
         chat.status = 500
-        refused = await r.deliver("team")
+        refused = await r.webhooks.deliver("team")
         heard = len(chat.heard)
         chat.status = 200
-        delivered = await r.deliver("team")
+        delivered = await r.webhooks.deliver("team")
 
     assert (refused, heard) == (0, 1)
     assert (delivered, len(chat.heard)) == (6, 4)
@@ -83,13 +83,13 @@ async def test_a_service_that_refuses_is_told_again_later_and_no_login_is_shown(
 ) -> None:
     chat.status = 500
     async with database.open(trust_database=True) as r:
-        await r.add_notice("team", "env:CHAT")
+        await r.webhooks.add_notice("team", "env:CHAT")
         await _harvest(r, page(1), page(2))
-        await r.deliver("team")
-        (notice,) = await r.notices()
+        await r.webhooks.deliver("team")
+        (notice,) = await r.webhooks.list_notices()
         chat.status = 200
-        await r.deliver("team")
-        (after,) = await r.notices()
+        await r.webhooks.deliver("team")
+        (after,) = await r.webhooks.list_notices()
 
     assert (notice.failures, notice.waiting, after.waiting) == (1, 2, 0)
     assert "hush" not in json.dumps([str(one) for one in await _log(database)])
@@ -97,15 +97,15 @@ async def test_a_service_that_refuses_is_told_again_later_and_no_login_is_shown(
 
 async def _log(database: ScratchDatabase) -> list[Any]:
     async with database.open(trust_database=True) as r:
-        return list(await r.deliveries("team"))
+        return list(await r.webhooks.deliveries("team"))
 
 
 async def test_a_private_address_is_refused_where_it_would_be_reached(database: ScratchDatabase, chat: Chat) -> None:
     async with database.open(trust_database=True, allow_addresses="") as r:
-        await r.add_notice("team", "env:CHAT")
+        await r.webhooks.add_notice("team", "env:CHAT")
         await _harvest(r, page(1))
-        await r.deliver("team")
-        (notice,) = await r.notices()
+        await r.webhooks.deliver("team")
+        (notice,) = await r.webhooks.list_notices()
 
     assert chat.heard == []
     assert "127.0.0.1 (loopback) is not a public address" in (notice.last_error or "")
@@ -117,12 +117,12 @@ async def test_an_address_is_given_by_where_it_is_found(
     monkeypatch.setenv("STRANGE", base64.b64encode(b"nonsense").decode())
     async with database.open(trust_database=True) as r:
         with pytest.raises(UsageError, match="never itself"):
-            await r.add_notice("team", "json://me:hush@example.org/")
+            await r.webhooks.add_notice("team", "json://me:hush@example.org/")
         with pytest.raises(ConfigurationError):
-            await r.add_notice("team", "env:NOT_SET")
-        await r.add_notice("team", "env:STRANGE")
+            await r.webhooks.add_notice("team", "env:NOT_SET")
+        await r.webhooks.add_notice("team", "env:STRANGE")
         await _harvest(r, page(1))
-        await r.deliver("team")
-        (notice,) = await r.notices()
+        await r.webhooks.deliver("team")
+        (notice,) = await r.webhooks.list_notices()
 
     assert "none of a service on the network that Apprise knows" in (notice.last_error or "")

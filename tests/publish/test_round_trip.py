@@ -35,7 +35,7 @@ class Loopback:
         self.asked += 1
         if self.asked == self.harm_after and (broken := self.harm()) is not None:
             return broken
-        told = await self.publisher.event_stream(request.path.removeprefix("/ldes").lstrip("/"))
+        told = await self.publisher.feeds.event_stream(request.path.removeprefix("/ldes").lstrip("/"))
         headers = {"ETag": told.etag, "Content-Type": told.media_type}
         if request.headers.get("If-None-Match") == told.etag:
             self.not_modified += 1
@@ -141,7 +141,7 @@ async def test_the_copy_of_a_stream_is_the_index_whatever_went_wrong_on_both_sid
         shows(*map(Fetched, held.values()), Complete())
         await publisher.sync("scripted:one")
         async with theirs.open() as r:
-            await r.add(f"ldes:{served.url}/ldes", name="copy", options={"delay_s": 0})
+            await r.sources.add(f"ldes:{served.url}/ldes", name="copy", options={"delay_s": 0})
         for _ in range(ROUNDS):
             await edit(publisher, chance, held)
             if chance.random() < 0.7:

@@ -57,7 +57,7 @@ async def test_no_publication_links_to_what_runs(database: ScratchDatabase, kind
     shows(*(_dataset(number, url) for number, url in enumerate([*_RUN, "https://example.org/fine"])), Complete())
     read = {}
     async with interface(database) as it:
-        await it.rowen.add("scripted:javascript", name="docs")
+        await it.rowen.sources.add("scripted:javascript", name="docs")
         await it.rowen.sync("docs")
         paths = [
             "/catalog/dcat",

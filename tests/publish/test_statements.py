@@ -30,9 +30,9 @@ def endpoint() -> Iterator[TripleStore]:
 
 
 async def follow(r: Rowen, council: CouncilSite) -> None:
-    if not await r.sources():
-        await r.add(council.feed, name="feed")
-        await r.add(council.documents, name="papers", options={"revisit": 0})
+    if not await r.sources.list():
+        await r.sources.add(council.feed, name="feed")
+        await r.sources.add(council.documents, name="papers", options={"revisit": 0})
     await r.sync("feed")
     await r.sync("papers", accept_deletions=True)
 
@@ -68,8 +68,8 @@ async def test_the_dump_holds_what_all_pages_state_each_in_its_graph(
     council.publish("/b", Paper("Library", "agenda"))
     async with database.open() as r:
         await follow(r, council)
-        report = await r.dump_statements("papers", tmp_path / "papers.nq")
-        summary = await r.statements("papers")
+        report = await r.rdf.dump("papers", tmp_path / "papers.nq")
+        summary = await r.rdf.summary("papers")
 
     quads = list(ox.parse(path=tmp_path / "papers.nq"))
     assert {str(quad.triple) for quad in quads} == current(database)
@@ -85,15 +85,15 @@ async def test_delta_files_replay_to_the_present_state_and_go_on_where_they_ende
     council.publish("/b", Paper("Library"))
     async with database.open() as r:
         await follow(r, council)
-        first = await r.statement_deltas("papers", tmp_path / "deltas", graph=GRAPH)
+        first = await r.rdf.write_deltas("papers", tmp_path / "deltas", graph=GRAPH)
         council.publish("/a", Paper("Cameras, amended"))
         await follow(r, council)
         council.publish("/a", Paper("Cameras"))
         council.withdraw("/b")
         await follow(r, council)
-        later = await r.statement_deltas("papers", tmp_path / "deltas", graph=GRAPH)
-        idle = await r.statement_deltas("papers", tmp_path / "deltas", graph=GRAPH)
-        await r.dump_statements("papers", tmp_path / "all.nq", graph=GRAPH)
+        later = await r.rdf.write_deltas("papers", tmp_path / "deltas", graph=GRAPH)
+        idle = await r.rdf.write_deltas("papers", tmp_path / "deltas", graph=GRAPH)
+        await r.rdf.dump("papers", tmp_path / "all.nq", graph=GRAPH)
 
     files = sorted((tmp_path / "deltas").iterdir())
     held = consumed(files)
@@ -111,12 +111,12 @@ async def test_what_another_page_still_states_is_not_deleted_from_a_graph_of_all
     council.publish("/b", Paper("Shared", about="http://data.example/id/one"))
     async with database.open() as r:
         await follow(r, council)
-        await r.statement_deltas("papers", tmp_path, graph=GRAPH)
-        await r.push_statements("papers", endpoint.endpoint, graph=GRAPH)
+        await r.rdf.write_deltas("papers", tmp_path, graph=GRAPH)
+        await r.rdf.push("papers", endpoint.endpoint, graph=GRAPH)
         council.publish("/b", Paper("Its own"))
         await follow(r, council)
-        await r.statement_deltas("papers", tmp_path, graph=GRAPH)
-        await r.push_statements("papers", endpoint.endpoint, graph=GRAPH)
+        await r.rdf.write_deltas("papers", tmp_path, graph=GRAPH)
+        await r.rdf.push("papers", endpoint.endpoint, graph=GRAPH)
 
     held = {json.loads(quad[3])["value"] for quad in consumed(sorted(tmp_path.iterdir())) if ELI_TITLE in quad[2]}
     assert held == {"Shared", "Its own"}
@@ -133,12 +133,12 @@ async def test_an_endpoint_is_told_what_changed_once_and_a_failing_one_is_tried_
     async with database.open(fetch_tries=3) as r:
         await follow(r, council)
         endpoint.failures = 1
-        first = await r.push_statements("papers", endpoint.endpoint, headers=headers)
-        idle = await r.push_statements("papers", endpoint.endpoint, headers=headers)
+        first = await r.rdf.push("papers", endpoint.endpoint, headers=headers)
+        idle = await r.rdf.push("papers", endpoint.endpoint, headers=headers)
         council.publish("/a", Paper("Cameras, amended"))
         council.withdraw("/b")
         await follow(r, council)
-        later = await r.push_statements("papers", endpoint.endpoint, headers=headers)
+        later = await r.rdf.push("papers", endpoint.endpoint, headers=headers)
 
     assert (first.parts, idle.parts, later.parts) == (2, 0, 2)
     assert endpoint.statements() == current(database)
@@ -155,12 +155,12 @@ async def test_an_endpoint_that_refuses_or_lies_in_a_private_network_is_an_error
         await follow(r, council)
         endpoint.failures = 1
         with pytest.raises(RowenError, match="did not take an update"):
-            await r.push_statements("papers", endpoint.endpoint)
+            await r.rdf.push("papers", endpoint.endpoint)
         with pytest.raises(RowenError, match="in clear"):
-            await r.push_statements("papers", endpoint.endpoint, headers={"Authorization": "Bearer secret"})
+            await r.rdf.push("papers", endpoint.endpoint, headers={"Authorization": "Bearer secret"})
     async with database.open(fetch_tries=1, allow_addresses="") as r:
         with pytest.raises(RowenError, match="not a public address"):
-            await r.push_statements("papers", endpoint.endpoint)
+            await r.rdf.push("papers", endpoint.endpoint)
 
     assert (database.query("select count(*) from statement_target"), endpoint.updates) == ([(0,)], [])
 
@@ -171,11 +171,11 @@ async def test_a_source_that_is_renamed_or_removed_and_added_again_loses_no_delt
     council.publish("/a", Paper("Cameras"))
     async with database.open() as r:
         await follow(r, council)
-        await r.edit("papers", rename="council")
-        renamed = await r.statement_deltas("council", tmp_path)
-        await r.remove("council")
-        await r.add(council.documents, name="council")
-        await r.statement_deltas("council", tmp_path)
+        await r.sources.edit("papers", rename="council")
+        renamed = await r.rdf.write_deltas("council", tmp_path)
+        await r.sources.remove("council")
+        await r.sources.add(council.documents, name="council")
+        await r.rdf.write_deltas("council", tmp_path)
 
     assert renamed.parts == 1
     assert consumed(sorted(tmp_path.iterdir())) == set()
@@ -198,17 +198,17 @@ async def test_what_does_not_conform_to_the_profile_is_left_out_or_counted_and_o
     council.publish("/a", Paper("Cameras"))
     council.publish("/b", Paper("Library"))
     async with database.open() as r:
-        await r.add(council.feed, name="feed")
-        await r.add(council.documents, name="papers", options={"revisit": 0, "shapes": f"file:{path}"})
+        await r.sources.add(council.feed, name="feed")
+        await r.sources.add(council.documents, name="papers", options={"revisit": 0, "shapes": f"file:{path}"})
         await follow(r, council)
-        dropped, lines = await r.statements("papers"), current(database)
+        dropped, lines = await r.rdf.summary("papers"), current(database)
         path.write_text("What was declared holds.")
         idle = await r.sync("papers", full=True)
-        await r.edit("papers", options={"nonconforming": "report"})
+        await r.sources.edit("papers", options={"nonconforming": "report"})
         judged = await r.sync("papers", full=True)
-        reported = await r.statements("papers")
+        reported = await r.rdf.summary("papers")
         with pytest.raises(RowenError, match="sh:minLength"):
-            await r.edit("papers", options={"shapes": shapes("sh:minLength 3")})
+            await r.sources.edit("papers", options={"shapes": shapes("sh:minLength 3")})
 
     assert (titles(lines), dropped.dropped, dropped.violations) == ({"Cameras"}, {"pattern": 1}, {})
     assert (idle.stats.amended, idle.stats.updated) == (0, 0)

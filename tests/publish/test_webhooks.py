@@ -80,7 +80,7 @@ async def _grow(r: Any, count: int, *, name: str = "one", text: str = "Hay.") ->
 
 
 async def _hook(r: Any, receiver: Receiver, **more: Any) -> None:
-    await r.add_webhook("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET", **more)
+    await r.webhooks.add("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET", **more)
 
 
 async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(
@@ -90,7 +90,7 @@ async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(
         await _hook(r, receiver)
         await _grow(r, 20)
 
-        first, second = await r.deliver("team"), await r.deliver("team")
+        first, second = await r.webhooks.deliver("team"), await r.webhooks.deliver("team")
 
     assert (first, second) == (20, 0)
     assert sorted(receiver.accepted) == list(range(1, 21))
@@ -132,11 +132,11 @@ async def test_an_error_that_nobody_expected_is_a_failed_call_that_is_tried_agai
         await _grow(r, 4)
         with monkeypatch.context() as patch:
             patch.setattr(Client, "request", stumble)
-            await r.deliver("team")
-        [failing] = await r.webhooks()
+            await r.webhooks.deliver("team")
+        [failing] = await r.webhooks.list()
         database.execute("update webhook set next_try_at = null")
-        await r.deliver("team")
-        [healed] = await r.webhooks()
+        await r.webhooks.deliver("team")
+        [healed] = await r.webhooks.list()
 
     assert (failing.failures, failing.waiting > 0) == (1, True)
     assert "OverflowError" in (failing.last_error or "")
@@ -152,7 +152,7 @@ async def test_a_slow_answer_holds_up_no_other_and_what_was_taken_meanwhile_is_w
         await _hook(r, receiver)
         await _grow(r, 40)
 
-        telling = asyncio.create_task(r.deliver("team"))
+        telling = asyncio.create_task(r.webhooks.deliver("team"))
         async with asyncio.timeout(30):
             while database.query("select after, cardinality(ahead) from webhook") != [(0, 39)]:
                 await asyncio.sleep(0.02)
@@ -166,13 +166,13 @@ async def test_a_slow_answer_holds_up_no_other_and_what_was_taken_meanwhile_is_w
 async def test_only_what_a_receiver_wants_is_sent(database: ScratchDatabase, receiver: Receiver) -> None:
     async with database.open(trust_database=True) as r:
         await _grow(r, 1)
-        name = (await r.sources())[0].name
+        name = (await r.sources.list())[0].name
         await _hook(r, receiver, sources=[name], kinds=["updated"], query="barley")
         await _grow(r, 3, name="two", text="Barley.")
         await _grow(r, 2, text="Barley.")
 
-        await r.deliver("team")
-        (hook,) = await r.webhooks()
+        await r.webhooks.deliver("team")
+        (hook,) = await r.webhooks.list()
 
     assert [told["data"]["kind"] for told in receiver.heard] == ["updated"]
     assert hook.waiting == 0
@@ -187,7 +187,7 @@ async def test_a_query_is_compared_with_the_item_of_the_changed_source_alone(
             shows(Fetched(page("shared", text)), Complete())
             await r.sync(f"scripted:{name}")
 
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
 
     assert receiver.accepted == [1]
 
@@ -202,7 +202,7 @@ async def test_a_receiver_hears_when_a_field_fulfils_a_condition_and_of_nothing_
             for price in (20, 8, 7, 12):
                 shop.sell(1, price=price)
                 await r.sync("shop")
-            await r.deliver("team")
+            await r.webhooks.deliver("team")
     [told] = [message["data"] for message in receiver.heard]
     assert (told["kind"], told["title"], told["schema"]) == ("matched", "Lamp 1: price < 9", "lamp@1.0.0")
     assert told["diff"] == [{"op": "changed", "path": "/price", "before": 20.0, "after": 8.0}]
@@ -217,12 +217,12 @@ async def test_a_receiver_that_fails_is_called_again_with_what_it_did_not_take(
         await _hook(r, receiver)
         await _grow(r, 12)
 
-        await r.deliver("team")
-        (hook,) = await r.webhooks()
+        await r.webhooks.deliver("team")
+        (hook,) = await r.webhooks.list()
         assert (hook.failures, hook.state) == (1, "active")
         assert hook.next_try_at is not None
-        await r.deliver("team")
-        log = await r.deliveries("team", limit=100)
+        await r.webhooks.deliver("team")
+        log = await r.webhooks.deliveries("team", limit=100)
 
     assert sorted(receiver.accepted) == list(range(1, 13))
     assert sorted(delivery.number for delivery in log if delivery.error is None) == list(range(1, 13))
@@ -237,13 +237,13 @@ async def test_a_receiver_that_says_it_is_gone_is_disabled_and_can_be_resumed(
         await _hook(r, receiver)
         await _grow(r, 2)
 
-        await r.deliver("team")
-        await r.deliver("team")
-        (hook,) = await r.webhooks()
+        await r.webhooks.deliver("team")
+        await r.webhooks.deliver("team")
+        (hook,) = await r.webhooks.list()
         heard = len(receiver.heard)
         receiver.answers = [200]
-        await r.resume_webhook("team")
-        await r.deliver("team")
+        await r.webhooks.resume("team")
+        await r.webhooks.deliver("team")
 
     assert (hook.state, hook.last_error) == ("disabled", "It answered with status 410.")
     assert heard == 2
@@ -258,11 +258,11 @@ async def test_a_receiver_is_disabled_when_it_has_failed_for_five_days_and_not_b
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 1)
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
         database.execute(f"update webhook set failing_since = now() - interval '{days} days'")
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
 
-        (hook,) = await r.webhooks()
+        (hook,) = await r.webhooks.list()
 
     assert hook.state == state
 
@@ -274,12 +274,12 @@ async def test_a_receiver_that_acknowledges_a_change_before_it_fails_has_not_fai
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 3)
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
         database.execute("update webhook set failing_since = now() - interval '6 days', failures = 7")
         receiver.answers = [200, 500]
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
 
-        (hook,) = await r.webhooks()
+        (hook,) = await r.webhooks.list()
 
     assert (hook.state, hook.failures, len(receiver.accepted)) == ("active", 1, 1)
     assert database.query("select failing_since > now() - interval '1 hour' from webhook") == [(True,)]
@@ -301,15 +301,15 @@ async def test_a_failing_receiver_keeps_its_first_failure_and_waits_longer_until
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 20)
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
         first_calls = len(receiver.heard)
         database.execute("update webhook set failing_since = now() - interval '2 days', failures = 2")
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
         failing = database.query(FAILING)
         longer = database.query("select next_try_at > now() + interval '3 minutes' from webhook")
         calls = len(receiver.heard) - first_calls
         receiver.answers = [200]
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
 
     assert (failing, longer) == ([(3, True, True, "It answered with status 500.")], [(True,)])
     assert (first_calls > 1, calls) == (True, 1)
@@ -324,13 +324,13 @@ async def test_a_receiver_is_due_only_after_its_wait_and_at_once_when_it_is_resu
         await _hook(r, receiver)
         await _grow(r, 1)
         due = [await _is_due(database)]
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
         due.append(await _is_due(database))
         database.execute("update webhook set next_try_at = now() - interval '1 second'")
         due.append(await _is_due(database))
         for since in (None, 0):
             database.execute("update webhook set next_try_at = now() + interval '1 day', failing_since = now()")
-            await r.resume_webhook("team", since=since)
+            await r.webhooks.resume("team", since=since)
             due.append(await _is_due(database))
         database.execute("update webhook set after = 1")
         due.append(await _is_due(database))
@@ -383,7 +383,7 @@ async def test_the_error_of_the_earliest_change_that_failed_is_kept(
         telling = webhook_jobs._Telling(r._engine, webhook, batch)
         telling.note([webhooks.Attempt(number, 500, f"Error {number}.", 0.1) for number in (2, 1, 3)])
         await telling.write_failure(Random(1))
-        (hook,) = await r.webhooks()
+        (hook,) = await r.webhooks.list()
 
     assert hook.last_error == "Error 1."
 
@@ -399,7 +399,7 @@ async def test_what_each_of_two_processes_delivered_is_delivered(database: Scrat
             telling = webhook_jobs._Telling(r._engine, webhook, batch)
             telling.note([webhooks.Attempt(number, 200, None, 0.1)])
             await telling.write()
-        delivered = await r.deliver("team")
+        delivered = await r.webhooks.deliver("team")
 
     assert (delivered, sorted(receiver.accepted)) == (2, [1, 3])
     assert database.query("select after, ahead from webhook") == [(4, [])]
@@ -410,14 +410,17 @@ async def test_only_the_last_calls_of_a_receiver_are_kept(
 ) -> None:
     monkeypatch.setattr(webhooks, "_DELIVERIES_KEPT", 4)
     async with database.open(trust_database=True) as r:
-        await r.add_webhook("another team", f"{receiver.url}/hook", secret="env:HOOK_SECRET")
+        await r.webhooks.add("another team", f"{receiver.url}/hook", secret="env:HOOK_SECRET")
         await _hook(r, receiver)
         await _grow(r, 3, name="one")
         for team in ("another team", "team"):
-            await r.deliver(team)
+            await r.webhooks.deliver(team)
         await _grow(r, 3, name="two")
-        await r.deliver("team")
-        log, of_the_other = await r.deliveries("team", limit=100), await r.deliveries("another team", limit=100)
+        await r.webhooks.deliver("team")
+        log, of_the_other = (
+            await r.webhooks.deliveries("team", limit=100),
+            await r.webhooks.deliveries("another team", limit=100),
+        )
 
     assert (len(log), {4, 5, 6} <= {delivery.number for delivery in log}) == (4, True)
     assert {delivery.number for delivery in of_the_other} == {1, 2, 3}
@@ -428,8 +431,8 @@ async def test_a_worker_calls_within_seconds_of_the_sync_and_a_dead_receiver_hol
 ) -> None:
     async with database.open(trust_database=True) as r, database.open(trust_database=True) as syncing:
         await _hook(r, receiver)
-        await r.add_webhook("dead", "http://127.0.0.1:9/hook", secret="env:HOOK_SECRET")
-        working = asyncio.create_task(r.work())
+        await r.webhooks.add("dead", "http://127.0.0.1:9/hook", secret="env:HOOK_SECRET")
+        working = asyncio.create_task(r.queue.work())
         await _grow(syncing, 3)
 
         async with asyncio.timeout(30):
@@ -437,7 +440,7 @@ async def test_a_worker_calls_within_seconds_of_the_sync_and_a_dead_receiver_hol
                 await asyncio.sleep(0.02)
         r.stop()
         await working
-        states = {hook.name: hook for hook in await r.webhooks()}
+        states = {hook.name: hook for hook in await r.webhooks.list()}
 
     assert sorted(receiver.accepted) == [1, 2, 3]
     assert states["team"].waiting == 0
@@ -448,11 +451,11 @@ async def test_what_was_sent_can_be_sent_once_more_from_a_number(database: Scrat
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 5)
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
         before = {headers["webhook-id"] for headers in receiver.headers}
 
-        await r.resume_webhook("team", since=3)
-        await r.deliver("team")
+        await r.webhooks.resume("team", since=3)
+        await r.webhooks.deliver("team")
 
     assert receiver.accepted[5:] == [4, 5]
     assert {headers["webhook-id"] for headers in receiver.headers} == before
@@ -464,9 +467,9 @@ async def test_a_secret_is_changed_without_a_gap(
     monkeypatch.setenv("NEXT_SECRET", "a secret of a fair length")
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
-        await r.rotate_webhook("team", secret="env:NEXT_SECRET")
+        await r.webhooks.rotate("team", secret="env:NEXT_SECRET")
         await _grow(r, 1)
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
 
     assert len(receiver.headers[0]["webhook-signature"].split()) == 2
     assert database.query("select secrets from webhook") == [(["env:NEXT_SECRET", "env:HOOK_SECRET"],)]
@@ -476,9 +479,9 @@ async def test_private_addresses_are_refused_and_nothing_is_lost(database: Scrat
     async with database.open(trust_database=True, allow_addresses="") as r:
         await _hook(r, receiver)
         await _grow(r, 1)
-        await r.deliver("team")
+        await r.webhooks.deliver("team")
 
-        (hook,) = await r.webhooks()
+        (hook,) = await r.webhooks.list()
 
     assert receiver.heard == []
     assert "127.0.0.1" in (hook.last_error or "")
@@ -494,9 +497,9 @@ async def test_secrets_of_this_machine_are_not_used_for_receivers_that_nobody_he
             "insert into webhook (name, url, secrets, after)"
             f" values ('strange', '{receiver.url}/hook', '{{env:HOOK_SECRET}}', 0)"
         )
-        await r.deliver("strange")
+        await r.webhooks.deliver("strange")
 
-        (hook,) = await r.webhooks()
+        (hook,) = await r.webhooks.list()
 
     assert receiver.heard == []
     assert "not agreed" in (hook.last_error or "")
@@ -515,13 +518,13 @@ async def test_what_is_wrong_is_refused_when_it_is_added(
         ]
         for one in wrong:
             with pytest.raises(UsageError):
-                await r.add_webhook("other", f"{receiver.url}/hook", **one)
+                await r.webhooks.add("other", f"{receiver.url}/hook", **one)
         with pytest.raises(UsageError, match="in clear"):
-            await r.add_webhook("other", "https://me:pass@example.org/", secret="env:HOOK_SECRET")
+            await r.webhooks.add("other", "https://me:pass@example.org/", secret="env:HOOK_SECRET")
         with pytest.raises(RefusedError, match="already"):
             await _hook(r, receiver)
 
-        assert len(await r.webhooks()) == 1
+        assert len(await r.webhooks.list()) == 1
 
 
 @pytest.mark.parametrize("secret", ["short", "whsec_c2hvcnQgYnV0IGxvbmcgZW5v", "whsec_no base64, however long it is"])
@@ -532,8 +535,8 @@ async def test_a_secret_that_could_be_guessed_is_refused_when_it_is_changed_too(
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver)
         for change in (
-            r.add_webhook("other", f"{receiver.url}/hook", secret="env:WEAK"),
-            r.rotate_webhook((await r.webhooks())[0].name, secret="env:WEAK"),
+            r.webhooks.add("other", f"{receiver.url}/hook", secret="env:WEAK"),
+            r.webhooks.rotate((await r.webhooks.list())[0].name, secret="env:WEAK"),
         ):
             with pytest.raises(UsageError, match="could be guessed"):
                 await change
@@ -553,8 +556,8 @@ async def test_more_changes_than_are_read_at_a_time_all_arrive(database: Scratch
     database.execute(LINES.format(1_234))
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0)
-        delivered = await r.deliver("team")
-        (hook,) = await r.webhooks()
+        delivered = await r.webhooks.deliver("team")
+        (hook,) = await r.webhooks.list()
 
     assert (delivered, hook.after, hook.waiting) == (1_234, 1_234, 0)
     assert sorted(receiver.accepted) == list(range(1, 1_235))
@@ -566,8 +569,8 @@ async def test_a_receiver_that_wants_few_of_many_changes_is_brought_up_to_the_en
     database.execute(LINES.format(1_234))
     async with database.open(trust_database=True) as r:
         await _hook(r, receiver, since=0, kinds=["deleted"])
-        delivered = await r.deliver("team")
-        (hook,) = await r.webhooks()
+        delivered = await r.webhooks.deliver("team")
+        (hook,) = await r.webhooks.list()
 
     assert (delivered, hook.after, hook.waiting, receiver.heard) == (0, 1_234, 0, [])
 
@@ -584,7 +587,7 @@ async def test_a_second_process_that_delivers_at_any_moment_neither_hides_a_chan
             def deliver() -> bool:
                 other.store()
                 database.execute(LINES.format(5))
-                process.call(lambda rowen: rowen.deliver("team"))
+                process.call(lambda rowen: rowen.webhooks.deliver("team"))
                 numbers.append(_after(database))
                 return True
 
@@ -593,13 +596,13 @@ async def test_a_second_process_that_delivers_at_any_moment_neither_hides_a_chan
                 database.execute(LINES.format(6))
                 numbers: list[int] = []
                 moment = Moment(number, deliver)
-                await moment.during(r.deliver("team"))
+                await moment.during(r.webhooks.deliver("team"))
                 numbers.append(_after(database))
-                await r.deliver("team")
+                await r.webhooks.deliver("team")
                 assert numbers == sorted(numbers), f"the number went back at moment {number}"
                 assert set(receiver.accepted) == set(range(1, _after(database) + 1)), f"moment {number}"
                 number += 1
-        (hook,) = await r.webhooks()
+        (hook,) = await r.webhooks.list()
 
     assert (hook.waiting, hook.ahead) == (0, ())
     assert number > 20
@@ -622,16 +625,16 @@ async def test_a_replay_at_any_moment_of_a_delivery_sends_all_once_more(
 
             def replay() -> bool:
                 nonlocal heard
-                done = process.call(lambda rowen: rowen.resume_webhook("team", since=3))
+                done = process.call(lambda rowen: rowen.webhooks.resume("team", since=3))
                 heard = len(receiver.heard)
                 return done
 
             number, moment = 1, Moment(0, replay)
             while number <= moment.count or not moment.count:
-                await r.resume_webhook("team", since=0)
+                await r.webhooks.resume("team", since=0)
                 moment = Moment(number, replay)
-                await moment.during(r.deliver("team"))
-                await r.deliver("team")
+                await moment.during(r.webhooks.deliver("team"))
+                await r.webhooks.deliver("team")
                 told = {one["data"]["number"] for one in receiver.heard[heard:]}
                 assert not moment.acted or told >= set(range(4, 11)), f"{sorted(told)} after moment {number}"
                 number += 1

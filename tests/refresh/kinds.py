@@ -91,7 +91,7 @@ def vectors_of(database: ScratchDatabase) -> dict[bytes, str]:
 
 async def embed(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        report = await r.embed()
+        report = await r.embeddings.embed()
         assert report is not None
         assert (report.pending, report.error) == (0, None)
 

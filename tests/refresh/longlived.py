@@ -225,10 +225,10 @@ class LongLivedMachine(Machine):
         return database.open(**model, job_retry_s=0.05, job_silence_s=SILENCE_S, **more)
 
     async def _add_sources(self, r: rowen.Rowen) -> None:
-        await r.add_schema("lamp@1.0.0", dict(self.world.shop.schema))
+        await r.schemas.add("lamp@1.0.0", dict(self.world.shop.schema))
         for name, world in self.worlds.items():
-            await r.add(world.address, name=name, kind=world.kind, every="none")
-        await r.carry_schema("shop", "lamp@1")
+            await r.sources.add(world.address, name=name, kind=world.kind, every="none")
+        await r.extraction.attach("shop", "lamp@1")
 
     async def sources_are_synced(self, *, runs: Runs, at_once: bool) -> None:
         """Side by side, by one question or by several."""
@@ -245,7 +245,7 @@ class LongLivedMachine(Machine):
                     tasks[name].cancel()
                 case "run":
                     with contextlib.suppress(RowenError):
-                        await self.r.cancel(name)
+                        await self.r.runs.cancel(name)
                 case "job":
                     await self._cancel_job(name)
                 case "worker" if self._working is not None:
@@ -283,7 +283,8 @@ class LongLivedMachine(Machine):
                 task.cancel()
 
         work = {
-            f"read {place}": self.r.read_page(self.world.site.probe(number)) for place, number in enumerate(numbers)
+            f"read {place}": self.r.extraction.read_page(self.world.site.probe(number))
+            for place, number in enumerate(numbers)
         }
         results = await self._together(work, moment, cancel, harmless=True)
         for place, number in enumerate(numbers):
@@ -364,7 +365,7 @@ class LongLivedMachine(Machine):
 
     async def _sync_all(self, runs: Runs) -> None:
         self._change(runs)
-        for result in await self.r.sync_all(runs["names"], full=runs["full"], accept_deletions=True):
+        for result in await self.r.runs.sync_all(runs["names"], full=runs["full"], accept_deletions=True):
             if isinstance(result, rowen.Run):
                 self._note(result)
             elif not isinstance(result, RowenError):
@@ -379,7 +380,7 @@ class LongLivedMachine(Machine):
 
     async def _preview(self, name: str, items: int) -> None:
         world = self.worlds[name]
-        preview = await self.r.preview(world.address, kind=world.kind, limit=items)
+        preview = await self.r.sources.preview(world.address, kind=world.kind, limit=items)
         titles = [item.title for item in preview.items]
         if name == "shop":
             assert all(title.startswith("Lamp") for title in titles), titles
@@ -388,24 +389,24 @@ class LongLivedMachine(Machine):
 
     async def _job(self, name: str) -> None:
         """Have a worker in this process sync a source, and wait until it leaves the job, or ends itself."""
-        job = await self.r.enqueue(name, accept_deletions=True)
+        job = await self.r.queue.enqueue(name, accept_deletions=True)
         end = self._ends[job.id] = asyncio.Event()
         self._jobs[name] = job.id
         working = self._at_work()
-        if (await self.r.job(job.id)).state in ("waiting", "running"):
+        if (await self.r.queue.get(job.id)).state in ("waiting", "running"):
             await first(end.wait(), asyncio.wait({working}))
 
     async def _cancel_job(self, name: str) -> None:
         if (job := self._jobs.get(name)) is not None:
             with contextlib.suppress(RowenError):
-                if (await self.r.cancel_job(job)).state == "cancelled":
+                if (await self.r.queue.cancel(job)).state == "cancelled":
                     # It had not begun.
                     self._ends[job].set()
 
     def _at_work(self) -> "asyncio.Task[bool]":
         """The worker of this process; another one begins where one has ended."""
         if self._working is None or self._working.done():
-            self._working = asyncio.create_task(self.r.work(told=self._told))
+            self._working = asyncio.create_task(self.r.queue.work(told=self._told))
         return self._working
 
     def _told(self, end: JobEnd) -> None:
@@ -513,7 +514,7 @@ class LongLivedMachine(Machine):
     async def _sync_cleanly(self, r: rowen.Rowen) -> list[rowen.Run]:
         async with asyncio.timeout(STEP_LIMIT_S):
             runs = [await r.sync(name, accept_deletions=True) for name in self.worlds]
-            await r.extract_source("shop")
+            await r.extraction.extract_source("shop")
         for run in runs:
             self.counts["runs"] += 1
             assert (run.status, run.stats.failed) == ("completed", 0), (unread(self.database), run)

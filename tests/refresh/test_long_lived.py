@@ -32,7 +32,7 @@ async def test_twelve_cancelled_runs_beside_three_other_sites_leave_all_pages_ri
         async with database.open(workers=2) as r:
             for name, site in sites.items():
                 build(site, name, 0)
-                await r.add(f"{site.url}/", name=name, options={"sitemap": False, "llms": False})
+                await r.sources.add(f"{site.url}/", name=name, options={"sitemap": False, "llms": False})
             for version in range(CANCELLED_RUNS):
                 for name, site in sites.items():
                     build(site, name, version)

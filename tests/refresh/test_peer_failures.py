@@ -158,7 +158,7 @@ async def test_e9_a_page_that_hangs_costs_a_bounded_wait_and_itself(database: Sc
         await keep(r, site)
         site.alter("/p2", handler=hang)
         run = await r.sync("site")
-        [case] = await r.quarantine()
+        [case] = await r.items.quarantine()
 
     assert (run.stats.failed, run.stats.unchanged, run.stats.deleted) == (1, 12, 0)
     assert "not complete in time" in case.error
@@ -185,7 +185,7 @@ async def test_e11_pages_that_a_limit_kept_out_are_found_behind_unchanged_pages(
     async with database.open() as r:
         await keep(r, site, **limit)
         held = len(contents(database))
-        await r.edit("site", options=dict.fromkeys(limit))
+        await r.sources.edit("site", options=dict.fromkeys(limit))
         run = await r.sync("site")
 
     assert (run.stats.created, run.stats.not_modified) == (13 - held, held)
@@ -236,7 +236,7 @@ async def test_e15_many_failing_pages_are_each_recorded_the_rest_is_stored_and_t
     site.put("/p2", "Page 2", "All about hay number 2.", links=("/p5", "/p6", "/p12"))
     async with database.open() as r:
         run = await keep(r, site)
-        cases = await r.quarantine()
+        cases = await r.items.quarantine()
 
     assert (run.status, run.stats.created, run.stats.failed) == ("partial", 5, 8)
     assert {case.url for case in cases} == {f"{site.url}/p{number}" for number in range(5, 13)}

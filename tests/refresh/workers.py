@@ -41,10 +41,10 @@ class WorkerMachine(Machine):
     async def _schedule(self) -> None:
         """The source is there, and due."""
         async with self.database.open() as r:
-            if not await r.sources():
-                await r.add(self.world.address, name="world", kind=self.world.kind)
-            await r.edit((await r.sources())[0].name, every="none")
-            await r.edit((await r.sources())[0].name, every="1s")
+            if not await r.sources.list():
+                await r.sources.add(self.world.address, name="world", kind=self.world.kind)
+            await r.sources.edit((await r.sources.list())[0].name, every="none")
+            await r.sources.edit((await r.sources.list())[0].name, every="1s")
 
     def _change(self, nursery: Nursery, chance: Random) -> None:
         self.world.change(chance)

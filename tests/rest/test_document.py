@@ -83,11 +83,11 @@ async def test_answers_have_the_shape_that_is_promised(
     values = {"name": "docs", "number": "1", "ref": "product"}
     looked = []
     async with interface(database, push_key="k" * 24) as it:
-        await it.rowen.add(str(tmp_path), name="docs")
-        await it.rowen.enqueue("docs")
-        await it.rowen.work(until_idle=True)
-        await it.rowen.save_search("docs", "hay")
-        await it.rowen.add_webhook("docs", "https://ci.example/hook", secret="env:HOOK_SECRET")
+        await it.rowen.sources.add(str(tmp_path), name="docs")
+        await it.rowen.queue.enqueue("docs")
+        await it.rowen.queue.work(until_idle=True)
+        await it.rowen.searches.save("docs", "hay")
+        await it.rowen.webhooks.add("docs", "https://ci.example/hook", secret="env:HOOK_SECRET")
         await it.http.post("/api/v1/tokens", json={"name": "ci"})
         for path, methods in document["paths"].items():
             operation = methods.get("get", {})

@@ -47,9 +47,9 @@ async def test_no_list_takes_a_forged_cursor_for_an_error_of_the_server(
     shows(*(Fetched(page(n, "Dry hay.")) for n in range(3)), Failed("https://example.org/9", "No."), Complete())
     wrong: dict[str, tuple[str, int, str]] = {}
     async with interface(database) as it:
-        await it.rowen.add("scripted:docs", name="docs")
+        await it.rowen.sources.add("scripted:docs", name="docs")
         await it.rowen.sync("docs")
-        await it.rowen.save_search("hay", "hay")
+        await it.rowen.searches.save("hay", "hay")
         lists = list(_lists(it.interfaces.inner.openapi()))
         # The pages ask the same lists.
         asked = [*product(lists, forged), *product(map(_filled, PAGES), forged[::9])]

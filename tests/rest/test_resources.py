@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def work(rowen: Rowen) -> None:
-    await rowen.work(until_idle=True)
+    await rowen.queue.work(until_idle=True)
 
 
 async def test_a_source_is_added_synced_by_its_job_and_found(database: ScratchDatabase, folder: Path) -> None:
@@ -80,7 +80,7 @@ async def test_an_item_is_told_as_json_or_markdown_with_its_history_and_what_cha
 
 async def test_search_takes_all_filters_and_goes_on_by_its_cursor(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         asked = {"q": "hay rust* oats", "source": "notes", "kind": "files", "path": folder.as_uri(), "limit": 1}
         first = await it.http.get("/api/v1/search", params={**asked, "explain": True})
@@ -101,7 +101,7 @@ async def test_search_takes_all_filters_and_goes_on_by_its_cursor(database: Scra
 
 async def test_what_a_client_has_already_is_not_sent_again(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         for path in (
             "/api/v1/sources",
@@ -124,7 +124,7 @@ async def test_what_a_client_has_already_is_not_sent_again(database: ScratchData
 
 async def test_lists_go_on_by_cursors_that_no_other_list_takes(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         first = await it.http.get("/api/v1/changes", params={"limit": 2})
         second = await it.http.get(first.links["next"]["url"])
@@ -155,7 +155,7 @@ async def test_errors_are_problems_with_the_words_of_the_one_tree(database: Scra
 
 async def test_a_source_is_changed_paused_resumed_and_removed(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         changed = await it.http.patch("/api/v1/sources/notes", json={"name": "hay", "every": "6h"})
         paused = await it.http.post("/api/v1/sources/hay/pause")
         resumed = await it.http.post("/api/v1/sources/hay/resume")
@@ -197,7 +197,7 @@ async def test_sources_are_declared_at_once_after_a_look_at_what_that_changes(
 
 async def test_items_of_a_source_are_listed_page_by_page_and_narrowed(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         first = await it.http.get("/api/v1/sources/notes/items", params={"limit": 2})
         second = await it.http.get(first.links["next"]["url"])
@@ -215,7 +215,7 @@ async def test_items_of_a_source_are_listed_page_by_page_and_narrowed(database: 
 
 async def test_held_deletions_are_shown_and_decided_one_by_one(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         for path in folder.iterdir():
             path.unlink()
@@ -236,7 +236,7 @@ async def test_a_feed_can_be_narrowed_to_kinds_of_changes_and_to_a_field(
     database: ScratchDatabase, folder: Path
 ) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         paths = (
             "/feeds/json?kind=created&kind=updated",
@@ -253,7 +253,7 @@ async def test_a_feed_can_be_narrowed_to_kinds_of_changes_and_to_a_field(
 
 async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database, public_url="http://127.0.0.1:8400") as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         atom = await it.http.get("/sources/notes/feeds/atom")
         tree = ET.fromstring(atom.text)
@@ -314,7 +314,7 @@ async def test_saved_searches_webhooks_and_schemas_are_kept(
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "x" * 32)
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.http.post("/api/v1/saved-searches", json={"name": "dry hay", "query": "dry hay"})
         (folder / "new.md").write_text("# New\n\nDry hay.")
         await it.rowen.sync("notes")
@@ -339,7 +339,7 @@ async def test_saved_searches_webhooks_and_schemas_are_kept(
 
 async def test_exports_are_streamed(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sources.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         lines = await it.http.get("/api/v1/exports/items.jsonl", params={"source": "notes"})
         array = await it.http.get("/api/v1/exports/items.json", params={"limit": 2})
@@ -365,15 +365,15 @@ async def test_a_signed_call_needs_no_token_and_an_unsigned_one_achieves_nothing
 ) -> None:
     key = "k" * 24
     async with interface(database, trusts_loopback=False, push_key=key, public_url="http://127.0.0.1:8400") as it:
-        await it.rowen.add(str(folder), name="notes")
-        [access] = await it.rowen.push_access("notes")
+        await it.rowen.sources.add(str(folder), name="notes")
+        [access] = await it.rowen.push.access("notes")
         body, at = json.dumps({"urls": []}).encode(), str(int(datetime.now(UTC).timestamp()))
         signed = webhook_signature(access.secret, delivery="d1", timestamp=at, body=body)
         headers = {"webhook-id": "d1", "webhook-timestamp": at, "webhook-signature": signed}
         taken = await it.http.post(str(access.url), content=body, headers=headers)
         forged = await it.http.post(str(access.url), content=body, headers={**headers, "webhook-signature": "v1,x"})
         strange = await it.http.get("/push/websub/guess?hub.challenge=<script>")
-        [job] = await it.rowen.jobs()
+        [job] = await it.rowen.queue.list()
 
     assert (taken.status_code, taken.text, forged.status_code, forged.text) == (202, "taken", 401, "refused")
     assert (strange.status_code, strange.headers["content-type"]) == (404, "text/plain; charset=utf-8")
@@ -382,7 +382,7 @@ async def test_a_signed_call_needs_no_token_and_an_unsigned_one_achieves_nothing
 
 async def test_probes_and_numbers_are_read_from_the_database(database: ScratchDatabase, folder: Path) -> None:
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name='no"tes')
+        await it.rowen.sources.add(str(folder), name='no"tes')
         await it.rowen.sync('no"tes')
         alive, ready = await it.http.get("/healthz"), await it.http.get("/readyz")
         numbers = (await it.http.get("/metrics")).text
@@ -408,9 +408,9 @@ async def test_a_source_is_extracted_within_a_budget_and_again_whole(database: S
     tool = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     path = "/api/v1/sources/notes/extract"
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes")
-        await it.rowen.add_schema("tool@1.0.0", tool)
-        await it.rowen.carry_schema("notes", "tool", only_urls=["*.html"])
+        await it.rowen.sources.add(str(folder), name="notes")
+        await it.rowen.schemas.add("tool@1.0.0", tool)
+        await it.rowen.extraction.attach("notes", "tool", only_urls=["*.html"])
         await it.rowen.sync("notes")
         await it.http.put("/api/v1/sources/notes/schemas/tool@1.0.0", json={"grounding": "off"})
         await work(it.rowen)
@@ -433,7 +433,7 @@ async def test_a_source_is_extracted_within_a_budget_and_again_whole(database: S
 async def test_what_is_known_beside_an_item_and_a_run_can_be_read(database: ScratchDatabase, folder: Path) -> None:
     (folder / "broken.pdf").write_bytes(b"no PDF")
     async with interface(database) as it:
-        await it.rowen.add(str(folder), name="notes@1.2.0")
+        await it.rowen.sources.add(str(folder), name="notes@1.2.0")
         run = await it.rowen.sync("notes@1.2.0")
         detail = await it.http.get("/api/v1/items/detail", params={"url": (folder / "hay.md").as_uri()})
         troubles = await it.http.get(f"/api/v1/runs/{run.id}/troubles")

@@ -22,8 +22,8 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
 
 async def publish(r: Rowen, **titles: str) -> None:
     """Pages of these names state these titles, and all others are gone."""
-    if not await r.sources():
-        await r.add("scripted:papers", name="papers")
+    if not await r.sources.list():
+        await r.sources.add("scripted:papers", name="papers")
     told = {
         name: f'<http://data.example/id/{title}> <http://data.example/title> "{title}"@nl'
         for name, title in titles.items()
@@ -149,7 +149,7 @@ async def test_a_dump_is_where_delta_files_lead_on_from_and_endpoints_that_are_k
         path = "/api/v1/sources/papers/endpoints"
         for endpoint in ("http://127.0.0.1:9/one", "http://127.0.0.1:9/two"):
             await it.http.post(path, json={"endpoint": endpoint})
-        monkeypatch.setattr(it.rowen, "push_statements", told)
+        monkeypatch.setattr(it.rowen.rdf, "push", told)
         every = await it.http.post(f"{path}/push", json={"all": True})
         single = await it.http.post(f"{path}/push", json={"endpoint": "http://127.0.0.1:9/two"})
         foreign = await it.http.post(f"{path}/push", json={"endpoint": "http://127.0.0.1:9/three"})

@@ -106,8 +106,8 @@ def test_no_question_is_so_strange_that_it_is_answered_with_a_bug(database: Scra
 
     async def walk(values: list[str]) -> None:
         async with interface(database, requests_per_minute=10**9) as it:
-            if not await it.rowen.sources():
-                await it.rowen.add(str(tmp_path), name="docs")
+            if not await it.rowen.sources.list():
+                await it.rowen.sources.add(str(tmp_path), name="docs")
                 await it.rowen.sync("docs")
             document = json.loads(json.dumps(it.interfaces.inner.openapi()))
             for path, methods in document["paths"].items():

@@ -32,7 +32,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 async def with_notes(it: Interface, folder: Path) -> None:
     folder.mkdir()
     (folder / "hay.md").write_text("# Hay")
-    await it.rowen.add(str(folder), name="notes")
+    await it.rowen.sources.add(str(folder), name="notes")
     await it.rowen.sync("notes")
 
 

@@ -70,4 +70,4 @@ async def test_a_form_and_a_path_with_a_nul_are_refused(database: ScratchDatabas
 async def test_half_of_a_pair_is_an_error_of_our_own_in_python(database: ScratchDatabase) -> None:
     async with database.open() as r:
         with pytest.raises(RowenError, match="surrogate"):
-            await r.source("\ud800")
+            await r.sources.get("\ud800")

@@ -24,7 +24,7 @@ class Interface:
 
     async def token(self, scope: str, name: str | None = None) -> dict[str, str]:
         """The headers of who has a new token of this scope."""
-        made = await self.rowen.add_token(name or scope, scope=scope)
+        made = await self.rowen.access.add_token(name or scope, scope=scope)
         return {"Authorization": f"Bearer {made.secret}"}
 
 

@@ -21,7 +21,7 @@ async def test_an_open_circuit_is_seen_by_all_interfaces_and_reset_by_an_adminis
     host = site.url.removeprefix("http://")
     try:
         async with interface(database, cb_failure_threshold=2, cb_recovery_timeout_secs=250, fetch_tries=3) as it:
-            await it.rowen.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
+            await it.rowen.sources.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
             assert await listed(it) == []
             site.down = True
             await it.rowen.sync("meadows")
@@ -67,7 +67,7 @@ async def test_a_half_open_circuit_and_a_lost_row_are_told_as_they_are(database:
     site.pages["/"] = Page(html("Meadows", "Hay is mown in June."))
     try:
         async with interface(database, cb_failure_threshold=2, cb_recovery_timeout_secs=250, fetch_tries=3) as it:
-            await it.rowen.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
+            await it.rowen.sources.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
             site.down = True
             await it.rowen.sync("meadows")
             async with asyncio.timeout(30):

@@ -132,7 +132,7 @@ async def test_a_key_that_is_new_is_found_and_an_unreachable_provider_lets_nobod
 ) -> None:
     async with interface(database, **provider.settings) as it:
         first = await status(it, provider.token())
-        people = it.rowen.identify.__self__._people  # type: ignore[attr-defined]
+        people = it.rowen.access.identify.__self__._people  # type: ignore[attr-defined]
         provider.key = ECKey.generate_key("P-256", parameters={"kid": "two", "alg": "ES256", "use": "sig"})
         people._asked_at -= 31
         second = await status(it, provider.token())
@@ -165,7 +165,7 @@ async def test_a_session_of_an_earlier_version_has_the_name_of_its_token_or_ends
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with interface(database, **provider.settings) as it:
-        await it.http.post("/login", data={"token": (await it.rowen.add_token("ci", scope="write")).secret})
+        await it.http.post("/login", data={"token": (await it.rowen.access.add_token("ci", scope="write")).secret})
         database.query("update access_session set name = 'ci' returning 1")
         of_token = await it.http.get("/api/v1/me")
         database.query("update access_session set name = 'local', token_id = null returning 1")
@@ -194,7 +194,7 @@ async def test_a_signed_token_with_strange_claims_names_a_plain_name_or_nobody(
         for claim in ("sub", "exp", "nbf", "iat", "iss", "aud", "email", "email_verified", "realm_access"):
             for value in strange:
                 token = provider.token(**{"email": "ada@example.org", "email_verified": True, claim: value})
-                named, session = await it.rowen.identify(token), await it.rowen.open_session(token)
+                named, session = await it.rowen.access.identify(token), await it.rowen.access.open_session(token)
                 assert named is None or named.name in ("email:ada@example.org", "sub:u1"), (claim, value)
                 assert (named is None) == (session is None), (claim, value)
 

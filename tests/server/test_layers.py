@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rowen.operations.rates import Buckets
+from rowen.operations.limits import Buckets
 from rowen.server.logs import JsonLine
 from rowen.server.requests import place_of
 from tests.conftest import ScratchDatabase
@@ -82,7 +82,7 @@ async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(d
         body = {"name": "hay", "query": "dry hay"}
         one = await it.http.post("/api/v1/saved-searches", json=body, headers={**ada, **KEY})
         two = await it.http.post("/api/v1/saved-searches", json=body, headers={**bob, **KEY})
-        await it.rowen.forget_search("hay")
+        await it.rowen.searches.remove("hay")
         three = await it.http.post("/api/v1/saved-searches", json=body, headers={**bob, **KEY})
         wrong = await it.http.post("/api/v1/saved-searches", json=body, headers={**bob, "Idempotency-Key": " " * 3})
 
@@ -92,7 +92,7 @@ async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(d
 
 async def test_a_request_that_is_under_way_is_not_begun_again(database: ScratchDatabase) -> None:
     async with interface(database) as it:
-        await it.rowen.answer_once("local", "5f2b9c1d", b"x" * 32)
+        await it.rowen.access.claim_answer("local", "5f2b9c1d", b"x" * 32)
         database.execute(
             "update idempotent_answer set fingerprint ="
             " sha256('/api/v1/queue/pause'::bytea || '\\x00'::bytea || ''::bytea || '\\x00'::bytea)"
@@ -179,10 +179,10 @@ async def test_forwarded_headers_are_believed_from_named_proxies_only(database: 
 
     async def address_and_cookie(client: str) -> tuple[str, bool]:
         async with interface(database, client=client, trusts_loopback=False, proxies="10.0.0.0/8") as it:
-            made = await it.rowen.add_token(f"at-{client}", scope="write")
+            made = await it.rowen.access.add_token(f"at-{client}", scope="write")
             entered = await it.http.post("/login", data={"token": made.secret}, headers=told)
             await it.http.post("/api/v1/sources/x/sync", headers={**told, "Authorization": f"Bearer {made.secret}"})
-            [line] = await it.rowen.audit_log(principal=f"token:at-{client}")
+            [line] = await it.rowen.access.audit_log(principal=f"token:at-{client}")
             return line.address or "", "Secure" in entered.headers["set-cookie"]
 
     assert await address_and_cookie("10.1.2.3") == ("198.51.100.7", True)
@@ -202,7 +202,7 @@ async def test_what_nobody_foresaw_tells_nothing(database: ScratchDatabase, monk
         async def broken(*_: Any, **__: Any) -> None:
             raise RuntimeError("a secret of the house")
 
-        monkeypatch.setattr(it.rowen, "sources", broken)
+        monkeypatch.setattr(it.rowen.sources, "list", broken)
         answer: httpx.Response = await it.http.get("/api/v1/sources")
 
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
@@ -250,7 +250,7 @@ async def test_what_nobody_foresaw_is_a_page_too_and_keeps_its_words_to_the_log(
         raise RuntimeError("the words of a secret")
 
     async with interface(database) as it:
-        monkeypatch.setattr(type(it.rowen), "standing_sources", broken)
+        monkeypatch.setattr(type(it.rowen.sources), "list_status", broken)
         found = await it.http.get("/sources", headers={"Accept": "text/html"})
 
     assert (found.status_code, found.headers["content-type"]) == (500, "text/html; charset=utf-8")

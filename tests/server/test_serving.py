@@ -55,7 +55,7 @@ async def test_changes_come_as_they_are_committed_and_go_on_after_the_last_that_
 ) -> None:
     (tmp_path / "a.md").write_text("# A")
     async with database.open(port=0) as rowen, served(rowen) as (http, _):
-        await rowen.add(str(tmp_path), name="notes")
+        await rowen.sources.add(str(tmp_path), name="notes")
         await rowen.sync("notes")
         async with http.stream("GET", "/api/v1/changes/events", headers={"Last-Event-ID": "0"}) as answer:
             coming = events(answer)
@@ -131,7 +131,7 @@ def test_the_body_of_an_answer_does_not_wait_until_its_head_is_confirmed() -> No
 
 async def test_the_command_serves_logs_as_json_and_ends_in_order(database: ScratchDatabase) -> None:
     async with database.open() as rowen:
-        secret = (await rowen.add_token("ci", scope="write")).secret
+        secret = (await rowen.access.add_token("ci", scope="write")).secret
     command = [sys.executable, "-m", "rowen", "serve", "--port", "0", "--log-json", "--no-worker"]
     with subprocess.Popen(command, env=environment(database), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -163,7 +163,7 @@ async def test_a_server_whose_worker_rests_stops_at_once(
         return True
 
     async with database.open() as rowen:
-        monkeypatch.setattr(rowen, "work", work)
+        monkeypatch.setattr(rowen.queue, "work", work)
         async with asyncio.timeout(LIMIT_S), served(rowen, works=True):
             await rested.wait()
 
@@ -175,7 +175,7 @@ async def test_a_server_reports_the_bug_that_ended_its_worker(
         raise ZeroDivisionError("a bug")
 
     async with database.open() as rowen:
-        monkeypatch.setattr(rowen, "work", work)
+        monkeypatch.setattr(rowen.queue, "work", work)
         async with served(rowen, works=True):
             pass
 

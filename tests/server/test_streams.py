@@ -71,7 +71,7 @@ async def reading(rowen: Rowen, http: httpx.AsyncClient, *names: str) -> AsyncIt
     async with AsyncExitStack() as stack:
         readers = []
         for name in names or [""]:
-            secret = (await rowen.add_token(name)).secret if name else None
+            secret = (await rowen.access.add_token(name)).secret if name else None
             readers.append(Reader(http, stack, {"Authorization": f"Bearer {secret}"} if secret else {}))
         yield readers
 
@@ -158,7 +158,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(
         reading(rowen, http, "ann", "bob") as (ann, bob),
     ):
         ended, kept = await ann.open(path), await bob.open(path)
-        await rowen.revoke_token("ann")
+        await rowen.access.revoke_token("ann")
         await rest(ended)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(rest(kept), 0.1)
@@ -175,13 +175,13 @@ async def test_a_stream_ends_when_its_token_or_its_session_expires(
         served(rowen) as (http, _),
         reading(rowen, http, "ann", "bob") as (ann, bob),
     ):
-        session = await rowen.open_session(bob.headers["Authorization"].removeprefix("Bearer "))
+        session = await rowen.access.open_session(bob.headers["Authorization"].removeprefix("Bearer "))
         assert session is not None
         bob.headers = {"Cookie": f"rowen_session={session.secret}"}
         by_token, by_session = await ann.open(), await bob.open()
         database.execute("update access_token set expires_at = now() where name = 'ann'")
         await rest(by_token)
-        await rowen.close_session(session.secret)
+        await rowen.access.close_session(session.secret)
         await rest(by_session)
 
     assert (by_token.status_code, by_session.status_code) == (200, 200)
@@ -198,7 +198,7 @@ async def test_all_streams_of_a_server_cost_one_check_of_their_tokens(
     ):
         opened = [await reader.open() for reader in readers]
         statements.clear()
-        await rowen.revoke_token("reader-0")
+        await rowen.access.revoke_token("reader-0")
         await rest(opened[0])
         checks = [one for one in statements if "any(%(digests)b)" in one]
 
@@ -217,11 +217,11 @@ async def test_a_signed_token_holds_until_the_moment_that_its_provider_named(dat
     noon = datetime(2026, 6, 1, 12, tzinfo=UTC)
     over, valid = Credential(expires_at=noon), Credential(expires_at=noon + timedelta(seconds=2))
     async with database.open() as rowen:
-        made = await rowen.add_token("ann")
-        principal = await rowen.identify(made.secret)
+        made = await rowen.access.add_token("ann")
+        principal = await rowen.access.identify(made.secret)
         assert principal is not None
         assert principal.credential is not None
-        held = await rowen.valid_credentials(
+        held = await rowen.access.valid_credentials(
             {over, valid, principal.credential, Credential(b"unknown")}, now=noon + timedelta(seconds=1)
         )
 

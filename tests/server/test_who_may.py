@@ -145,11 +145,11 @@ async def test_pages_of_other_origins_read_nothing_unless_they_are_named(databas
 
 async def test_tokens_expire_and_are_refused_once_revoked(database: ScratchDatabase) -> None:
     async with interface(database, **FAR) as it:
-        made = await it.rowen.add_token("old", scope="admin", days=1, now=datetime.now(UTC) - timedelta(days=2))
+        made = await it.rowen.access.add_token("old", scope="admin", days=1, now=datetime.now(UTC) - timedelta(days=2))
         expired = await it.http.get("/api/v1/me", headers={"Authorization": f"Bearer {made.secret}"})
         held = await it.token("read", "short")
         before = await it.http.get("/api/v1/me", headers=held)
-        await it.rowen.revoke_token("short")
+        await it.rowen.access.revoke_token("short")
         after = await it.http.get("/api/v1/me", headers=held)
         [stored] = database.query("select hash, name from access_token")
 
@@ -195,7 +195,7 @@ async def log_in(it: Interface, secret: str, wanted: str = "/") -> httpx.Respons
 
 async def test_a_browser_logs_in_with_a_token_and_its_cookie_is_strict(database: ScratchDatabase) -> None:
     async with interface(database, **FAR, base="https://127.0.0.1:8400") as it:
-        made = await it.rowen.add_token("ada", scope="write")
+        made = await it.rowen.access.add_token("ada", scope="write")
         page = await it.http.get("/login?next=/runs")
         wrong = await log_in(it, "rowen_nothing")
         right = await log_in(it, made.secret, "/runs")
@@ -220,7 +220,7 @@ async def test_over_tls_only_the_cookie_counts_that_no_other_host_can_set(
 ) -> None:
     told = {"X-Forwarded-Proto": proto, "X-Forwarded-For": "203.0.113.9"}
     async with interface(database, client="10.0.0.1", trusts_loopback=False, proxies="10.0.0.0/8") as it:
-        made = await it.rowen.add_token("ada")
+        made = await it.rowen.access.add_token("ada")
         entered = await it.http.post("/login", data={"token": made.secret}, headers=told)
         name, _, secret = entered.headers["set-cookie"].partition(";")[0].partition("=")
         it.http.cookies.clear()
@@ -235,10 +235,10 @@ async def test_over_tls_only_the_cookie_counts_that_no_other_host_can_set(
 
 async def test_a_session_ends_with_its_token(database: ScratchDatabase) -> None:
     async with interface(database, **FAR) as it:
-        made = await it.rowen.add_token("ada")
+        made = await it.rowen.access.add_token("ada")
         await log_in(it, made.secret)
         before = await it.http.get("/api/v1/me")
-        await it.rowen.revoke_token("ada")
+        await it.rowen.access.revoke_token("ada")
         after = await it.http.get("/api/v1/me")
 
     assert (before.status_code, after.status_code) == (200, 401)
@@ -247,7 +247,7 @@ async def test_a_session_ends_with_its_token(database: ScratchDatabase) -> None:
 @pytest.mark.parametrize("wanted", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", ""])
 async def test_a_login_leads_nowhere_else(database: ScratchDatabase, wanted: str) -> None:
     async with interface(database, **FAR) as it:
-        made = await it.rowen.add_token("ada")
+        made = await it.rowen.access.add_token("ada")
         answer = await log_in(it, made.secret, wanted)
         page = await it.http.get("/login", params={"next": f'{wanted}"><script>'})
 

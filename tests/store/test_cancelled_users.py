@@ -90,7 +90,7 @@ async def test_a_lease_whose_taking_or_giving_back_is_cancelled_leaves_the_sourc
     database: ScratchDatabase,
 ) -> None:
     async with database.open() as r:
-        await r.add("https://example.org/", name="one", kind="web")
+        await r.sources.add("https://example.org/", name="one", kind="web")
         pool = r._engine.database
 
         async with pool.connection() as c:

@@ -60,10 +60,10 @@ Consumer: TypeAlias = Callable[[World], "AsyncIterator[Reader]"]
 
 async def webhook(w: World, **wants: Any) -> AsyncIterator[Reader]:
     with closing(Receiver()) as receiver:
-        await w.r.add_webhook("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET", **wants)
+        await w.r.webhooks.add("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET", **wants)
 
         async def read() -> None:
-            await w.r.deliver("team")
+            await w.r.webhooks.deliver("team")
             reader.received.update(told["data"]["url"] for told in receiver.heard)
 
         reader = Reader(read)
@@ -71,7 +71,7 @@ async def webhook(w: World, **wants: Any) -> AsyncIterator[Reader]:
 
 
 async def webhook_with_a_filter(w: World) -> AsyncIterator[Reader]:
-    [source] = await w.r.sources()
+    [source] = await w.r.sources.list()
     async for reader in webhook(w, sources=[source.name], kinds=["created"], query="barley"):
         yield reader
 
@@ -91,33 +91,33 @@ async def notice(w: World) -> AsyncIterator[Reader]:
         reader.received.update(url for (url,) in rows)
 
     async def read() -> None:
-        await w.r.deliver("people")
+        await w.r.webhooks.deliver("people")
 
     w.monkeypatch.setattr(webhooks.changes, "published", told)
     w.monkeypatch.setattr(webhooks, "notice", lambda numbers: (numbers,))
     w.monkeypatch.setattr(webhooks, "send", send)
     w.monkeypatch.setenv("PEOPLE", "json://nowhere")
-    await w.r.add_notice("people", "env:PEOPLE")
+    await w.r.webhooks.add_notice("people", "env:PEOPLE")
     reader = Reader(read)
     yield reader
 
 
 async def saved_search(w: World) -> AsyncIterator[Reader]:
-    await w.r.save_search("barley", "barley")
+    await w.r.searches.save("barley", "barley")
 
     async def read() -> None:
-        reader.received.update(one.url for one in await w.r.search_news("barley", limit=10_000))
+        reader.received.update(one.url for one in await w.r.searches.news("barley", limit=10_000))
 
     reader = Reader(read)
     yield reader
 
 
 async def rdf_endpoint(w: World) -> AsyncIterator[Reader]:
-    [source] = await w.r.sources()
+    [source] = await w.r.sources.list()
     with closing(TripleStore()) as endpoint:
 
         async def read() -> None:
-            await w.r.push_statements(source.name, endpoint.endpoint)
+            await w.r.rdf.push(source.name, endpoint.endpoint)
             reader.received.update(quad.subject.value for quad in endpoint.store)
 
         reader = Reader(read)
@@ -125,10 +125,10 @@ async def rdf_endpoint(w: World) -> AsyncIterator[Reader]:
 
 
 async def statement_deltas(w: World) -> AsyncIterator[Reader]:
-    [source] = await w.r.sources()
+    [source] = await w.r.sources.list()
 
     async def read() -> None:
-        await w.r.statement_deltas(source.name, w.folder / "deltas")
+        await w.r.rdf.write_deltas(source.name, w.folder / "deltas")
         for file in (w.folder / "deltas").iterdir():
             reader.received.update(part for part in file.read_text().split('"') if "/late/" in part)
 
@@ -150,12 +150,12 @@ async def announced(w: World) -> AsyncIterator[Reader]:
 
 
 async def extraction(w: World) -> AsyncIterator[Reader]:
-    [source] = await w.r.sources()
-    await w.r.add_schema("lamp@1.0.0", LAMP)
-    await w.r.carry_schema(source.name, "lamp@1")
+    [source] = await w.r.sources.list()
+    await w.r.schemas.add("lamp@1.0.0", LAMP)
+    await w.r.extraction.attach(source.name, "lamp@1")
 
     async def read() -> None:
-        await w.r.extract_source(source.name)
+        await w.r.extraction.extract_source(source.name)
         rows = w.database.query("select item.url from extraction_check join item using (source_id, key)")
         reader.received.update(url for (url,) in rows)
 
@@ -164,7 +164,7 @@ async def extraction(w: World) -> AsyncIterator[Reader]:
 
 
 async def pages_of_changes(w: World) -> AsyncIterator[Reader]:
-    place = [await w.r.last_change()]
+    place = [await w.r.changes.last_number()]
 
     async def read() -> None:
         after = None
@@ -181,7 +181,7 @@ async def pages_of_changes(w: World) -> AsyncIterator[Reader]:
 
 
 async def follower(w: World, **of: Any) -> AsyncIterator[Reader]:
-    stream = w.r.follow(since=await w.r.last_change(), **of)
+    stream = w.r.changes.follow(since=await w.r.changes.last_number(), **of)
 
     async def read() -> None:
         while not reader.received.issuperset(w.other.stored):
@@ -193,17 +193,17 @@ async def follower(w: World, **of: Any) -> AsyncIterator[Reader]:
 
 
 async def follower_of_a_source(w: World) -> AsyncIterator[Reader]:
-    [source] = await w.r.sources()
+    [source] = await w.r.sources.list()
     async for reader in follower(w, source=source.name):
         yield reader
 
 
 async def server_sent_events(w: World) -> AsyncIterator[Reader]:
     """A client that connects anew each time, with the number that it saw last."""
-    seen = [str(await w.r.last_change())]
+    seen = [str(await w.r.changes.last_number())]
 
     async def read() -> None:
-        stream: AsyncGenerator[bytes] = w.r.events(last_event_id=seen[0])
+        stream: AsyncGenerator[bytes] = w.r.feeds.events(last_event_id=seen[0])
         async for part in stream:
             for line in part.decode().splitlines():
                 if line.startswith("id: "):
@@ -262,7 +262,7 @@ async def linked_data_event_stream(w: World) -> AsyncIterator[Reader]:
             node = waiting.pop()
             if node in done:
                 continue
-            answer = await w.r.event_stream(node)
+            answer = await w.r.feeds.event_stream(node)
             if answer.immutable:
                 done.add(node)
             graph = Store()
@@ -278,7 +278,7 @@ async def linked_data_event_stream(w: World) -> AsyncIterator[Reader]:
 
 async def feed(w: World) -> AsyncIterator[Reader]:
     async def read() -> None:
-        body = json.loads((await w.r.feed("json")).body)
+        body = json.loads((await w.r.feeds.feed("json")).body)
         reader.received.update(one["url"] for one in body["items"])
 
     reader = Reader(read)
@@ -287,10 +287,10 @@ async def feed(w: World) -> AsyncIterator[Reader]:
 
 async def item_counts(w: World) -> AsyncIterator[Reader]:
     """Counts are kept up with the log: an item that it does not count is one that it missed."""
-    [before] = await w.r.overview()
+    [before] = await w.r.sources.overview()
 
     async def read() -> None:
-        [now] = await w.r.overview()
+        [now] = await w.r.sources.overview()
         reader.received = set(w.other.stored[: now.items - before.items])
 
     reader = Reader(read)
@@ -368,7 +368,7 @@ async def test_a_change_that_is_committed_at_any_moment_of_a_consumer_reaches_it
         Complete(),
     )
     async with database.open(**model.settings, trust_database=True) as r:
-        await r.add("scripted:one", name="one")
+        await r.sources.add("scripted:one", name="one")
         await r.sync("one")
         with OtherClient(database) as other:
             world = World(database, r, other, tmp_path, monkeypatch, model)

@@ -26,9 +26,9 @@ async def test_what_was_dumped_is_restored_and_goes_on(
 
     async with one.open() as r:
         await r.sync(str(tmp_path / "docs"))
-        size_bytes = await r.dump(dump)
+        size_bytes = await r.database.dump(dump)
     async with other.open() as r:
-        await r.restore(dump)
+        await r.database.restore(dump)
     async with other.open() as r:
         again = await r.sync("docs")
         [hit] = await r.search("hay")
@@ -41,9 +41,9 @@ async def test_what_was_dumped_is_restored_and_goes_on(
 
     async with other.open() as r:
         with pytest.raises(RefusedError, match="has sources"):
-            await r.restore(dump)
+            await r.database.restore(dump)
         with pytest.raises(RefusedError, match="is there already"):
-            await r.dump(dump)
+            await r.database.dump(dump)
 
 
 async def test_what_is_no_dump_changes_nothing(database: ScratchDatabase, tmp_path: Path) -> None:
@@ -51,22 +51,22 @@ async def test_what_is_no_dump_changes_nothing(database: ScratchDatabase, tmp_pa
 
     async with database.open() as r:
         with pytest.raises(UsageError, match="is no dump of Rowen"):
-            await r.restore(tmp_path / "notes.txt")
+            await r.database.restore(tmp_path / "notes.txt")
         with pytest.raises(NotFoundError):
-            await r.restore(tmp_path / "nothere")
-        assert await r.sources() == []
+            await r.database.restore(tmp_path / "nothere")
+        assert await r.sources.list() == []
 
 
 async def test_a_dump_that_breaks_off_leaves_the_database_as_it_was(database: ScratchDatabase, tmp_path: Path) -> None:
     dump = tmp_path / "rowen.dump"
     async with database.open() as r:
-        await r.dump(dump)
+        await r.database.dump(dump)
         dump.write_bytes(dump.read_bytes()[: dump.stat().st_size * 9 // 10])
 
         with pytest.raises((StoreError, UsageError)):
-            await r.restore(dump)
+            await r.database.restore(dump)
 
-        assert await r.sources() == []
+        assert await r.sources.list() == []
     assert database.query("select count(*) from pg_namespace where nspname like 'rowen%'") == [(1,)]
 
 
@@ -106,20 +106,20 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     dump = tmp_path / "rowen.dump"
     async with one.open() as r:
         await r.sync(str(tmp_path / "hay.md"))
-        await r.dump(dump)
+        await r.database.dump(dump)
     async with other.open() as r:
-        await r.add_token("mine")
+        await r.access.add_token("mine")
 
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, other.conninfo, str(dump), when], timeout=60, env=dict(os.environ), check=False
     )
     left = other.query("select to_regnamespace(%s) is not null", schema_aside("rowen"))
     async with other.open() as r:
-        held, tokens = await r.sources(), await r.tokens()
+        held, tokens = await r.sources.list(), await r.access.list_tokens()
         if not held:
-            await r.restore(dump)
+            await r.database.restore(dump)
     async with other.open() as r:
-        again = await r.sources()
+        again = await r.sources.list()
 
     assert (killed.returncode, left) == (-9, [(True,)])
     assert (len(held), len(again)) == (sources, 1)
@@ -130,13 +130,13 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
 
 async def test_a_restore_that_is_going_on_is_not_taken_for_a_dead_one(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await r.sources()
+        await r.sources.list()
     async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as c:
         await hold_restore(c)
         await c.execute(f"alter schema rowen rename to {schema_aside('rowen')}".encode())
 
         with pytest.raises(StoreUnavailableError, match="is being restored"):
             async with database.open() as r:
-                await r.sources()
+                await r.sources.list()
 
         await c.execute(f"alter schema {schema_aside('rowen')} rename to rowen".encode())

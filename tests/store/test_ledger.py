@@ -150,9 +150,9 @@ async def test_a_day_whose_budget_is_used_up_leaves_texts_waiting_and_the_run_co
     try:
         async with database.open(**provider.settings, embedder_price=1, budget_day_usd=0.0000001) as r:
             run = await sync(r, *pages(1, 2, 3))
-            report = await r.embed()
+            report = await r.embeddings.embed()
         async with database.open(**provider.settings, embedder_price=1, budget_day_usd=1) as r:
-            caught_up = await r.embed()
+            caught_up = await r.embeddings.embed()
     finally:
         provider.close()
 

@@ -101,7 +101,7 @@ async def test_all_is_closed_although_a_part_cannot_be(
         raise LookupError("no way to close")
 
     async with database.open(workers=1) as r:
-        await r.sources()
+        await r.sources.list()
         engine = r._engine
         await engine.workers.read(Raw("https://example.org/1", b"word " * 10_000, name="page.md"))
         [worker] = engine.workers._all

@@ -157,7 +157,7 @@ async def test_a_large_filter_gives_the_same_answer_as_a_small_one(
         await harvest(r, texts(60), name="one")
         await harvest(r, texts(60, seed=9), name="two")
         async with r._engine.database.connection() as c:
-            two = Filters(source_ids=[(await r.source("two")).id])
+            two = Filters(source_ids=[(await r.sources.get("two")).id])
             small = await ask(c, "kotx kunx", filters=two)
             bounds(SMALL_FILTER=3, SMALL_FOR_MEANING=3, FILTER_BOUND=4)
             large = await ask(c, "kotx kunx", filters=two)

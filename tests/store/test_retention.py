@@ -103,7 +103,7 @@ async def test_nothing_is_forgotten_in_one_transaction_but_a_batch(
         database.execute(RUNS)
         await tidied(r)
         once = 200 - len(runs(database)) - len(runs(database, 2))
-        whole = await r.tidy()
+        whole = await r.database.tidy()
 
     assert once == 7
     assert whole.runs == 200 - 7 - 8
@@ -115,19 +115,19 @@ async def test_the_lines_of_a_run_are_listed_after_the_run_was_forgotten(
 ) -> None:
     monkeypatch.setattr(store_runs, "_RUNS_KEPT", 1)
     async with database.open() as r:
-        await r.add("scripted:hay", name="hay")
+        await r.sources.add("scripted:hay", name="hay")
         made = []
         for number in range(1, 5):
             shows(*(Fetched(page(one)) for one in range(1, number + 1)), Complete())
             made.append((await r.sync("hay")).id)
         database.execute("update run set started_at = started_at - interval '2 years'")
         await tidied(r)
-        lines = await r.newest_changes(run=made[1])
+        lines = await r.changes.newest(run=made[1])
         everything = await r.changes()
         with pytest.raises(NotFoundError, match="ROWEN_RUNS_KEPT_DAYS"):
-            await r.run(made[1])
+            await r.runs.get(made[1])
         with pytest.raises(NotFoundError):
-            await r.newest_changes(run=4711)
+            await r.changes.newest(run=4711)
         after = await r.sync("hay")
 
     assert runs(database)[:2] == [made[0], made[3]]
@@ -149,8 +149,8 @@ async def test_an_answer_that_facts_in_force_rest_on_is_kept_for_ever(database: 
             await tidied(r)
             [noted] = database.query("select count(*) filter (where used_at > now() - interval '1 hour') from answer")
             age_answers(database)
-            await r.tidy()
-            [again] = await r.extract_source("shop", everything=True)
+            await r.database.tidy()
+            [again] = await r.extraction.extract_source("shop", everything=True)
 
     assert noted == (3,)
     assert (again.calls, again.avoided_reused, model.calls) == (0, 3, 3)
@@ -192,12 +192,12 @@ async def test_what_was_deleted_lately_comes_back_without_being_paid_again(datab
                 del shop.pages["/2"]
                 await r.sync("shop")
             else:
-                await r.remove("shop")
+                await r.sources.remove("shop")
             await tidied(r)
             shop.pages["/2"] = sold
             if way == "source":
-                await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
-                await r.carry_schema("shop", "lamp@1")
+                await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+                await r.extraction.attach("shop", "lamp@1")
             run = await r.sync("shop")
 
     assert run.stats.extracted >= 1
@@ -212,7 +212,7 @@ async def test_an_answer_that_was_refused_is_not_paid_for_again(database: Scratc
             first = await r.sync("shop")
             age_answers(database)
             await tidied(r)
-            [again] = await r.extract_source("shop", everything=True)
+            [again] = await r.extraction.extract_source("shop", everything=True)
 
     assert (first.stats.extractions_failed, again.failed, model.calls) == (1, 1, 1)
 

@@ -38,7 +38,7 @@ def nation() -> Iterator[DataJsonSite]:
 
 async def read_all(rowen: Rowen, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite) -> None:
     for name, portal in (("nation", nation), ("region", region), ("city", city)):
-        await rowen.add(portal.address, name=name, kind="ckan" if portal is region else "datajson")
+        await rowen.sources.add(portal.address, name=name, kind="ckan" if portal is region else "datajson")
         assert (await rowen.sync(name)).status == "completed"
 
 
@@ -57,8 +57,8 @@ async def test_a_dataset_of_three_portals_is_one_group_whose_original_is_the_cit
 
     async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
-        from_the_city = await rowen.twins(home, source="city")
-        alone = await rowen.twins(f"{city.address}#/other")
+        from_the_city = await rowen.items.duplicates(home, source="city")
+        alone = await rowen.items.duplicates(f"{city.address}#/other")
 
     assert sources_of(from_the_city) == ["city", "nation", "region"]
     assert alone is None
@@ -75,8 +75,8 @@ async def test_the_same_words_make_twins_and_few_words_do_not(
 
     async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
-        wells = await rowen.twins(f"{city.address}#/w")
-        mills = await rowen.twins(f"{city.address}#/m")
+        wells = await rowen.items.duplicates(f"{city.address}#/w")
+        mills = await rowen.items.duplicates(f"{city.address}#/m")
 
     assert sources_of(wells) == ["nation", "city"]
     assert mills is None
@@ -93,7 +93,7 @@ async def test_a_page_that_many_datasets_share_joins_none_of_them(
     async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
 
-        assert await rowen.twins(f"{nation.address}#/n") is None
+        assert await rowen.items.duplicates(f"{nation.address}#/n") is None
 
 
 async def test_a_group_dissolves_when_a_portal_says_something_else(
@@ -105,10 +105,10 @@ async def test_a_group_dissolves_when_a_portal_says_something_else(
 
     async with database.open() as rowen:
         await read_all(rowen, city, region, nation)
-        before = await rowen.twins(f"{nation.address}#/n")
+        before = await rowen.items.duplicates(f"{nation.address}#/n")
         del copy["@id"]
         amended = (await rowen.sync("nation")).stats
-        after = await rowen.twins(f"{nation.address}#/n")
+        after = await rowen.items.duplicates(f"{nation.address}#/n")
 
     assert sorted(sources_of(before)) == ["city", "nation"]
     assert after is None
@@ -128,7 +128,7 @@ async def test_a_deleted_item_leaves_its_group(
         city.records.pop(0)
         await rowen.sync("city")
 
-        assert await rowen.twins(f"{nation.address}#/{UUID}") is None
+        assert await rowen.items.duplicates(f"{nation.address}#/{UUID}") is None
 
 
 async def test_datasets_from_before_there_were_marks_get_them_in_the_next_run_and_then_nothing_is_written(
@@ -145,7 +145,7 @@ async def test_datasets_from_before_there_were_marks_get_them_in_the_next_run_an
         database.execute("update item set twins = null")
     async with database.open() as rowen:
         runs = [await rowen.sync("city") for _ in range(2)]
-        group = await rowen.twins(f"{city.address}#/{UUID}")
+        group = await rowen.items.duplicates(f"{city.address}#/{UUID}")
 
     assert [run.stats.rows_written for run in runs] == [4, 0]
     assert sources_of(group) == []
@@ -164,7 +164,7 @@ async def test_a_mark_that_everything_has_joins_nothing(
         await read_all(rowen, city, region, nation)
         database.execute("update item set twins = array[7, -8]::bigint[]")
 
-        assert await rowen.twins("http://portal.example/datasets/1", source="city") is None
+        assert await rowen.items.duplicates("http://portal.example/datasets/1", source="city") is None
 
 
 async def test_the_database_groups_as_the_program_does(

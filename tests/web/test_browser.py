@@ -181,7 +181,7 @@ async def test_a_keeper_follows_an_event_stream_extracts_facts_and_revokes_a_tok
     with sites() as there:
         shop: Site = there["shop"]
         async with database.open(port=0) as rowen, serving(rowen) as address:
-            await rowen.add(shop.url + "/1", name="shop", options={**PLAIN, "max_pages": 1})
+            await rowen.sources.add(shop.url + "/1", name="shop", options={**PLAIN, "max_pages": 1})
             async with eyes(address, pictures, "phone", viewport=PHONE, color_scheme="dark", has_touch=True) as seen:
                 await _follow_a_stream(seen, there["notices"])
                 await _extract(seen, shop)
@@ -301,9 +301,11 @@ async def test_a_reader_can_read_every_page_on_a_phone_at_night_and_at_a_desk_by
 
 async def _paths(rowen: Rowen) -> dict[str, str]:
     """A page of each sort, with what is hostile, foreign, long and changed among them."""
-    hostile = next(one.url for one in await rowen.browse("docs", limit=100) if "script" in one.title)
-    [footpaths] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
-    eggs = next(one.url for one in await rowen.browse("shop") if one.title == "Six eggs")
+    hostile = next(one.url for one in await rowen.items.browse("docs", limit=100) if "script" in one.title)
+    [footpaths] = [
+        one.url for one in await rowen.items.browse("valley", limit=100) if one.title.startswith("Footpaths")
+    ]
+    eggs = next(one.url for one in await rowen.items.browse("shop") if one.title == "Six eggs")
     return {
         **{name: f"/{name}" for name in ("sources", "runs", "extractions", "held", "quarantine", "jobs", "saved")},
         **{name: f"/{name}" for name in ("webhooks", "costs", "health", "following", "changes", "add")},

@@ -24,7 +24,7 @@ async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(
             kept = await interface.post("/add", address=url, name="valley", kind="ckan", every="6h")
             job = (await interface.get(f"{kept.headers['Location']}.json")).json()["job"]
             waiting = await interface.get(kept.headers["Location"])
-            source = await rowen.source("valley")
+            source = await rowen.sources.get("valley")
             again = (await interface.get(f"/add.json?address={quote(url)}")).json()["preview"]
 
     assert (preview["kind"], len(preview["items"]), preview["more"]) == ("ckan", 5, True)
@@ -50,9 +50,9 @@ async def test_an_address_that_cannot_be_read_says_why_before_it_is_kept(databas
 async def test_a_queued_sync_becomes_a_run_that_the_page_goes_on_to(database: ScratchDatabase) -> None:
     with sites() as there:
         async with database.open() as rowen, served(rowen) as interface:
-            await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
+            await rowen.sources.add(there["docs"].url + "/", name="docs", options=PLAIN)
             queued = await interface.post("/sources/docs/sync")
-            working = asyncio.create_task(rowen.work(until_idle=True))
+            working = asyncio.create_task(rowen.queue.work(until_idle=True))
             await asyncio.wait_for(working, 30)
             plain = await interface.get(queued.headers["Location"])
             polled = await interface.get(queued.headers["Location"], **{"HX-Request": "true"})
@@ -67,19 +67,19 @@ async def test_a_queued_sync_becomes_a_run_that_the_page_goes_on_to(database: Sc
 async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(database: ScratchDatabase) -> None:
     with sites() as there:
         async with database.open() as rowen, served(rowen) as interface:
-            await rowen.add(there["docs"].url + "/", name="docs", options={**PLAIN, "max_pages": 3}, every="6h")
+            await rowen.sources.add(there["docs"].url + "/", name="docs", options={**PLAIN, "max_pages": 3}, every="6h")
             await rowen.sync("docs")
             told = 'sitemap=false\nllms=false\nheaders={"X-Who": "us"}\nlanguage=en'
             edited = await interface.post("/sources/docs/edit", name="handbook", cron="0 3 * * *", options=told)
-            source = await rowen.source("handbook")
+            source = await rowen.sources.get("handbook")
             wrong = await interface.post("/sources/handbook/edit", name="handbook", every="soon", options="")
             await interface.post("/sources/handbook/pause")
-            paused = await rowen.source("handbook")
+            paused = await rowen.sources.get("handbook")
             page = await interface.get("/sources/handbook")
             await interface.post("/sources/handbook/resume")
             asked = await interface.get("/sources/handbook/remove")
             removed = await interface.post("/sources/handbook/remove")
-            left = await rowen.sources()
+            left = await rowen.sources.list()
 
     assert edited.headers["Location"] == "/sources/handbook?tab=settings"
     assert source.schedule == "cron 0 3 * * *"
@@ -96,7 +96,7 @@ async def test_held_deletions_are_kept_or_accepted_one_by_one(database: ScratchD
     with sites() as there:
         docs = there["docs"]
         async with database.open() as rowen, served(rowen) as interface:
-            await rowen.add(docs.url + "/", name="docs", options=PLAIN)
+            await rowen.sources.add(docs.url + "/", name="docs", options=PLAIN)
             await rowen.sync("docs")
             docs.put("/", "Handbook", "All.", links=("/p0",))
             await rowen.sync("docs")
@@ -104,7 +104,7 @@ async def test_held_deletions_are_kept_or_accepted_one_by_one(database: ScratchD
             gone = await interface.post("/held", source="docs", url=f"{docs.url}/p6", decision="accept")
             nothing = await interface.post("/held", source="docs", decision="accept")
             odd = await interface.post("/held", source="docs", url=f"{docs.url}/p7", decision="perhaps")
-            held = {one.url.rpartition("/")[2]: one for one in await rowen.held("docs")}
+            held = {one.url.rpartition("/")[2]: one for one in await rowen.deletions.list("docs")}
             copy = await interface.get(f"/item?url={quote(docs.url + '/p6')}")
 
     assert (kept.status, gone.status, nothing.status, odd.status) == (303, 303, 400, 400)
@@ -118,7 +118,7 @@ async def test_a_schema_is_carried_and_dropped(database: ScratchDatabase) -> Non
     with sites() as there:
         shop = there["shop"]
         async with database.open() as rowen, served(rowen) as interface:
-            await rowen.add(shop.url + "/1", name="shop", options={**PLAIN, "max_pages": 1})
+            await rowen.sources.add(shop.url + "/1", name="shop", options={**PLAIN, "max_pages": 1})
             carried = await interface.post(
                 "/extractions/carry", source="shop", schema="product@1.0.0", condition="price<5"
             )
@@ -127,7 +127,7 @@ async def test_a_schema_is_carried_and_dropped(database: ScratchDatabase) -> Non
             await rowen.sync("shop")
             page = await interface.get("/extractions")
             dropped = await interface.post("/extractions/drop", source="shop", schema="product@1.0.0")
-            left = await rowen.source_schemas()
+            left = await rowen.extraction.list_attached()
 
     assert (carried.status, dropped.status, left) == (303, 303, [])
     assert 'aria-label="from 4.5 to 6.5 in 2 versions"' in page.text
@@ -147,7 +147,7 @@ async def test_a_webhook_is_added_paused_replayed_and_removed(
         replayed = await interface.post("/webhooks/ours/replay", since="0")
         page = await interface.get("/webhooks/ours")
         await interface.post("/webhooks/ours/remove")
-        left = await rowen.webhooks()
+        left = await rowen.webhooks.list()
 
     assert (clear.status, added.status, replayed.status) == (400, 303, 303)
     assert "hunter2" not in clear.text
@@ -161,8 +161,8 @@ async def test_a_token_is_made_shown_once_and_revoked(database: ScratchDatabase)
         empty = await interface.get("/tokens")
         made = await interface.post("/tokens", name="dashboard", scope="write", days="30")
         [secret] = re.findall(r">(rowen_[^<]+)</textarea>", made.text)
-        principal = await rowen.identify(secret)
-        [held] = await rowen.tokens()
+        principal = await rowen.access.identify(secret)
+        [held] = await rowen.access.list_tokens()
         twice = await interface.post("/tokens", name="dashboard", scope="read", days="30")
         odd = [
             await interface.post("/tokens", name=name, scope=scope, days=days)
@@ -177,8 +177,8 @@ async def test_a_token_is_made_shown_once_and_revoked(database: ScratchDatabase)
         forever = await interface.post("/tokens", name="old", scope="read", days="0")
         revoked = await interface.post("/tokens/dashboard/revoke")
         gone = await interface.get("/tokens/dashboard/revoke")
-        left = await rowen.tokens()
-        unknown = await rowen.identify(secret)
+        left = await rowen.access.list_tokens()
+        unknown = await rowen.access.identify(secret)
 
     assert "There is no token yet" in empty.text
     assert (made.status, made.headers["Cache-Control"], "application/json" in made.text) == (201, "no-store", False)
@@ -197,7 +197,7 @@ async def test_a_search_is_followed_from_its_page_and_forgotten(database: Scratc
     with sites() as there:
         docs = there["docs"]
         async with database.open() as rowen, served(rowen) as interface:
-            await rowen.add(docs.url + "/", name="docs", options={**PLAIN, "max_pages": 4})
+            await rowen.sources.add(docs.url + "/", name="docs", options={**PLAIN, "max_pages": 4})
             await rowen.sync("docs")
             nobody = await interface.get("/saved")
             offered = await interface.get("/search?q=dew+gone&source=docs")
@@ -210,7 +210,7 @@ async def test_a_search_is_followed_from_its_page_and_forgotten(database: Scratc
             odd = [await interface.post("/saved", name=name, query=query) for name, query in (("x", "-"), ("", "hay"))]
             forgotten = await interface.post(saved.headers["Location"] + "/forget")
             missing = await interface.get(saved.headers["Location"])
-            left = await rowen.saved_searches()
+            left = await rowen.searches.list()
 
     assert "No search is followed yet" in nobody.text
     assert '<input type="hidden" name="source" value="docs">' in offered.text
@@ -227,12 +227,12 @@ async def test_a_writer_names_neither_folders_nor_secrets_of_the_server(
 ) -> None:
     (tmp_path / "secret.md").write_text("# Secret\n\nNobody's business.")
     async with database.open() as rowen, served(rowen, Scope.WRITE) as interface:
-        await rowen.add("https://example.org/", name="docs", kind="web")
+        await rowen.sources.add("https://example.org/", name="docs", kind="web")
         looked = [await interface.get(f"/add?address={quote(one)}") for one in (str(tmp_path), f"file://{tmp_path}")]
         hidden = await interface.get(f"/add?kind=files&address={quote('https://../../../../../../..' + str(tmp_path))}")
         added = await interface.post("/add", address=str(tmp_path), name="mine", kind="files")
         edited = await interface.post("/sources/docs/edit", name="docs", options='headers={"X-Key": "env:HOME"}')
-        left = await rowen.sources()
+        left = await rowen.sources.list()
 
     assert all("is no address on the web" in one.text for one in looked)
     assert not any("Nobody" in one.text for one in (*looked, hidden))
@@ -243,15 +243,15 @@ async def test_a_writer_names_neither_folders_nor_secrets_of_the_server(
 async def test_the_queue_is_paused_and_jobs_are_cancelled_and_tried_again(database: ScratchDatabase) -> None:
     with sites() as there:
         async with database.open() as rowen, served(rowen) as interface:
-            await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
+            await rowen.sources.add(there["docs"].url + "/", name="docs", options=PLAIN)
             await interface.post("/jobs/pause")
-            job = await rowen.enqueue("docs")
+            job = await rowen.queue.enqueue("docs")
             paused = await interface.get("/jobs")
             await interface.post(f"/jobs/{job.id}/cancel")
-            cancelled = await rowen.job(job.id)
+            cancelled = await rowen.queue.get(job.id)
             again = await interface.post(f"/jobs/{job.id}/retry")
             await interface.post("/jobs/resume")
-            depth = await rowen.queue_depth()
+            depth = await rowen.queue.depth()
 
     assert "the queue is paused" in paused.text
     assert cancelled.state == "cancelled"

@@ -11,7 +11,7 @@ import pytest
 
 from rowen import Rowen
 from rowen.interfaces.web import live
-from rowen.operations import watches
+from rowen.operations import runs
 from tests.conftest import ScratchDatabase
 from tests.web.world import served, sites
 
@@ -22,7 +22,7 @@ LIMIT_S = 30.0
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "POLL_S", 0.01)
+    monkeypatch.setattr(runs, "POLL_S", 0.01)
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def held_up() -> Iterator[tuple[dict[str, Any], asyncio.Event]]:
 async def reading(rowen: Rowen) -> AsyncIterator[None]:
     """A run of the documentation that goes on until the end."""
     with held_up() as (there, arrived):
-        await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
+        await rowen.sources.add(there["docs"].url + "/", name="docs", options=PLAIN)
         syncing = asyncio.create_task(rowen.sync("docs"))
         await asyncio.wait_for(arrived.wait(), LIMIT_S)
         try:
@@ -91,7 +91,7 @@ async def test_a_live_run_is_shown_as_it_goes_on_and_tells_its_watchers_when_it_
 
 async def test_who_has_seen_all_of_a_run_that_is_over_is_told_only_that(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
-        mark = live.glance_at_run(await rowen.run(1)).mark
+        mark = live.glance_at_run(await rowen.runs.get(1)).mark
         events = {}
         for seen in (mark, "other"):
             async with interface.session.get(f"{interface.url}/runs/1/live?seen={seen}") as answer:
@@ -105,11 +105,11 @@ async def test_who_has_seen_all_of_a_run_that_is_over_is_told_only_that(lived_in
 async def test_a_job_that_waits_tells_its_watchers_when_it_has_become_a_run(database: ScratchDatabase) -> None:
     with sites() as there:
         async with database.open() as rowen, served(rowen) as interface:
-            await rowen.add(there["shop"].url + "/", name="shop", options=PLAIN)
+            await rowen.sources.add(there["shop"].url + "/", name="shop", options=PLAIN)
             job = await interface.post("/sources/shop/sync")
             page = await interface.get(job.headers["Location"])
             async with interface.session.get(interface.url + address(page.text)) as watched:
-                await asyncio.wait_for(rowen.work(until_idle=True), LIMIT_S)
+                await asyncio.wait_for(rowen.queue.work(until_idle=True), LIMIT_S)
                 events = await told(watched)
 
     assert events[-3:] == ["news", "end", "end"]
@@ -176,7 +176,7 @@ async def test_nothing_is_asked_when_nobody_watches(database: ScratchDatabase, s
         async with interface.session.get(f"{interface.url}/live") as watched:
             await asyncio.wait_for(watched.content.readline(), LIMIT_S)
         async with asyncio.timeout(LIMIT_S):
-            while rowen._parts.watches._watched or not rowen._parts.watches._polling.done():  # type: ignore[union-attr]
+            while rowen.runs.watches._watched or not rowen.runs.watches._polling.done():  # type: ignore[union-attr]
                 await asyncio.sleep(0.01)
         statements.clear()
         await asyncio.sleep(0.05)

@@ -73,7 +73,7 @@ async def test_the_twin_says_what_the_page_says(lived_in: ScratchDatabase) -> No
 
 async def test_hostile_titles_and_texts_are_shown_and_never_run(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
-        [hostile] = [one.url for one in await rowen.browse("docs", limit=100) if "script" in one.title]
+        [hostile] = [one.url for one in await rowen.items.browse("docs", limit=100) if "script" in one.title]
         found = await interface.get("/search?q=claims")
         pages = [
             await interface.get(path)
@@ -235,7 +235,7 @@ def row_of(page: Answer, words: str) -> str:
 
 async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
-        savings = await rowen.savings()
+        savings = await rowen.status.savings()
         pages = [await interface.get(path) for path in ("/", "/costs?days=7")]
 
     assert savings.requests_spared > 0
@@ -293,7 +293,7 @@ async def test_a_filter_that_is_repeated_counts_once_and_too_many_are_refused(li
 
 async def test_a_diff_shows_the_words_that_came_and_went(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
-        [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
+        [url] = [one.url for one in await rowen.items.browse("valley", limit=100) if one.title.startswith("Footpaths")]
         page = await interface.get(f"/item?url={quote(url)}&tab=diff")
 
     assert re.search(r'<li class="added" id="L1">.*stiles were mended</ins>', page.text)
@@ -337,7 +337,7 @@ async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: 
 
 async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen:
-        [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
+        [url] = [one.url for one in await rowen.items.browse("valley", limit=100) if one.title.startswith("Footpaths")]
         shown = {}
         for scope in (Scope.READ, Scope.WRITE):
             async with served(rowen, scope) as interface:
@@ -354,7 +354,7 @@ async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followe
         site.down = True
         async with database.open(fetch_tries=1) as rowen, served(rowen) as interface:
             for kind in ("feed", "ldes"):
-                await rowen.add(f"{site.url}/{kind}", name=kind, kind=kind)
+                await rowen.sources.add(f"{site.url}/{kind}", name=kind, kind=kind)
                 await rowen.sync(kind)
             followed = await interface.get("/following")
             source = await interface.get("/sources/ldes")
@@ -371,10 +371,10 @@ async def test_it_takes_no_more_questions_to_tell_of_many_feeds_than_of_one(
     numbers = []
     async with database.open() as rowen:
         for number in range(5):
-            await rowen.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
-            await rowen.followed()
+            await rowen.sources.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
+            await rowen.sources.list_following()
             statements.clear()
-            assert len(await rowen.followed()) == number + 1
+            assert len(await rowen.sources.list_following()) == number + 1
             numbers.append(len(statements))
 
     assert len(set(numbers)) == 1
@@ -385,7 +385,7 @@ async def test_feeds_are_shown_page_by_page(database: ScratchDatabase, monkeypat
     monkeypatch.setattr(upkeep, "_FEEDS", 2)
     async with database.open() as rowen, served(rowen) as interface:
         for number in range(5):
-            await rowen.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
+            await rowen.sources.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
         pages = [(await interface.get("/following.json")).json()]
         while pages[-1]["next"]:
             pages.append((await interface.get(f"/following.json?after={pages[-1]['next']}")).json())

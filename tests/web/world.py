@@ -165,18 +165,18 @@ def sell(shop: Site, number: int, price: float) -> None:
 async def live(rowen: Rowen, there: dict[str, Any]) -> None:
     """Some weeks in a second: first syncs, changes, troubles, held deletions, facts that changed."""
     plain = {"sitemap": False, "llms": False}
-    await rowen.add(there["valley"].address, name="valley", every="auto")
-    await rowen.add(there["docs"].url + "/", name="docs", options=plain, every="6h")
-    await rowen.add(there["shop"].url + "/", name="shop", options=plain, every="1d")
-    await rowen.add(there["notices"].address, name="notices", every="auto")
-    await rowen.add("http://127.0.0.1:9/", name="gone-quiet", kind="web", options=plain, every="1h")
-    await rowen.carry_schema("shop", "product", conditions=["price<4"], only_urls=["*/1", "*/2", "*/3"])
-    await rowen.add_token("dashboard")
-    await rowen.add_token("ada@farm", scope="admin", days=None)
+    await rowen.sources.add(there["valley"].address, name="valley", every="auto")
+    await rowen.sources.add(there["docs"].url + "/", name="docs", options=plain, every="6h")
+    await rowen.sources.add(there["shop"].url + "/", name="shop", options=plain, every="1d")
+    await rowen.sources.add(there["notices"].address, name="notices", every="auto")
+    await rowen.sources.add("http://127.0.0.1:9/", name="gone-quiet", kind="web", options=plain, every="1h")
+    await rowen.extraction.attach("shop", "product", conditions=["price<4"], only_urls=["*/1", "*/2", "*/3"])
+    await rowen.access.add_token("dashboard")
+    await rowen.access.add_token("ada@farm", scope="admin", days=None)
     for name in ("valley", "docs", "shop", "notices", "gone-quiet"):
         await rowen.sync(name)
-    await rowen.save_search("stiles", "stiles mended", sources=["valley"])
-    await rowen.save_search(HOVERED, "hay")
+    await rowen.searches.save("stiles", "stiles mended", sources=["valley"])
+    await rowen.searches.save(HOVERED, "hay")
     await _go_on(rowen, there)
 
 
@@ -203,7 +203,7 @@ async def _go_on(rowen: Rowen, there: dict[str, Any]) -> None:
 
 async def addresses(rowen: Rowen) -> dict[str, list[str]]:
     """For each page, addresses that show it; those of hostile, long, foreign and changed items among them."""
-    items = [one for name in ("docs", "valley", "shop") for one in await rowen.browse(name, limit=100)]
+    items = [one for name in ("docs", "valley", "shop") for one in await rowen.items.browse(name, limit=100)]
     special = [one.url for one in items if one.title.startswith(("<script", "Footpaths", "An exhaustive", "Six"))]
     tabs = ("text", "diff", "record", "fields", "passages", "similar")
     return {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rowen.model.changes import FieldChange, leaves
 from rowen.model.hashes import data_hash
@@ -12,12 +12,10 @@ __all__ = [
     "Evidence",
     "Extracted",
     "Extraction",
-    "ExtractionLimits",
     "ExtractionReport",
     "Grounding",
     "ModelScore",
     "Origin",
-    "PageOptions",
     "PageScore",
     "SourceSchema",
     "Verdict",
@@ -26,37 +24,6 @@ __all__ = [
 
 Grounding: TypeAlias = Literal["off", "warn", "null", "fail"]
 Origin: TypeAlias = Literal["model", "structured", "rules"]
-
-
-class ExtractionLimits(TypedDict, total=False):
-    """How a pass over a source may be narrowed, and what it may spend."""
-
-    force: bool
-    budget_usd: float | None
-    budget_tokens: int | None
-    model: str | None
-    limit: int | None
-
-
-class PageOptions(TypedDict, total=False):
-    """How one page is read for facts, beside its schema.
-
-    `rules` say where fields stand; `model` is another one than that of the settings; `force` asks again what was
-    answered before; `instructions` are added to what a model is told, which reads at most `max_chars` of the text and
-    may take `model_limit_s`. `render` draws the page in a browser; `proxy` is asked for it, and `fetch_limit_s` is how
-    long that may take.
-    """
-
-    grounding: Grounding
-    rules: Mapping[str, str] | None
-    model: str | None
-    force: bool
-    instructions: str | None
-    max_chars: int | None
-    model_limit_s: float | None
-    render: bool
-    proxy: str | None
-    fetch_limit_s: float | None
 
 
 class Evidence(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, pairwise
-from typing import Any, Literal, TypeAlias, TypedDict, overload
+from typing import Any, Literal, TypeAlias, overload
 
 from rowen.errors import UsageError
 from rowen.model.items import Passage
@@ -20,7 +20,6 @@ __all__ = [
     "Filters",
     "Hit",
     "MatchKind",
-    "Narrowing",
     "Query",
     "SavedNews",
     "SavedSearch",
@@ -242,20 +241,6 @@ def spaced(text: str) -> str:
 def language_code(code: str) -> str:
     """A language as languages are compared: pt_BR is pt-br."""
     return code.lower().replace("_", "-")
-
-
-class Narrowing(TypedDict, total=False):
-    """The filters by name, beside sources and versions."""
-
-    kinds: Sequence[str]
-    tags: Sequence[str]
-    languages: Sequence[str]
-    record_kinds: Sequence[str]
-    publisher: str | None
-    since: datetime | None
-    until: datetime | None
-    path: str | None
-    where: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)

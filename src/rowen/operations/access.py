@@ -1,13 +1,15 @@
 """Who may ask: tokens and sessions, people named by an identity provider, and the log of what they changed."""
 
+from __future__ import annotations
+
 import re
 import secrets
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from rowen.errors import BusyError, NotFoundError, TooManyRequestsError, UsageError
-from rowen.harvest.engine import Engine
 from rowen.model.access import (
     AccessToken,
     AuditLine,
@@ -20,8 +22,16 @@ from rowen.model.access import (
 )
 from rowen.model.page import Page
 from rowen.operations.identity import IdentityProvider
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.store import access
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import After, Limit, NewName, SecretReference
 
 __all__ = ["TOKEN_PREFIX", "Access"]
 
@@ -43,22 +53,31 @@ _MOST_ANSWERS = 10_000
 _FULL_RETRY_S = 600.0
 
 
-class Access:
+class Access(ResourceGroup):
     """Who may ask, and what they did."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._database = engine.database
-        self._session_hours = engine.settings.session_hours
-        self._audit_days = engine.settings.audit_kept_days
-        self._people = IdentityProvider(engine) if engine.settings.oidc_issuer else None
+    def _prepare(self) -> None:
+        self._session_hours = self._settings.session_hours
+        self._audit_days = self._settings.audit_kept_days
+        self._people = IdentityProvider(self._engine) if self._settings.oidc_issuer else None
 
-    async def tokens(self) -> list[AccessToken]:
+    @operation(scope=Scope.ADMIN)
+    async def list_tokens(self) -> list[AccessToken]:
         """All tokens, by name."""
         async with self._database.connection() as c:
             return await access.tokens(c)
 
+    @operation(scope=Scope.ADMIN)
     async def add_token(
-        self, name: str, *, scope: str = Scope.READ, days: float | None = TOKEN_DAYS, now: datetime | None = None
+        self,
+        name: NewName,
+        *,
+        scope: Annotated[
+            str, Meta(pattern="^(read|write|admin)$", description="Scope of the token: read, write or admin.")
+        ] = Scope.READ,
+        days: Annotated[float, Meta(gt=0, description="Days until the token expires; null for never.")]
+        | None = TOKEN_DAYS,
+        now: Annotated[datetime | None, Meta(extra={"local": True})] = None,
     ) -> NewToken:
         """Make a token; its secret is returned this once and stored nowhere. Without days it holds for ever."""
         if not _NAME.fullmatch(name):
@@ -71,12 +90,14 @@ class Access:
             made = await access.add_token(c, name, digest=_digest(secret), scope=_scope(scope), expires_at=expires_at)
         return NewToken(made, secret)
 
-    async def revoke_token(self, name: str) -> None:
+    @operation(scope=Scope.ADMIN)
+    async def revoke_token(self, name: Annotated[str, Meta(description="Name of the token.")]) -> None:
         """Take a token back, with all sessions that were made from it; it is refused from now on."""
         async with self._database.connection() as c:
             await access.remove_token(c, name)
 
-    async def identify(self, secret: str) -> Principal | None:
+    @operation(scope=None)
+    async def identify(self, secret: SecretReference) -> Principal | None:
         """Who a token or a signed word of the identity provider names; None if it names nobody."""
         if not secret.startswith(TOKEN_PREFIX):
             named = await self._people.identify(secret) if self._people is not None else None
@@ -85,7 +106,10 @@ class Access:
             found = await access.of_token(c, _digest(secret))
         return found[0] if found else None
 
-    async def open_session(self, secret: str, *, now: datetime | None = None) -> NewSession | None:
+    @operation(scope=None)
+    async def open_session(
+        self, secret: SecretReference, *, now: Annotated[datetime | None, Meta(extra={"local": True})] = None
+    ) -> NewSession | None:
         """A session for who has this token; it ends no later than that. None for one that names nobody."""
         ends = (now or datetime.now(UTC)) + timedelta(hours=self._session_hours)
         cookie = secrets.token_urlsafe(_SECRET_BYTES)
@@ -102,10 +126,12 @@ class Access:
         named = await self._people.identify(secret) if self._people is not None else None
         return await self._person_session(named, ends)
 
+    @operation(scope=None)
     async def begin_login(self, back_to: str) -> tuple[str, str]:
         """Where a person logs in at the identity provider, and what the browser keeps until it is back."""
         return await self._provider().begin(back_to)
 
+    @operation(scope=None)
     async def finish_login(self, *, code: str, state: str, kept: str, back_to: str) -> NewSession | None:
         """A session for the person who came back from there; None for nobody of ours."""
         named = await self._provider().finish(code=code, state=state, kept=kept, back_to=back_to)
@@ -127,13 +153,18 @@ class Access:
             )
         return NewSession(cookie, until)
 
-    async def of_session(self, cookie: str) -> Principal | None:
+    @operation(scope=None)
+    async def identify_session(self, cookie: str) -> Principal | None:
         """Whose session this is; None if it is over."""
         async with self._database.connection() as c:
             return await access.of_session(c, _digest(cookie))
 
+    @operation(scope=None)
     async def valid_credentials(
-        self, credentials: Collection[Credential], *, now: datetime | None = None
+        self,
+        credentials: Collection[Credential],
+        *,
+        now: Annotated[datetime | None, Meta(extra={"local": True})] = None,
     ) -> set[Credential]:
         """Return the credentials that still hold: not revoked, not expired."""
         digests = [one.digest for one in credentials if one.digest is not None]
@@ -144,20 +175,27 @@ class Access:
         moment = now or datetime.now(UTC)
         return {one for one in credentials if one.digest in held or (one.expires_at and one.expires_at > moment)}
 
+    @operation(scope=None)
     async def close_session(self, cookie: str) -> None:
         """End a session."""
         async with self._database.connection() as c:
             await access.drop_session(c, _digest(cookie))
 
-    async def note_write(
+    @operation(scope=None)
+    async def record_write(
         self, principal: Principal, *, address: str | None, method: str, path: str, status: int, request: str
     ) -> None:
         """Write down what somebody did, and what was answered."""
         async with self._database.connection() as c:
             await access.audit(c, [principal.name, address, method, path, status, request])
 
+    @operation(scope=Scope.ADMIN)
     async def audit_log(
-        self, *, principal: str | None = None, limit: int = 100, after: str | None = None
+        self,
+        *,
+        principal: Annotated[str | None, Meta(description="Only writes of this principal.")] = None,
+        limit: Limit = 100,
+        after: After | None = None,
     ) -> Page[AuditLine]:
         """What was written through the server, newest first; `after` is the `next` of the page before."""
         listing = ["audit", principal]
@@ -168,7 +206,8 @@ class Access:
             )
         return page_of(found, limit, listing, lambda line: [line.id])
 
-    async def answer_once(self, principal: str, key: str, fingerprint: bytes) -> RepeatedAnswer | None:
+    @operation(scope=None)
+    async def claim_answer(self, principal: str, key: str, fingerprint: bytes) -> RepeatedAnswer | None:
         """The answer to a request that was sent before under this key; None for a new one, which is begun.
 
         Who uses a key for something else is told so, and who comes while the first is under way as well.
@@ -199,7 +238,8 @@ class Access:
             raise BusyError("The same request is under way. Nothing was done.", hint="Ask again in a moment.")
         return held[1]
 
-    async def keep_answer(self, principal: str, key: str, answer: RepeatedAnswer | None) -> None:
+    @operation(scope=None)
+    async def store_answer(self, principal: str, key: str, answer: RepeatedAnswer | None) -> None:
         """Keep the answer to what was begun; None if it came to nothing, and may be tried again."""
         async with self._database.connection() as c:
             if answer is None:
@@ -207,7 +247,8 @@ class Access:
             else:
                 await access.keep_answer(c, principal, key, answer)
 
-    async def tidy_access(self) -> None:
+    @operation(scope=None)
+    async def delete_expired(self) -> None:
         """Forget sessions, answers and lines of the log that are over."""
         async with self._database.connection() as c:
             await access.forget_over(c, kept_h=_ANSWERS_KEPT_H, audit_days=self._audit_days)

@@ -1,28 +1,25 @@
-"""The same for scripts that are not async: a thin face over an event loop in a thread of its own."""
+"""The client for scripts that are not async: every operation, run on an event loop in a thread of its own."""
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import wait
-from datetime import datetime, timedelta
+from functools import wraps
+from inspect import isawaitable
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, cast
 
-from rowen.model.changes import Change
-from rowen.model.items import Entry
-from rowen.model.runs import Run
-from rowen.model.search import Answer, Narrowing
-from rowen.model.sources import Source
-from rowen.operations import Rowen
+from rowen.operations import GROUPS, VERBS, Rowen
+from rowen.operations.operation import ResourceGroup
 from rowen.settings import Settings, load
 
-__all__ = ["BlockingRowen", "open_blocking"]
+__all__ = ["BlockingGroup", "BlockingRowen", "open_blocking"]
 
 T = TypeVar("T")
 
 
 class BlockingRowen:
-    """What scripts need most; everything else is reached by `call`."""
+    """A client whose operations return when they are done; iterators are plain iterators."""
 
     def __init__(self, rowen: Rowen) -> None:
         self.rowen = rowen
@@ -62,7 +59,7 @@ class BlockingRowen:
         self._loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for any coroutine of `rowen`, such as `r.call(r.rowen.history(url))`; Ctrl-C cancels it."""
+        """Wait for any coroutine of `rowen`, also one of your own; Ctrl-C cancels it."""
         tasks: list[asyncio.Task[Any] | None] = []
 
         async def run() -> T:
@@ -85,44 +82,66 @@ class BlockingRowen:
             wait([future])
             raise
 
-    def add(
-        self,
-        address: str,
-        *,
-        name: str | None = None,
-        kind: str | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> Source:
-        """Keep a copy of something from now on."""
-        return self.call(self.rowen.add(address, name=name, kind=kind, options=options))
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "rowen":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._offered(getattr(self.rowen, name))
 
-    def sources(self) -> list[Source]:
-        """All sources."""
-        return self.call(self.rowen.sources())
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *GROUPS, *VERBS]
 
-    def sync(self, target: str, *, full: bool = False, accept_deletions: bool = False) -> Run:
-        """Bring one source up to date."""
-        return self.call(self.rowen.sync(target, full=full, accept_deletions=accept_deletions))
+    def _offered(self, value: Any) -> Any:
+        """Return the blocking form of a group or an operation."""
+        if isinstance(value, ResourceGroup):
+            return BlockingGroup(self, value)
+        if not callable(value):
+            return value
 
-    def search(
-        self,
-        words: str,
-        *,
-        sources: Sequence[str] | None = None,
-        version: str | None = None,
-        limit: int = 10,
-        **narrowing: Unpack[Narrowing],
-    ) -> Answer:
-        """The items that answer best."""
-        return self.call(self.rowen.search(words, sources=sources, version=version, limit=limit, **narrowing))
+        @wraps(value)
+        def operation(*arguments: Any, **named: Any) -> Any:
+            result = self.call(_result(value, arguments, named))
+            return self._steps(result) if isinstance(result, AsyncIterator) else result
 
-    def get(self, url: str) -> Entry:
-        """One item."""
-        return self.call(self.rowen.get(url))
+        return operation
 
-    def changes(self, *, since: int | datetime | timedelta = 0, source: str | None = None) -> list[Change]:
-        """The lines of the change log after a number, or since a moment."""
-        return self.call(self.rowen.changes(since=since, source=source))
+    def _steps(self, iterator: AsyncIterator[T]) -> Generator[T]:
+        end = object()
+        try:
+            while (value := self.call(_next(iterator, end))) is not end:
+                yield cast("T", value)
+        finally:
+            if isinstance(iterator, AsyncGenerator):
+                self.call(iterator.aclose())
+
+
+class BlockingGroup:
+    """The operations of one resource, each of which returns when it is done."""
+
+    def __init__(self, blocking: BlockingRowen, group: ResourceGroup) -> None:
+        self._blocking = blocking
+        self._group = group
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._blocking._offered(getattr(self._group, name))  # noqa: SLF001 (a part of that class)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the group's usual operation, where it has one: `r.changes(since=0)`."""
+        return self._blocking._offered(self._group.__call__)(*arguments, **named)  # type: ignore[operator]  # noqa: SLF001
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *dir(self._group)]
+
+
+async def _result(operation: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Call an operation on the event loop."""
+    result = operation(*arguments, **named)
+    return await result if isawaitable(result) else result
+
+
+async def _next(iterator: AsyncIterator[T], end: object) -> T | object:
+    return await anext(iterator, end)
 
 
 def _close_at_exit(opened: BlockingRowen) -> None:

@@ -1,17 +1,27 @@
 """The change log: reading it from a number on, and following it."""
 
-from collections.abc import AsyncGenerator, Sequence
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rowen.errors import NotFoundError
-from rowen.harvest.engine import Engine
+from rowen.model.access import Scope
 from rowen.model.changes import Change
 from rowen.model.page import Page
 from rowen.model.search import check_words
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.store import changes, runs
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import After, Limit, OnlyChangeKinds, OnlySource, RunId, SearchWords, SinceChange
 
 __all__ = ["Changes"]
 
@@ -19,41 +29,26 @@ __all__ = ["Changes"]
 _SETTLING = timedelta(hours=1)
 
 
-class Changes:
+class Changes(ResourceGroup):
     """What changed, in order."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._database = engine.database
-        self._listener = engine.listener
+    def _prepare(self) -> None:
+        self._listener = self._engine.listener
 
-    async def read(
-        self,
-        *,
-        since: int | datetime | timedelta = 0,
-        source: str | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> Page[Change]:
-        """The lines of the change log after a number, or since a moment; `after` is the `next` of the page before."""
-        listing = ["changes", source]
-        place = decoded(after, listing, as_number)
-        async with self._database.connection() as c:
-            number = place[0] if place else await self._number(c, since)
-            more = None if limit is None else limit + 1
-            where, values = changes.of_source(source)
-            found = await changes.read_after(c, number, limit=more, where=where, values=values)
-        return page_of(found.lines, limit, listing, lambda change: [change.number])
-
+    @operation(scope=Scope.READ)
     async def newest(
         self,
         *,
-        source: str | None = None,
-        kinds: Sequence[str] = (),
-        run: int | None = None,
-        query: str | None = None,
-        field: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
+        source: OnlySource | None = None,
+        kinds: OnlyChangeKinds = (),
+        run: Annotated[RunId | None, Meta(description="Only changes of this run.")] = None,
+        query: SearchWords | None = None,
+        field: Annotated[
+            str, Meta(max_length=200, description="Only changes in which this field of extracted facts differs.")
+        ]
+        | None = None,
+        limit: Limit = 50,
+        after: After | None = None,
     ) -> Page[Change]:
         """The newest lines of the change log first: of a source, of some kinds, of a run.
 
@@ -77,9 +72,8 @@ class Changes:
                 raise forgotten
         return page_of(found, limit, listing, lambda change: [change.number])
 
-    async def follow(
-        self, *, since: int | datetime | timedelta = 0, source: str | None = None
-    ) -> AsyncGenerator[Change]:
+    @operation(scope=None)
+    async def follow(self, *, since: SinceChange = 0, source: OnlySource | None = None) -> AsyncGenerator[Change]:
         """The lines of the change log, and then each new one as it is committed; never ends."""
         async with self._database.connection() as c:
             after = await self._number(c, since)
@@ -91,15 +85,40 @@ class Changes:
     async def _number(self, c: changes.Connection, since: int | datetime | timedelta) -> int:
         return since if isinstance(since, int) else await changes.number_before(c, _moment(since))
 
-    async def last(self) -> int:
+    @operation(scope=Scope.READ)
+    async def last_number(self) -> int:
         """The number of the newest line of the change log."""
         async with self._database.connection() as c:
             return await changes.last_number(c)
 
-    async def start_of_last(self, count: int, *, source: str | None = None) -> int:
+    @operation(scope=None)
+    async def number_before_last(
+        self, count: Annotated[int, Meta(ge=1, description="Number of changes.")], *, source: OnlySource | None = None
+    ) -> int:
         """The number after which the newest lines begin, so many of them."""
         async with self._database.connection() as c:
             return await changes.number_of_last(c, count, source=source)
+
+    @operation(scope=Scope.READ)
+    async def list(
+        self,
+        *,
+        since: SinceChange = 0,
+        source: OnlySource | None = None,
+        limit: Limit | None = None,
+        after: After | None = None,
+    ) -> Page[Change]:
+        """The lines of the change log after a number, or since a moment; `after` is the `next` of the page before."""
+        listing = ["changes", source]
+        place = decoded(after, listing, as_number)
+        async with self._database.connection() as c:
+            number = place[0] if place else await self._number(c, since)
+            more = None if limit is None else limit + 1
+            where, values = changes.of_source(source)
+            found = await changes.read_after(c, number, limit=more, where=where, values=values)
+        return page_of(found.lines, limit, listing, lambda change: [change.number])
+
+    __call__ = list  # noqa: A003 (the method)
 
 
 def _moment(since: datetime | timedelta) -> datetime:

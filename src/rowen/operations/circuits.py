@@ -1,18 +1,28 @@
 """Circuits: which services are not called at the moment, in any process, and how to have them called again."""
 
+from __future__ import annotations
+
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from rowen.enrich import registry
 from rowen.enrich.base import Spec
 from rowen.errors import Hint, NotFoundError, RowenError, action
 from rowen.harvest.circuits import BEAT_S
-from rowen.harvest.engine import Engine
 from rowen.harvest.models import spec_of, wanted_spec
+from rowen.model.access import Scope
 from rowen.model.status import CircuitKind, CircuitStatus
 from rowen.net.target import parse
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.store import hosts, queue
 from rowen.store.database import Connection
 from rowen.store.search import embeddings
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
 
 __all__ = ["Circuits"]
 
@@ -20,29 +30,19 @@ __all__ = ["Circuits"]
 _LOCAL = frozenset({registry.NONE, "local"})
 
 
-class Circuits:
+class Circuits(ResourceGroup):
     """The circuits of all processes."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def every(self) -> list[CircuitStatus]:
-        """Return the circuits that are not closed in any process, and those of the providers that the settings name."""
-        async with self._engine.database.connection() as c:
-            found = await hosts.circuits(c)
-            named = await self._named(c)
-        shown = {(one.kind, one.name) for one in found}
-        return sorted(
-            [*found, *(CircuitStatus(*one) for one in named if one not in shown)],
-            key=lambda one: (one.kind, one.name, one.process or ""),
-        )
-
-    async def reset(self, name: str | None = None) -> list[CircuitStatus]:
+    @operation(scope=Scope.ADMIN)
+    async def reset(
+        self,
+        name: Annotated[str | None, Meta(description="Host of the service, with its port; all if omitted.")] = None,
+    ) -> list[CircuitStatus]:
         """Close a circuit by its name, or all, in every process; jobs that wait for one begin again. Return them.
 
         Another process hears of it within seconds.
         """
-        known = await self.every()
+        known = await self.list()
         found = [one for one in known if name in (None, one.name)]
         if name is not None and not found:
             raise NotFoundError(
@@ -73,3 +73,15 @@ class Circuits:
             return parse(url).host if url else None
         except RowenError:
             return None
+
+    @operation(scope=Scope.READ)
+    async def list(self) -> list[CircuitStatus]:
+        """Return the circuits that are not closed in any process, and those of the providers that the settings name."""
+        async with self._engine.database.connection() as c:
+            found = await hosts.circuits(c)
+            named = await self._named(c)
+        shown = {(one.kind, one.name) for one in found}
+        return sorted(
+            [*found, *(CircuitStatus(*one) for one in named if one not in shown)],
+            key=lambda one: (one.kind, one.name, one.process or ""),
+        )

@@ -1,42 +1,36 @@
 """Deletions that were held back: looking at them, and deciding about them one by one."""
 
-from collections.abc import Collection, Sequence
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, NotFoundError, action
-from rowen.harvest.engine import Engine
+from rowen.model.access import Scope
 from rowen.model.hashes import Hash
 from rowen.model.items import HeldDeletion
 from rowen.model.page import Page
 from rowen.operations.items import key_of
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_text, decoded, page_of
 from rowen.store import changes, library, runs, sources
 from rowen.store.items import deletions
 from rowen.store.search import words
 
+if TYPE_CHECKING:
+    from rowen.operations.parameters import After, ItemUrls, Limit, OnlySource, SourceName
+
 __all__ = ["Deletions"]
 
 
-class Deletions:
+class Deletions(ResourceGroup):
     """Deciding about what sources no longer show."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._database = engine.database
-        self._copies = engine.settings.withdrawn_kept_days > 0
+    def _prepare(self) -> None:
+        self._copies = self._settings.withdrawn_kept_days > 0
 
-    async def held(
-        self, source: str | None = None, *, limit: int = 100, after: str | None = None
-    ) -> Page[HeldDeletion]:
-        """What is held back, by source and URL; `after` is the `next` of the page before."""
-        listing = ["held", source]
-        place = decoded(after, listing, as_text, as_text)
-        async with self._database.connection() as c:
-            if source is not None:
-                await sources.need(c, source)
-            start = (place[0], place[1]) if place else None
-            found = await library.pending_deletions(c, source=source, limit=limit + 1, after=start)
-        return page_of(found, limit, listing, lambda one: [one.source, one.url])
-
-    async def keep(self, source: str, urls: Sequence[str]) -> int:
+    @operation(scope=Scope.WRITE)
+    async def keep(self, source: SourceName, urls: ItemUrls) -> int:
         """Keep items that a source no longer shows until it shows them again, or they are accepted; all or none."""
         wanted = {key_of(url): url for url in urls}
         async with self._database.transaction() as c:
@@ -44,7 +38,8 @@ class Deletions:
             _need(wanted, await deletions.keep_pending(c, of.id, list(wanted)), source)
         return len(wanted)
 
-    async def accept(self, source: str, urls: Sequence[str]) -> int:
+    @operation(scope=Scope.WRITE)
+    async def accept(self, source: SourceName, urls: ItemUrls) -> int:
         """Delete items that were held back, all or none; refused while a run of the source is live."""
         wanted = {key_of(url): url for url in urls}
         async with self._database.transaction() as c:
@@ -57,6 +52,20 @@ class Deletions:
                 await changes.append(c, of, None, [item.line for item in dropped])
         await words.count_words(self._database)
         return len(wanted)
+
+    @operation(scope=Scope.READ)
+    async def list(
+        self, source: OnlySource | None = None, *, limit: Limit = 100, after: After | None = None
+    ) -> Page[HeldDeletion]:
+        """What is held back, by source and URL; `after` is the `next` of the page before."""
+        listing = ["held", source]
+        place = decoded(after, listing, as_text, as_text)
+        async with self._database.connection() as c:
+            if source is not None:
+                await sources.need(c, source)
+            start = (place[0], place[1]) if place else None
+            found = await library.pending_deletions(c, source=source, limit=limit + 1, after=start)
+        return page_of(found, limit, listing, lambda one: [one.source, one.url])
 
 
 def _need(wanted: dict[Hash, str], found: Collection[Hash], source: str) -> None:

@@ -11,13 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rowen.errors import UsageError
-from rowen.harvest.engine import Engine
+from rowen.model.access import Scope
 from rowen.model.datasets import check_record_kinds
 from rowen.model.items import Export
 from rowen.model.sources import one_or_more
+from rowen.operations.operation import ResourceGroup, operation
+from rowen.store import changes as store_changes
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import (
+        Excel,
+        ItemLimit,
+        OnlyRecordKinds,
+        OnlySources,
+        SchemaName,
+        SinceNumber,
+    )
     from rowen.operations.snapshot_facts import SnapshotWork, WrittenSource
     from rowen.publish.changelog import Change
     from rowen.publish.formats import Format
@@ -35,27 +49,29 @@ _FACTS_AT_ONCE = 1_000
 _RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items", "withdrawn"})
 
 
-class Exports:
+class Exports(ResourceGroup):
     """Taking the index elsewhere."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._database = engine.database
-        self._withdrawn_days = engine.settings.withdrawn_kept_days
+    def _prepare(self) -> None:
+        self._withdrawn_days = self._settings.withdrawn_kept_days
 
+    @operation(scope=Scope.WRITE)
     async def export(
         self,
-        form: Format,
-        to: Path,
+        form: Annotated[Format, Meta(description="Format of the files.")],
+        to: Annotated[Path, Meta(description="A new folder to write to.")],
         *,
-        sources: Sequence[str] = (),
-        previous: Path | None = None,
-        since: int | None = None,
-        limit: int | None = None,
-        joint: bool = False,
-        excel: bool = False,
-        withdrawn: bool = False,
-        record_kinds: Sequence[str] = (),
-        now: datetime | None = None,
+        sources: OnlySources = (),
+        previous: Annotated[Path | None, Meta(description="Folder of an earlier export to compare with.")] = None,
+        since: Annotated[
+            SinceNumber | None, Meta(description="Also write what changed after this number of the change log.")
+        ] = None,
+        limit: ItemLimit | None = None,
+        joint: Annotated[bool, Meta(description="Parquet: also write one file of all sources.")] = False,
+        excel: Excel = False,
+        withdrawn: Annotated[bool, Meta(description="Also write the last copies of deleted items.")] = False,
+        record_kinds: OnlyRecordKinds = (),
+        now: Annotated[datetime | None, Meta(extra={"local": True})] = None,
     ) -> Export:
         """Write all items, or those of some sources, into a new folder, which is there whole or not at all.
 
@@ -95,14 +111,20 @@ class Exports:
             finally:
                 work.close()
 
+    @operation(scope=Scope.WRITE)
     async def export_extractions(
-        self, form: str, to: Path, *, schema: str | None = None, sources: Sequence[str] = (), excel: bool = False
+        self,
+        form: Annotated[str, Meta(description="Format of the files: jsonl, csv or parquet.")],
+        to: Annotated[Path, Meta(description="A new folder to write to.")],
+        *,
+        schema: SchemaName | None = None,
+        sources: OnlySources = (),
+        excel: Excel = False,
     ) -> Export:
         """Write the facts in force into a new folder, a file for each schema: as JSON lines, CSV or Parquet."""
         from rowen.model.schemas import SchemaRef
         from rowen.publish.facts import FactFiles
         from rowen.publish.folder import new_folder
-        from rowen.store import changes as store_changes
         from rowen.store.extractions import current_in_batches
 
         sources = one_or_more(sources)
@@ -120,14 +142,15 @@ class Exports:
             size_bytes = sum(path.stat().st_size for path in folder.iterdir())
         return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
 
-    async def lines(
+    @operation(scope=Scope.WRITE)
+    async def stream(
         self,
         *,
-        form: Streamed = "jsonl",
-        sources: str | Sequence[str] = (),
-        limit: int | None = None,
-        record_kinds: Sequence[str] = (),
-        excel: bool = False,
+        form: Annotated[Streamed, Meta(description="JSON lines, one JSON array, or CSV.")] = "jsonl",
+        sources: str | OnlySources = (),
+        limit: ItemLimit | None = None,
+        record_kinds: OnlyRecordKinds = (),
+        excel: Excel = False,
     ) -> AsyncGenerator[bytes]:
         """Items as text, as they are read, at most so many: a snapshot that needs no room on any disk."""
         from rowen.publish.lines import STREAMED, text_stream

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowen.errors import NotFoundError, UsageError
-from rowen.harvest.engine import Engine
+from rowen.model.access import Scope
 from rowen.model.changes import FeedForm, Publication
 from rowen.model.datasets import CatalogPage, CatalogPlace
 from rowen.model.search import check_words
-from rowen.operations.counts import KeptCounts
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.redaction import redacted
 from rowen.operations.streams import KEEP_ALIVE, or_silence
 from rowen.store import changes
@@ -22,6 +22,11 @@ from rowen.store.database import Connection
 from rowen.store.items import duplicates
 
 if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import Limit, OnlyChangeKinds, OnlySource, SearchWords
     from rowen.publish.addresses import PublicAddresses
 
 __all__ = ["Feeds"]
@@ -36,26 +41,29 @@ CATALOG_DATASETS = 100
 _KEEP_ALIVE_S = 25.0
 
 
-class Feeds:
+class Feeds(ResourceGroup):
     """Changes, for others."""
 
-    def __init__(self, engine: Engine, counts: KeptCounts) -> None:
-        self._database = engine.database
-        self._counts = counts
-        self._listener = engine.listener
-        self._base = engine.settings.public_url or _LOCAL
-        self._hidden = engine.settings.redacted_keys
+    def _prepare(self) -> None:
+        self._listener = self._engine.listener
+        self._base = self._settings.public_url or _LOCAL
+        self._hidden = self._settings.redacted_keys
 
+    @operation(scope=Scope.READ)
     async def feed(
         self,
-        form: FeedForm = "atom",
+        form: Annotated[FeedForm, Meta(description="Atom or JSON Feed.")] = "atom",
         *,
-        source: str | None = None,
-        query: str | None = None,
-        kinds: Sequence[str] = (),
-        field: str | None = None,
-        before: int | None = None,
-        limit: int = FEED_LINES,
+        source: OnlySource | None = None,
+        query: SearchWords | None = None,
+        kinds: OnlyChangeKinds = (),
+        field: Annotated[
+            str, Meta(max_length=200, description="Only changes in which this field of extracted facts differs.")
+        ]
+        | None = None,
+        before: Annotated[int, Meta(ge=1, le=2**62, description="Only changes before this number of the change log.")]
+        | None = None,
+        limit: Limit = FEED_LINES,
     ) -> Publication:
         """The newest changes as Atom or JSON Feed: all, of one source, or of items that have the words of a query.
 
@@ -73,7 +81,13 @@ class Feeds:
         head = FeedHead(PublicAddresses(self._base, source), query, before, tuple(kinds), field)
         return await asyncio.to_thread(feed, form, head, found[:limit], more=len(found) > limit)
 
-    async def event_stream(self, node: str = "", *, source: str | None = None) -> Publication:
+    @operation(scope=Scope.READ)
+    async def event_stream(
+        self,
+        node: Annotated[str, Meta(description="A page of the stream: `blocks/0`, `pages/17`.")] = "",
+        *,
+        source: OnlySource | None = None,
+    ) -> Publication:
         """The change log as a Linked Data Event Stream: its first page, or `blocks/3`, or `pages/17`."""
         from rowen.publish import event_stream
         from rowen.publish.addresses import PublicAddresses
@@ -104,7 +118,15 @@ class Feeds:
         public = [replace(one, record=redacted(one.record, self._hidden)) for one in found]
         return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
 
-    async def events(self, *, last_event_id: str | None = None, source: str | None = None) -> AsyncGenerator[bytes]:
+    @operation(scope=Scope.READ)
+    async def events(
+        self,
+        *,
+        last_event_id: Annotated[
+            str | None, Meta(description="Identifier of the last event that the client received.")
+        ] = None,
+        source: OnlySource | None = None,
+    ) -> AsyncGenerator[bytes]:
         """New changes as server-sent events, from the one that a client saw last; never ends."""
         from rowen.publish.server_events import event, last_seen
 
@@ -118,7 +140,13 @@ class Feeds:
             async for batch in batches:
                 yield b"".join(map(event, batch)) if batch else KEEP_ALIVE
 
-    async def catalog(self, *, source: str | None = None, after: str | None = None) -> Publication:
+    @operation(scope=Scope.READ)
+    async def catalog(
+        self,
+        *,
+        source: OnlySource | None = None,
+        after: Annotated[str, Meta(max_length=200, description="The page after this place.")] | None = None,
+    ) -> Publication:
         """All datasets as one DCAT catalog, or those of a source: its first page, or the one after a place."""
         from rowen.publish.addresses import PublicAddresses
         from rowen.publish.dcat import catalog_page
@@ -129,7 +157,8 @@ class Feeds:
         addresses = PublicAddresses(self._base, source)
         return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=sum(held.values()))
 
-    async def data_json(self, *, source: str | None = None) -> AsyncGenerator[bytes]:
+    @operation(scope=Scope.READ)
+    async def data_json(self, *, source: OnlySource | None = None) -> AsyncGenerator[bytes]:
         """The same as a data.json, in pieces."""
         from rowen.publish import data_json
         from rowen.publish.addresses import PublicAddresses
@@ -148,7 +177,7 @@ class Feeds:
 
     async def _datasets(self, source: str | None) -> Mapping[int, int]:
         """How many datasets each source holds: all that hold any, or the one that is meant."""
-        held = await self._counts.datasets()
+        held = await self._client.sources.counts.datasets()
         if source is None:
             return held
         async with self._database.connection() as c:

@@ -1,33 +1,83 @@
 """Single items: their text, their history, the same thing in other sources."""
 
+from __future__ import annotations
+
 import difflib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING, Unpack
 from urllib.parse import quote
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
-from rowen.harvest.engine import Engine
-from rowen.model.changes import DiffForm, ItemDiff, hunks_of
+from rowen.model.access import Scope
+from rowen.model.changes import DiffForm, FieldDiff, ItemDiff, differences, hunks_of
 from rowen.model.datasets import TwinGroup, page_mark
 from rowen.model.hashes import Hash
-from rowen.model.items import Entry, ItemDetail, Revision
+from rowen.model.items import Case, Entry, ItemDetail, ItemLine, Revision
+from rowen.model.page import Page
+from rowen.model.passages import within
+from rowen.model.search import Answer, Query, plain
+from rowen.model.sources import one_or_more
 from rowen.model.url import Address, key, path_url
+from rowen.operations.operation import ResourceGroup, operation
+from rowen.operations.paging import as_key, as_moment, as_number, as_score, as_text, decoded, encoded, page_of
+from rowen.operations.search import (
+    TELLING_WORDS,
+    QuestionVector,
+    QuestionVectors,
+    Start,
+    answer,
+    filters_of,
+    plain_filters,
+)
 from rowen.store import library, status
+from rowen.store import sources as source_store
 from rowen.store.database import Connection
 from rowen.store.items import duplicates as twin_store
+from rowen.store.search import embeddings
+from rowen.store.search import search as store_search
+from rowen.store.search import words as store_words
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import (
+        After,
+        CharacterBudget,
+        ItemUrl,
+        ItemUrls,
+        Limit,
+        OnlySource,
+        OnlySources,
+        PackageVersion,
+        RevisionNumber,
+        SchemaName,
+        SearchFilters,
+        SearchSize,
+        SearchWords,
+        SourceName,
+    )
 
 __all__ = ["Items", "diff_of", "key_of"]
 
+# Sorting so many items takes some milliseconds; sorting a million would take a second.
+MOST_SORTED = 5_000
 
-class Items:
+
+class Items(ResourceGroup):
     """Looking at single items."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._database = engine.database
-        self._withdrawn_days = engine.settings.withdrawn_kept_days
+    def _prepare(self) -> None:
+        self._questions = QuestionVectors(self._engine)
+        self._withdrawn_days = self._settings.withdrawn_kept_days
 
-    async def get(self, url: str, *, source: str | None = None) -> Entry:
+    @operation(scope=Scope.READ)
+    async def get(self, url: ItemUrl, *, source: OnlySource | None = None) -> Entry:
         """One item by its URL, or the path of its file; the last copy of one that was deleted not long ago.
 
         The landing page of a dataset will do, a path within a source, or the name of a source that has one item.
@@ -49,24 +99,28 @@ class Items:
             )
         return found[0]
 
-    async def checked(self, urls: Sequence[str]) -> dict[tuple[str, str], datetime]:
+    @operation(scope=Scope.READ)
+    async def last_checked(self, urls: ItemUrls) -> dict[tuple[str, str], datetime]:
         """When items were last looked at, by source and URL; in one question for many."""
         async with self._database.connection() as c:
             return await library.checked(c, [key_of(url) for url in urls])
 
-    async def twins(self, url: str, *, source: str | None = None) -> TwinGroup | None:
+    @operation(scope=Scope.READ)
+    async def duplicates(self, url: ItemUrl, *, source: OnlySource | None = None) -> TwinGroup | None:
         """The same dataset in other sources, and which listing is the original; None if no other source has it."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             return (await twin_store.groups(c, [entry.id])).get(entry.id)
 
-    async def detail(self, url: str, *, source: str | None = None) -> ItemDetail:
+    @operation(scope=Scope.READ)
+    async def detail(self, url: ItemUrl, *, source: OnlySource | None = None) -> ItemDetail:
         """What is kept beside an item's text: validators and passages; of a withdrawn one, nothing."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             return ItemDetail() if entry.withdrawn_at is not None else await status.detail(c, entry.id)
 
-    async def history(self, url: str, *, source: str | None = None) -> list[Revision]:
+    @operation(scope=Scope.READ)
+    async def history(self, url: ItemUrl, *, source: OnlySource | None = None) -> list[Revision]:
         """All texts that an item had, oldest first."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
@@ -74,14 +128,15 @@ class Items:
                 return await library.withdrawn_revisions(c, entry.id)
             return await library.revisions(c, entry.id)
 
+    @operation(scope=Scope.READ)
     async def diff(
         self,
-        url: str,
+        url: ItemUrl,
         *,
-        source: str | None = None,
-        older: int | None = None,
-        newer: int | None = None,
-        form: DiffForm = "unified",
+        source: OnlySource | None = None,
+        older: RevisionNumber | None = None,
+        newer: RevisionNumber | None = None,
+        form: Annotated[DiffForm, Meta(description="Format of the difference.")] = "unified",
     ) -> str:
         """What changed between two texts of an item, by default the last two, as a unified diff or as HTML."""
         if form == "html":
@@ -98,13 +153,149 @@ class Items:
         )
         return "\n".join(lines)
 
+    @operation(scope=Scope.READ)
     async def compare(
-        self, url: str, *, source: str | None = None, older: int | None = None, newer: int | None = None
+        self,
+        url: ItemUrl,
+        *,
+        source: OnlySource | None = None,
+        older: RevisionNumber | None = None,
+        newer: RevisionNumber | None = None,
     ) -> ItemDiff:
         """The same by line and word, with title and tags."""
         entry = await self.get(url, source=source)
         before, after = _two(url, await self.history(url, source=source), older, newer)
         return diff_of(entry, before, after)
+
+    @operation(scope=Scope.READ)
+    async def search(
+        self,
+        words: SearchWords,
+        *,
+        sources: OnlySources | None = None,
+        version: PackageVersion | None = None,
+        limit: SearchSize = 10,
+        budget: CharacterBudget | None = None,
+        meaning: Annotated[bool, Meta(description="Rank by meaning as well as by words.")] = True,
+        after: After | None = None,
+        **narrowing: Unpack[SearchFilters],
+    ) -> Answer:
+        """The items that answer best, each with its best passages.
+
+        Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes. With a version, such as
+        `2.x`, only sources that have one answer: of each package the highest that is meant. A budget bounds the
+        characters of all passages together. `after` is the `next` of the answer before.
+        """
+        sources = one_or_more(sources) or None
+        query = Query.parse(words)
+        if not query:
+            return Answer(notes=("There is no word to search for.",) if words.strip() else ())
+        listing = ["search", words, sorted(sources or ()), version, meaning, limit, plain_filters(narrowing)]
+        start = Start.of(decoded(after, listing, as_score, as_number, rest=as_text))
+        began = time.perf_counter()
+        question = await self._questions.vector_of(plain(words)) if meaning else QuestionVector(None)
+        asked_s = time.perf_counter() - began
+        async with self._database.connection() as c:
+            filters = await filters_of(c, sources, version, narrowing)
+            result, rest = await answer(c, query, question, filters=filters, limit=limit, start=start)
+        explanation = {**result.explanation, "question_ms": round(asked_s * 1000, 1)}
+        result = replace(result, next=encoded(listing, rest) if rest else None, explanation=explanation)
+        return result if budget is None else replace(result, hits=within(result.hits, budget))
+
+    @operation(scope=Scope.READ)
+    async def similar(
+        self,
+        url: ItemUrl,
+        *,
+        source: OnlySource | None = None,
+        sources: OnlySources | None = None,
+        limit: SearchSize = 10,
+        budget: CharacterBudget | None = None,
+        **narrowing: Unpack[SearchFilters],
+    ) -> Answer:
+        """The items that are most like one that is held, by meaning and by the words that tell it from others."""
+        entry = await self.get(url, source=source)
+        if entry.withdrawn_at is not None:
+            raise NotFoundError(f"{url!r} was withdrawn: only what is still held can be compared.")
+        async with self._database.connection() as c:
+            query = Query(lexemes=tuple(await store_words.characteristic_words(c, entry.id, limit=TELLING_WORDS)))
+            model = await embeddings.active(c)
+            vector = await store_search.item_vector(c, entry.id, model.id) if model is not None else None
+            filters = replace(await filters_of(c, one_or_more(sources) or None, None, narrowing), without_item=entry.id)
+            result, _ = await answer(c, query, QuestionVector(vector, model), filters=filters, limit=limit)
+        hits = tuple(hit for hit in result.hits if hit.url != entry.url)
+        return replace(result, hits=hits if budget is None else within(hits, budget))
+
+    @operation(scope=Scope.READ)
+    async def compare_fields(
+        self, url: ItemUrl, *, source: OnlySource | None = None, schema: SchemaName | None = None
+    ) -> FieldDiff:
+        """What the last change of an item's record changed, or that of the facts that it yields under a schema."""
+        if schema is not None:
+            return await self._facts(url, schema, source)
+        entry = await self.get(url, source=source)
+        async with self._database.connection() as c:
+            before = await library.superseded_record(c, entry.id) if entry.withdrawn_at is None else None
+        if before is None:
+            raise NotFoundError(
+                f"No earlier record of {url!r} is kept: it did not change since it was first read, or too long ago."
+            )
+        record, at = before
+        changed = tuple(differences(dict(record), dict(entry.record)))
+        return FieldDiff(entry.url, entry.source, "record", at, entry.updated_at, changed)
+
+    @operation(scope=None)
+    async def diff_fields(
+        self,
+        url: ItemUrl,
+        *,
+        source: OnlySource | None = None,
+        schema: SchemaName | None = None,
+        form: Annotated[DiffForm, Meta(description="Format of the difference.")] = "unified",
+    ) -> str:
+        """The same as text, one line a field, or as HTML."""
+        from rowen.publish.diffs import fields_as_html, fields_as_text
+
+        found = await self.compare_fields(url, source=source, schema=schema)
+        return fields_as_html(found) if form == "html" else fields_as_text(found)
+
+    async def _facts(self, url: str, schema: str, source: str | None) -> FieldDiff:
+        versions = await self._client.extraction.history(url, schema, source=source)
+        last, earlier = versions[-1], versions[-2].at if len(versions) > 1 else None
+        return FieldDiff(last.url, last.source, last.schema, earlier, last.at, last.diff)
+
+    @operation(scope=Scope.READ)
+    async def browse(
+        self, source: SourceName, *, limit: Limit = 50, after: After | None = None, **narrowing: Unpack[SearchFilters]
+    ) -> Page[ItemLine]:
+        """The items of a source, by URL; those of a very large one in no order that says anything."""
+        counts = await self._client.sources.counts.items()
+        async with self._database.connection() as c:
+            filters = await filters_of(c, [source], None, narrowing)
+            by_url = sum(counts.get(one, 0) for one in filters.source_ids or ()) <= MOST_SORTED
+            listing = ["items" if by_url else "items by key", source, plain_filters(narrowing)]
+            place = decoded(after, listing, as_text if by_url else as_key)
+            found = await status.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)
+        return page_of(found, limit, listing, lambda one: [one.place])
+
+    @operation(scope=Scope.READ)
+    async def count(self, source_id: Annotated[int, Meta(ge=1, description="Number of the source.")]) -> int:
+        """How many items a source has."""
+        return (await self._client.sources.counts.items()).get(source_id, 0)
+
+    @operation(scope=Scope.READ)
+    async def quarantine(
+        self, source: OnlySource | None = None, *, limit: Limit = 100, after: After | None = None
+    ) -> Page[Case]:
+        """What could not be read, with the reasons, newest trouble first; `after` is the `next` of the page before."""
+        listing = ["quarantine", source]
+        place = decoded(after, listing, as_moment, as_text, as_text)
+        start = (place[0], place[1], place[2]) if place else None
+        async with self._database.connection() as c:
+            if source is not None:
+                await source_store.need(c, source)
+            found = await library.quarantine_cases(c, source=source, limit=limit + 1, after=start)
+        return page_of(found, limit, listing, lambda item: [item.last_at.isoformat(), item.url, item.source])
 
 
 async def _meant(c: Connection, given: str) -> list[Entry]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
-from urllib.parse import parse_qs
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.formats.feeds import entry_links
-from rowen.harvest.engine import Engine
 from rowen.jobs.push import (
     Concern,
     callback_hash,
@@ -28,15 +28,22 @@ from rowen.jobs.push import (
     subscribe,
     unsubscribe,
 )
+from rowen.model.access import Scope
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.sources import Source
 from rowen.model.text import letters
 from rowen.model.url import Address, path_url, segment
 from rowen.model.webhooks import derived, is_hub_signed, is_webhook_signed, webhook_secret
-from rowen.operations.github_push import sources_of
-from rowen.operations.sources import Sources
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.store import push
 from rowen.store.database import Connection
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import SourceName
 
 __all__ = ["Push"]
 
@@ -59,20 +66,18 @@ _OVER = PushVerdict(410, "gone")
 _TOO_OFTEN = PushVerdict(429, "too often", retry_in_s=60.0)
 
 
-class Push:
+class Push(ResourceGroup):
     """What others tell us."""
 
-    def __init__(
-        self, engine: Engine, sources: Sources, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
-        self._engine = engine
-        self._database = engine.database
-        self._sources = sources
-        self._now = now
+    def _prepare(self) -> None:
+        self._now: Callable[[], datetime] = partial(datetime.now, UTC)
 
-    async def poke(self, *targets: str) -> list[Poked]:
+    @operation(scope=Scope.WRITE)
+    async def poke(
+        self, *targets: Annotated[str, Meta(description="URLs, or names of sources.", extra={"flag": "target"})]
+    ) -> list[Poked]:
         """Have sources looked at before all that is due: by name, or those that some URLs belong to."""
-        held = {source.name: source for source in await self._sources.every(counted=False)}
+        held = {source.name: source for source in await self._client.sources.list(counted=False)}
         urls = [_url_of(target) for target in targets if target not in held]
         wanted = [Concern(held[target]) for target in dict.fromkeys(targets) if target in held]
         if urls:
@@ -88,35 +93,47 @@ class Push:
         async with self._database.transaction() as c:
             return await self._poke_all(c, wanted)
 
-    async def access(self, name: str) -> list[PushAccess]:
+    @operation(scope=Scope.ADMIN)
+    async def access(self, name: SourceName) -> list[PushAccess]:
         """Where senders of a source call, and what they sign with; whoever may ask this may have it."""
-        source, key = await self._sources.get(name, counted=False), push_key(self._engine.settings)
+        source, key = await self._client.sources.get(name, counted=False), push_key(self._engine.settings)
         call = PushAccess("call", self._url(f"call/{segment(source.name)}"), self._call_secret(key, source))
         if source.kind not in ("git", "github"):
             return [call]
         return [PushAccess("github", self._url("github"), self._github_secret(key)), call]
 
-    async def subscriptions(self) -> list[Subscription]:
+    @operation(scope=Scope.READ)
+    async def list_subscriptions(self) -> list[Subscription]:
         """All subscriptions to hubs."""
         async with self._database.connection() as c:
             return await push.subscriptions(c)
 
-    async def subscribe(self, name: str, *, topic: str | None = None) -> Subscription:
+    @operation(scope=Scope.WRITE)
+    async def subscribe(
+        self,
+        name: SourceName,
+        *,
+        topic: Annotated[
+            str | None, Meta(description="A page or feed that names the hub; that of the source if omitted.")
+        ] = None,
+    ) -> Subscription:
         """Have a hub tell us of changes of a source; `topic` is a page or feed of it that names the hub."""
-        source = await self._sources.get(name, counted=False)
+        source = await self._client.sources.get(name, counted=False)
         push_key(self._engine.settings)
         found = await discover(self._engine, source, topic or source.url)
         return await subscribe(self._engine, source, found, now=self._now())
 
-    async def unsubscribe(self, name: str) -> None:
+    @operation(scope=Scope.WRITE)
+    async def unsubscribe(self, name: SourceName) -> None:
         """Have a hub tell us no more."""
-        source = await self._sources.get(name, counted=False)
+        source = await self._client.sources.get(name, counted=False)
         async with self._database.connection() as c:
             held = await push.subscription(c, source.id)
         if held is None:
             raise NotFoundError(f"Source {name!r} is subscribed to no hub.")
         await unsubscribe(self._engine, source, held)
 
+    @operation(scope=None)
     async def receive_github(self, headers: Mapping[str, str], body: bytes) -> PushVerdict:
         """A webhook of GitHub: checked, and the sources that it is about are looked at."""
         told = _lowered(headers)
@@ -133,12 +150,13 @@ class Push:
         payload = _json_of(_unwrapped(told, body))
         if not isinstance(payload, dict) or not delivery:
             return _UNREADABLE
-        sources = list(sources_of(event, payload, await self._sources.every(counted=False)))
+        sources = list(sources_of(event, payload, await self._client.sources.list(counted=False)))
         if not sources:
             return PushVerdict(202, "nothing of ours")
         return await self._take(f"github:{_name_of(payload)}", delivery, [Concern(source) for source in sources])
 
-    async def receive_call(self, name: str, headers: Mapping[str, str], body: bytes) -> PushVerdict:
+    @operation(scope=None)
+    async def receive_call(self, name: SourceName, headers: Mapping[str, str], body: bytes) -> PushVerdict:
         """A signed call that some URLs of a source changed, as Standard Webhooks signs it: `{"urls": […]}`.
 
         Whether there is a source of that name is told only to who can sign for it.
@@ -163,6 +181,7 @@ class Push:
         wanted = await concerned(self._engine, [source], urls) if urls else [Concern(source)]
         return await self._take(f"call:{source.id}", delivery, wanted)
 
+    @operation(scope=None)
     async def verify_websub(self, token: str, query: Mapping[str, str]) -> PushVerdict:
         """A hub asks whether we meant it, or says that it will not: the answer to its GET."""
         async with self._database.transaction() as c:
@@ -184,6 +203,7 @@ class Push:
                     return _UNKNOWN
         return PushVerdict(200, query.get("hub.challenge", ""))
 
+    @operation(scope=None)
     async def receive_websub(self, token: str, headers: Mapping[str, str], body: bytes) -> PushVerdict:
         """What a hub sends: if it is signed, the pages that it names are looked at, or the whole source.
 
@@ -195,7 +215,7 @@ class Push:
             found = await push.by_callback(c, callback_hash(token))
         if found is None or found[1].state in ("ending", "denied"):
             return _OVER
-        source = await self._sources.get(found[1].source, counted=False)
+        source = await self._client.sources.get(found[1].source, counted=False)
         secret = secret_of(push_key(self._engine.settings), source, found[1].topic)
         told = _lowered(headers)
         if not is_hub_signed(told.get("x-hub-signature"), body, secret):
@@ -229,7 +249,7 @@ class Push:
 
     async def _found(self, name: str) -> Source | None:
         try:
-            return await self._sources.get(name, counted=False)
+            return await self._client.sources.get(name, counted=False)
         except NotFoundError:
             return None
 
@@ -296,3 +316,73 @@ def _name_of(payload: Mapping[str, Any]) -> str:
     repository = payload.get("repository")
     name = repository.get("full_name") if isinstance(repository, dict) else None
     return letters(str(name))[:_LONGEST_ID]
+
+
+_BRANCH, _TAG = "refs/heads/", "refs/tags/"
+
+
+# Which option of a source takes in what an event is about.
+_PARTS: Mapping[str, str] = {
+    "issues": "issues",
+    "release": "releases",
+    "gollum": "wiki",
+    "discussion": "discussions",
+}
+
+
+def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[Source]:
+    """The sources that read what an event has changed; none for what is no event of a repository."""
+    repository = payload.get("repository") if isinstance(payload, dict) else None
+    if not isinstance(repository, dict):
+        return
+    places = {
+        place for name in ("html_url", "clone_url", "ssh_url", "git_url") if (place := _place(repository.get(name)))
+    }
+    for source in sources:
+        read = {"github": _github_reads, "git": _git_reads}.get(source.kind)
+        if read is not None and read(source, event, payload, repository, places):
+            yield source
+
+
+def _github_reads(
+    source: Source, event: str, payload: dict[str, Any], repository: dict[str, Any], places: set[str]
+) -> bool:
+    from rowen.connectors.github.options import RepositoryAddress
+
+    address = RepositoryAddress.parse(source.url)
+    if address is None or _place(address.repository) not in places:
+        return False
+    if event != "push":
+        return bool(source.options.get(_PARTS.get(event, "")))
+    # The tail may begin with a ref that has slashes: any of those that it may be will do.
+    refs = [ref for ref, _ in address.places()] if address.tail else [""]
+    return any(_is_of(ref, payload, repository) for ref in refs)
+
+
+def _git_reads(
+    source: Source, event: str, payload: dict[str, Any], repository: dict[str, Any], places: set[str]
+) -> bool:
+    ref = str(source.options.get("ref") or "")
+    return event == "push" and _place(source.url) in places and _is_of(ref, payload, repository)
+
+
+def _is_of(ref: str, payload: dict[str, Any], repository: dict[str, Any]) -> bool:
+    """Whether a push moved this branch or tag, the default one if none is named."""
+    pushed = str(payload.get("ref") or "")
+    if ref in ("", "HEAD"):
+        return pushed == f"{_BRANCH}{repository.get('default_branch')}"
+    return pushed in (ref, _BRANCH + ref, _TAG + ref)
+
+
+def _place(url: Any) -> str:
+    """Host and path of a repository, whatever way leads there; empty for what is none."""
+    if not isinstance(url, str):
+        return ""
+    plain = url.removeprefix("git+")
+    if "://" not in plain and ":" in plain:
+        plain = "ssh://" + plain.replace(":", "/", 1)
+    try:
+        parts = urlsplit(plain)
+        return f"{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path.removesuffix('.git')}".casefold()
+    except ValueError:
+        return ""

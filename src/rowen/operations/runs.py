@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, action
+from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, StoreError, action
 from rowen.harvest.engine import Engine, Observer, Work
 from rowen.harvest.run import Order
 from rowen.jobs import schedules
+from rowen.model.access import Scope
 from rowen.model.datasets import host_of
 from rowen.model.page import Page
 from rowen.model.runs import Run
 from rowen.model.sources import Source
 from rowen.model.url import Address, path_url
-from rowen.operations.paging import as_moment, as_number, as_text, decoded, page_of
-from rowen.operations.sources import Announce, Sources
-from rowen.store import runs, source_schemas
-from rowen.store import schedules as store_schedules
+from rowen.operations.discovery import Announce
+from rowen.operations.operation import ResourceGroup, operation
+from rowen.operations.paging import as_number, decoded, page_of
+from rowen.store import jobs, runs, source_schemas, status
+from rowen.store import runs as store_runs
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
-    from rowen.model.items import Case
-    from rowen.operations.extractions import Extractions
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.model.status import TroubleGroup
+    from rowen.operations.parameters import After, DryRun, Limit, OnlySource, RunId
+
 
 __all__ = ["Runs", "Turns", "named"]
 
+# More groups of errors than this are not read by anybody.
+MOST_GROUPS = 20
 
-class Runs:
+
+class Runs(ResourceGroup):
     """Bringing sources up to date."""
 
-    def __init__(self, engine: Engine, sources: Sources, extractions: Callable[[], Extractions]) -> None:
-        self._engine = engine
-        self._database = engine.database
-        self._sources = sources
-        self._extractions = extractions
+    def _prepare(self) -> None:
+        self.watches = Watches(self._engine)
 
+    @operation(scope=Scope.WRITE)
     async def sync(
         self,
-        target: str,
+        target: Annotated[str, Meta(description="Name of a source, or an address, which is added if it is new.")],
         *,
-        full: bool = False,
-        accept_deletions: bool = False,
-        dry_run: bool = False,
-        only: Sequence[str] = (),
+        full: Annotated[bool, Meta(description="Read and compare every item, whatever validators say.")] = False,
+        accept_deletions: Annotated[bool, Meta(description="Delete pending deletions as well.")] = False,
+        dry_run: DryRun = False,
+        only: Annotated[
+            Sequence[str], Meta(description="Check only the items with these URLs.", extra={"flag": "only"})
+        ] = (),
         observe: Observer | None = None,
         found: Announce | None = None,
     ) -> Run:
@@ -65,14 +76,17 @@ class Runs:
                 only=only,
             )
 
+    @operation(scope=None)
     async def sync_all(
         self,
-        names: Sequence[str] = (),
+        names: Annotated[Sequence[str], Meta(description="Names of sources.")] = (),
         *,
         observe: Observer | None = None,
         finished: Callable[[str, Run | Exception], None] | None = None,
         found: Announce | None = None,
-        only: Sequence[str] = (),
+        only: Annotated[
+            Sequence[str], Meta(description="Check only the items with these URLs.", extra={"flag": "only"})
+        ] = (),
         **how: bool,
     ) -> list[Run | Exception]:
         """Bring several sources up to date side by side; by default all active ones, those first that are due.
@@ -80,8 +94,8 @@ class Runs:
         One that fails does not hold the others: its error stands in its place. `finished` is told of each as soon as it
         is done. After `stop`, those that have not begun are left out.
         """
-        held = await self._sources.every(counted=False)
-        targets = list(names) or [source.name for source in await self.in_turn()]
+        held = await self._client.sources.list(counted=False)
+        targets = list(names) or [source.name for source in await self._client.sources.list_due()]
         turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in held})
         results: dict[int, Run | Exception] = {}
 
@@ -109,23 +123,17 @@ class Runs:
         done = [results[place] for place in sorted(results)]
         if not any(isinstance(result, Run) and result.stats.embeddings_pending for result in done):
             return done
-        ids = {source.name: source.id for source in await self._sources.every(counted=False)}
+        ids = {source.name: source.id for source in await self._client.sources.list(counted=False)}
         return [await self._embedded_since(result, ids) for result in done]
 
-    async def in_turn(self) -> list[Source]:
-        """All active sources in the order in which they should be looked at: the longest due first, then by name."""
-        active = [source for source in await self._sources.every(counted=False) if source.state == "active"]
-        async with self._database.connection() as c:
-            now = await store_schedules.database_time(c)
-        return sorted(active, key=lambda source: min(source.due_at or now, now))
-
-    def stop(self) -> None:
-        """End all that is live in this process soon, runs as cancelled; what is asked for afterwards is done."""
-        self._engine.stop()
-
-    async def cancel(self, target: str) -> Run:
-        """Ask a live run, given by its number or its source, to end as cancelled; whichever process it runs in."""
+    @operation(scope=Scope.WRITE)
+    async def cancel(
+        self, target: Annotated[str | int, Meta(description="Number of the run, or name of its source.")]
+    ) -> Run:
+        """Request that a live run, given by its number or its source, ends as cancelled, in whichever process it is."""
         async with self._database.transaction() as c:
+            if isinstance(target, int):
+                return await runs.request_cancel(c, target)
             try:
                 source = await source_store.get(c, target)
             except NotFoundError:
@@ -134,38 +142,11 @@ class Runs:
                 return await runs.request_cancel(c, int(target))
             return await runs.request_cancel(c, await runs.live_of(c, source))
 
-    async def cancel_run(self, run_id: int) -> Run:
-        """The same for a run by its number alone, whatever sources are called."""
-        async with self._database.transaction() as c:
-            return await runs.request_cancel(c, run_id)
-
-    async def recent(self, source: str | None = None, *, limit: int = 20, after: str | None = None) -> Page[Run]:
-        """The last runs, newest first; `after` is the `next` of the page before."""
-        listing = ["runs", source]
-        place = decoded(after, listing, as_number)
-        async with self._database.connection() as c:
-            if source is not None:
-                await source_store.need(c, source)
-            found = await runs.recent(c, source=source, limit=limit + 1, after=place[0] if place else None)
-        return page_of(found, limit, listing, lambda run: [run.id])
-
-    async def get(self, run_id: int) -> Run:
+    @operation(scope=Scope.READ)
+    async def get(self, run_id: RunId) -> Run:
         """One run."""
         async with self._database.connection() as c:
             return await runs.get(c, run_id)
-
-    async def quarantine(self, source: str | None = None, *, limit: int = 100, after: str | None = None) -> Page[Case]:
-        """What could not be read, with the reasons, newest trouble first; `after` is the `next` of the page before."""
-        from rowen.store import library
-
-        listing = ["quarantine", source]
-        place = decoded(after, listing, as_moment, as_text, as_text)
-        start = (place[0], place[1], place[2]) if place else None
-        async with self._database.connection() as c:
-            if source is not None:
-                await source_store.need(c, source)
-            found = await library.quarantine_cases(c, source=source, limit=limit + 1, after=start)
-        return page_of(found, limit, listing, lambda item: [item.last_at.isoformat(), item.url, item.source])
 
     async def _sync(
         self,
@@ -177,7 +158,9 @@ class Runs:
         only: Sequence[str] = (),
         **how: bool,
     ) -> Run:
-        source, is_new = await self._sources.find_or_add(target, keep=not (how.get("dry_run") or only), found=found)
+        source, is_new = await self._client.sources.editor.find_or_add(
+            target, keep=not (how.get("dry_run") or only), found=found
+        )
         if only and not source.id:
             raise NotFoundError(f"{target!r} is no source yet, so there is nothing to look at again.")
         if source.state == "paused":
@@ -198,14 +181,14 @@ class Runs:
         """Have facts extracted from what a run changed, where the source carries a schema."""
         async with self._database.connection() as c:
             is_behind = await source_schemas.sources_behind(c, source.id)
-        return await self._extractions().after_run(source, run, work) if is_behind else run
+        return await self._client.extraction.after_run(source, run, work) if is_behind else run
 
     async def _drop_if_never_found(self, source: Source) -> None:
         """Forget a source that was only now added, if there is nothing at its address; what is down is kept."""
         try:
             await self._engine.look(source)
         except SourceGoneError as problem:
-            await self._sources.remove(source.name)
+            await self._client.sources.remove(source.name)
             raise SourceGoneError(f"{problem} Nothing was added.", hint=problem.hint) from problem
         except RowenError:
             return
@@ -215,6 +198,44 @@ class Runs:
         if isinstance(result, Exception) or not result.stats.embeddings_pending or result.source not in ids:
             return result
         return await self._engine.embedding.record_spend(result, ids[result.source])
+
+    @operation(scope=Scope.READ)
+    def watch(self, run: Run) -> AsyncGenerator[Run]:
+        """Yield this state of a run, and then each new one, until the run is deleted."""
+        return self.watches.states(("run", run.id), run)
+
+    @operation(scope=Scope.READ)
+    def watch_recent(self, recent: Sequence[Run], *, limit: Limit) -> AsyncGenerator[Sequence[Run]]:
+        """Yield these last runs, and then the last runs whenever they differ."""
+        return self.watches.states(("recent", limit), recent)
+
+    @operation(scope=Scope.READ)
+    async def latest_by_source(
+        self, names: Annotated[Sequence[str], Meta(description="Names of sources.")], *, limit: Limit = 30
+    ) -> dict[str, list[Run]]:
+        """The last runs of each of these sources, oldest first."""
+        async with self._database.connection() as c:
+            return await status.last_runs(c, list(names), limit)
+
+    @operation(scope=Scope.READ)
+    async def error_groups(self, run_id: RunId) -> list[TroubleGroup]:
+        """Why items could not be read in a run, or have not been since, the most frequent reason first."""
+        async with self._database.connection() as c:
+            run = await store_runs.get(c, run_id)
+            return await status.troubles(c, run.source, run.started_at, MOST_GROUPS)
+
+    @operation(scope=Scope.READ)
+    async def list(
+        self, source: OnlySource | None = None, *, limit: Limit = 20, after: After | None = None
+    ) -> Page[Run]:
+        """The last runs, newest first; `after` is the `next` of the page before."""
+        listing = ["runs", source]
+        place = decoded(after, listing, as_number)
+        async with self._database.connection() as c:
+            if source is not None:
+                await source_store.need(c, source)
+            found = await runs.recent(c, source=source, limit=limit + 1, after=place[0] if place else None)
+        return page_of(found, limit, listing, lambda run: [run.id])
 
 
 def named(source: Source, url: str) -> str:
@@ -248,3 +269,86 @@ class Turns:
     def give_back(self, place: int) -> None:
         """Say that a target is done with."""
         self._live[self._hosts[place]] -= 1
+
+
+log = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
+
+
+# A run writes its statistics when it renews its lease, about so often; who looks more often sees nothing more.
+POLL_S = 1.0
+
+
+_Key: TypeAlias = tuple[Literal["run", "job", "recent"], int]
+
+
+class _Watched:
+    """The last known state of something, and how many watch it."""
+
+    def __init__(self) -> None:
+        self.state: Any = None
+        self.readers = 0
+        self.news = asyncio.Event()
+
+    def note(self, state: Any) -> None:
+        """Wake those who watch, if the state differs; None if what they watch is no longer there."""
+        if state != self.state:
+            self.state = state
+            news, self.news = self.news, asyncio.Event()
+            news.set()
+
+
+class Watches:
+    """What is watched in this process, and the task that looks at it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._watched: dict[_Key, _Watched] = {}
+        self._polling: asyncio.Task[None] | None = None
+
+    async def states(self, key: _Key, first: T) -> AsyncGenerator[T]:
+        watched = self._watched.setdefault(key, _Watched())
+        watched.readers += 1
+        try:
+            watched.note(first)
+            if self._polling is None or self._polling.done():
+                self._polling = asyncio.create_task(self._poll())
+            while watched.state is not None:
+                news = watched.news
+                yield watched.state
+                await news.wait()
+        finally:
+            watched.readers -= 1
+            if not watched.readers:
+                del self._watched[key]
+
+    async def _poll(self) -> None:
+        while self._watched:
+            await asyncio.sleep(POLL_S)
+            keys = tuple(self._watched)
+            try:
+                states = await self._look(keys)
+            except StoreError as problem:
+                log.warning("runs and jobs that are watched could not be read: %s", problem)
+                continue
+            for key in keys:
+                if key in self._watched:
+                    self._watched[key].note(states.get(key))
+
+    async def _look(self, keys: Sequence[_Key]) -> dict[_Key, Any]:
+        """Read the state of everything that is watched."""
+        wanted = {sort: [number for of, number in keys if of == sort] for sort, _ in keys}
+        found: dict[_Key, Any] = {}
+        if not keys:
+            return found
+        async with self._database.connection() as c:
+            if numbers := wanted.get("run"):
+                found |= {("run", run.id): run for run in await runs.of_numbers(c, numbers)}
+            if numbers := wanted.get("job"):
+                found |= {("job", job.id): job for job in await jobs.of_numbers(c, numbers)}
+            if limits := wanted.get("recent"):
+                recent = await runs.recent(c, limit=max(limits))
+                found |= {("recent", limit): recent[:limit] for limit in limits}
+        return found

@@ -1,6 +1,8 @@
 """Giving sources a schedule, and saying when each is due."""
 
-from typing import TypedDict
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rowen.errors import UsageError
 from rowen.jobs import freshness
@@ -10,19 +12,13 @@ from rowen.model.sources import Source
 from rowen.store import schedules
 from rowen.store.database import Connection
 
-__all__ = ["NONE", "When", "plan_source", "wanted"]
+if TYPE_CHECKING:
+    from rowen.operations.parameters import When
+
+__all__ = ["NONE", "plan_source", "wanted"]
 
 NONE = "none"
 """What `every` says where a source is to have no schedule."""
-
-
-class When(TypedDict, total=False):
-    """When a source is to be looked at: `every` or `cron`, in a time zone, only during some hours."""
-
-    every: str | None
-    cron: str | None
-    tz: str | None
-    during: str | None
 
 
 def wanted(held: str | None, when: When) -> str | None:

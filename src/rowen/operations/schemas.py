@@ -1,5 +1,7 @@
 """Schemas: the registry of what facts are extracted as."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
@@ -11,14 +13,20 @@ from rowen.enrich.schemas.bundled import bundled_schemas
 from rowen.enrich.schemas.compatibility import compare
 from rowen.enrich.schemas.validation import check_definition
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
-from rowen.harvest.engine import Engine
+from rowen.model.access import Scope
 from rowen.model.schemas import Schema, SchemaComparison, SchemaRef, SchemaUse
 from rowen.model.wording import count
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.store import schemas
 from rowen.store.database import Connection
 
 if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
     from pydantic import BaseModel
+
+    from rowen.operations.parameters import SchemaName
 
 __all__ = ["Schemas", "resolve", "schema_of"]
 
@@ -29,20 +37,29 @@ INDEX = "registry.json"
 _MOST_FILE_BYTES = 1_000_000
 
 
-class Schemas:
+class Schemas(ResourceGroup):
     """What facts are extracted as."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._database = engine.database
-
-    async def add(self, ref: str, definition: "Mapping[str, Any] | type[BaseModel]") -> Schema:
+    @operation(scope=Scope.WRITE)
+    async def add(
+        self,
+        ref: SchemaName,
+        definition: Annotated[Mapping[str, Any] | type[BaseModel], Meta(description="A JSON Schema.")],
+    ) -> Schema:
         """Keep a schema under `name@major.minor.patch`; a Pydantic model is one as well. A version never changes."""
         schema = await asyncio.to_thread(_new, ref, definition)
         async with self._database.transaction() as c:
             bundled = next((one for one in bundled_schemas() if one.ref == schema.ref), None)
             return await schemas.add(c, replace(schema, bundled=bundled is not None and bundled.hash == schema.hash))
 
-    async def add_files(self, path: Path, *, ref: str | None = None, prefix: str = "") -> list[Schema]:
+    @operation(scope=None)
+    async def add_files(
+        self,
+        path: Path,
+        *,
+        ref: SchemaName | None = None,
+        prefix: Annotated[str, Meta(description="A prefix for the names.")] = "",
+    ) -> list[Schema]:
         """Keep what files say: one under a name, or a folder of `name/version.json`; all of them or none.
 
         With a `prefix` before their names, those of others do not meet ours.
@@ -53,7 +70,15 @@ class Schemas:
         async with self._database.transaction() as c:
             return [await schemas.add(c, one) for one in read]
 
-    async def remove(self, ref: str, *, with_facts: bool = False) -> SchemaUse:
+    @operation(scope=Scope.WRITE)
+    async def remove(
+        self,
+        ref: SchemaName,
+        *,
+        with_facts: Annotated[
+            bool, Meta(description="Also remove what sources carry of it, and the facts extracted with it.")
+        ] = False,
+    ) -> SchemaUse:
         """Forget one version; the highest one that is left is the latest from then on.
 
         While sources carry it, or facts rest on it, this is refused, unless these are to go as well.
@@ -71,22 +96,24 @@ class Schemas:
             await schemas.remove(c, held)
             return use
 
-    async def every(self, name: str | None = None) -> list[Schema]:
-        """All versions that there are, also those that come with the program, by name and number."""
-        async with self._database.connection() as c:
-            return await _all(c, name)
-
-    async def get(self, ref: str) -> Schema:
+    @operation(scope=Scope.READ)
+    async def get(self, ref: SchemaName) -> Schema:
         """The schema that is meant: `product`, `product@1`, `product@1.0.0`."""
         async with self._database.connection() as c:
             return await resolve(c, ref)
 
-    async def compare(self, older: str, newer: str) -> SchemaComparison:
+    @operation(scope=Scope.READ)
+    async def compare(
+        self,
+        older: Annotated[str, Meta(description="The older version.")],
+        newer: Annotated[str, Meta(description="The newer version.")],
+    ) -> SchemaComparison:
         """What differs between two versions, and whether data of the older one satisfies the newer one."""
         async with self._database.connection() as c:
             both = await resolve(c, older), await resolve(c, newer)
         return await asyncio.to_thread(compare, *both)
 
+    @operation(scope=None)
     async def export(self, to: Path, *, names: tuple[str, ...] = ()) -> list[Schema]:
         """Write schemas into a new folder, as `name/version.json`, with an index of the latest ones."""
         from rowen.publish.folder import new_folder
@@ -105,6 +132,14 @@ class Schemas:
             (folder / INDEX).write_text(json.dumps(latest, indent=2) + "\n", "utf-8")
         return found
 
+    @operation(scope=Scope.READ)
+    async def list(
+        self, name: Annotated[str | None, Meta(description="Only schemas of this name.")] = None
+    ) -> list[Schema]:
+        """All versions that there are, also those that come with the program, by name and number."""
+        async with self._database.connection() as c:
+            return await _all(c, name)
+
 
 async def resolve(c: Connection, ref: str) -> Schema:
     """The highest version that a reference means, in the store or among those that come with the program."""
@@ -122,7 +157,7 @@ async def _all(c: Connection, name: str | None) -> list[Schema]:
     return sorted([*held, *more], key=lambda one: (one.name, one.number))
 
 
-def _new(ref: str, definition: "Mapping[str, Any] | type[BaseModel]") -> Schema:
+def _new(ref: str, definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
     wanted = SchemaRef.parse(ref)
     if not wanted.is_exact:
         raise UsageError(
@@ -165,7 +200,7 @@ def _of_file(ref: str, file: Path) -> Schema:
         raise UsageError(f"{told} Nothing was added.", hint=problem.hint) from None
 
 
-def _of_model(model: "type[BaseModel]") -> dict[str, Any]:
+def _of_model(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON Schema of a Pydantic model: what an answer must be to become one."""
     return model.model_json_schema(mode="validation")
 
@@ -200,7 +235,7 @@ def _ref_of(path: Path) -> str:
     raise UsageError(f"Under which name should {path} be kept?", hint="Say it with --as NAME@1.0.0.")
 
 
-def schema_of(definition: "Mapping[str, Any] | type[BaseModel]") -> Schema:
+def schema_of(definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
     """A schema that is used once, without being kept under a name."""
     plain = dict(definition) if isinstance(definition, Mapping) else _of_model(definition)
     return Schema("facts", "0.0.0", check_definition(plain))

@@ -1,30 +1,40 @@
 """What answers a question: by words, by meaning, or both."""
 
-import time
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Unpack
+from __future__ import annotations
 
-from rowen.errors import Hint, NotFoundError, action
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowen.enrich import registry
+from rowen.errors import ConfigurationError, EmbeddingError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
-from rowen.model.passages import within
-from rowen.model.search import Answer, Filters, Hit, Narrowing, Query, Twin, plain
-from rowen.model.sources import one_or_more
+from rowen.harvest.models import wanted_spec
+from rowen.model.datasets import check_record_kinds
+from rowen.model.hashes import text_hash
+from rowen.model.search import Answer, Condition, Filters, Hit, Query, Twin, language_code
+from rowen.model.sources import Source
+from rowen.model.text import normalise
+from rowen.model.versions import VersionSpec
 from rowen.model.wording import percent
-from rowen.operations.items import Items
-from rowen.operations.narrowing import filters_of, plain_filters
-from rowen.operations.paging import as_number, as_score, as_text, decoded, encoded
-from rowen.operations.question_vectors import QuestionVector, QuestionVectors
+from rowen.store import sources as source_store
 from rowen.store.database import Connection
 from rowen.store.items import deletions as held_store
 from rowen.store.items import duplicates as twin_store
 from rowen.store.search import embeddings, pending_texts
+from rowen.store.search import search as filter_store
 from rowen.store.search import search as store_search
 from rowen.store.search import words as store_words
+from rowen.store.search.embeddings import Model
 from rowen.store.search.ranking import Meaning
 from rowen.store.search.search import RankedItem, copies
 
-__all__ = ["Search"]
+if TYPE_CHECKING:
+    from rowen.operations.parameters import SearchFilters
+
+__all__ = ["QuestionVector", "QuestionVectors", "Start", "answer", "filters_of", "plain_filters"]
 
 # The dozen rarest words tell an item from others; more of them found the same items, slower.
 TELLING_WORDS = 12
@@ -34,73 +44,7 @@ MOST_CORRECTED = 4
 LOW_COVERAGE = 0.9
 
 
-class Search:
-    """Finding items."""
-
-    def __init__(self, engine: Engine, items: Items) -> None:
-        self._database = engine.database
-        self._items = items
-        self._questions = QuestionVectors(engine)
-
-    async def search(
-        self,
-        words: str,
-        *,
-        sources: Sequence[str] | None = None,
-        version: str | None = None,
-        limit: int = 10,
-        budget: int | None = None,
-        meaning: bool = True,
-        after: str | None = None,
-        **narrowing: Unpack[Narrowing],
-    ) -> Answer:
-        """The items that answer best, each with its best passages.
-
-        Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes. With a version, such as
-        `2.x`, only sources that have one answer: of each package the highest that is meant. A budget bounds the
-        characters of all passages together. `after` is the `next` of the answer before.
-        """
-        sources = one_or_more(sources) or None
-        query = Query.parse(words)
-        if not query:
-            return Answer(notes=("There is no word to search for.",) if words.strip() else ())
-        listing = ["search", words, sorted(sources or ()), version, meaning, limit, plain_filters(narrowing)]
-        start = _Start.of(decoded(after, listing, as_score, as_number, rest=as_text))
-        began = time.perf_counter()
-        question = await self._questions.vector_of(plain(words)) if meaning else QuestionVector(None)
-        asked_s = time.perf_counter() - began
-        async with self._database.connection() as c:
-            filters = await filters_of(c, sources, version, narrowing)
-            answer, rest = await _answer(c, query, question, filters=filters, limit=limit, start=start)
-        answer = replace(answer, next=encoded(listing, rest) if rest else None)
-        answer = replace(answer, explanation={**answer.explanation, "question_ms": round(asked_s * 1000, 1)})
-        return answer if budget is None else replace(answer, hits=within(answer.hits, budget))
-
-    async def similar(
-        self,
-        url: str,
-        *,
-        source: str | None = None,
-        sources: Sequence[str] | None = None,
-        limit: int = 10,
-        budget: int | None = None,
-        **narrowing: Unpack[Narrowing],
-    ) -> Answer:
-        """The items that are most like one that is held, by meaning and by the words that tell it from others."""
-        entry = await self._items.get(url, source=source)
-        if entry.withdrawn_at is not None:
-            raise NotFoundError(f"{url!r} was withdrawn: only what is still held can be compared.")
-        async with self._database.connection() as c:
-            query = Query(lexemes=tuple(await store_words.characteristic_words(c, entry.id, limit=TELLING_WORDS)))
-            model = await embeddings.active(c)
-            vector = await store_search.item_vector(c, entry.id, model.id) if model is not None else None
-            filters = replace(await filters_of(c, one_or_more(sources) or None, None, narrowing), without_item=entry.id)
-            answer, _ = await _answer(c, query, QuestionVector(vector, model), filters=filters, limit=limit)
-        hits = tuple(hit for hit in answer.hits if hit.url != entry.url)
-        return replace(answer, hits=hits if budget is None else within(hits, budget))
-
-
-class _Start(NamedTuple):
+class Start(NamedTuple):
     """Where a ranking goes on: after this place, without the datasets that were shown."""
 
     score: float
@@ -108,12 +52,13 @@ class _Start(NamedTuple):
     shown: frozenset[str]
 
     @classmethod
-    def of(cls, place: list[Any] | None) -> "_Start | None":
+    def of(cls, place: list[Any] | None) -> Start | None:
+        """Return the start that a place of a cursor means."""
         return cls(place[0], place[1], frozenset(place[2:])) if place else None
 
 
-async def _answer(
-    c: Connection, query: Query, question: QuestionVector, *, filters: Filters, limit: int, start: _Start | None = None
+async def answer(
+    c: Connection, query: Query, question: QuestionVector, *, filters: Filters, limit: int, start: Start | None = None
 ) -> tuple[Answer, list[Any] | None]:
     """What answers, and the place where the ranking goes on; None at its end."""
     began = time.perf_counter()
@@ -191,3 +136,126 @@ async def _grouped(
             twins = tuple(Twin(m.url, m.title, m.source, m is group.original) for m in others)
             hits.append((replace(chosen.hit, score=one.hit.score, twins=twins), one, group.name))
     return hits
+
+
+def plain_filters(narrowing: SearchFilters) -> dict[str, Any]:
+    """Filters as values that tell one list from another."""
+    return {name: str(value) for name, value in narrowing.items() if value}
+
+
+async def filters_of(
+    c: Connection, names: Sequence[str] | None, version: str | None, narrowing: SearchFilters
+) -> Filters:
+    """The filters as the store knows them.
+
+    A source, kind or language that nothing has is an error, since no other words would find more; tags are many, and an
+    unknown one merely has no items.
+    """
+    rest: dict[str, Any] = dict(narrowing)
+    kinds = rest.pop("kinds", None)
+    rest["where"] = Condition.parse_all(rest.pop("where", ()))
+    check_record_kinds(narrowing.get("record_kinds") or ())
+    if narrowing.get("languages"):
+        _check_languages(narrowing["languages"], await filter_store.languages(c))
+    if not names and not kinds and version is None:
+        return Filters(**rest)
+    held = await source_store.uncounted_sources(c)
+    for name in set(names or ()) - {source.name for source in held}:
+        await source_store.get(c, name)
+    _check_kinds(kinds or (), {source.kind for source in held})
+    chosen = [s for s in held if (not names or s.name in names) and (not kinds or s.kind in kinds)]
+    if version is not None:
+        meant = _of_version(chosen, version)
+        chosen = [source for source in chosen if source.name in meant]
+    return Filters(source_ids=[source.id for source in chosen], **rest)
+
+
+def _check_kinds(kinds: Sequence[str], held: Collection[str]) -> None:
+    for kind in kinds:
+        if held and kind not in held:
+            raise NotFoundError(f"No source is of the kind {kind!r}.", hint=f"There are: {', '.join(sorted(held))}.")
+
+
+def _check_languages(asked: Sequence[str], held: Collection[str]) -> None:
+    for code in asked:
+        if not any(f"{one}-".startswith(f"{language_code(code)}-") for one in map(language_code, held)):
+            there = f"There are: {', '.join(sorted(held))}." if held else "No item names its language."
+            raise NotFoundError(f"No item is in the language {code!r}.", hint=there)
+
+
+def _of_version(held: list[Source], version: str) -> list[str]:
+    """The sources that a version means."""
+    try:
+        spec = VersionSpec.parse(version)
+    except ValueError as problem:
+        raise UsageError(
+            f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
+        ) from None
+    families: dict[str, dict[str, str]] = {}
+    for source in held:
+        if source.version:
+            families.setdefault(source.family, {})[source.name] = source.version
+    best = [(family, spec.best(family.values())) for family in families.values()]
+    chosen = [name for family, wanted in best for name in family if family[name] == wanted]
+    if not chosen:
+        have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
+        raise NotFoundError(
+            f"No source has a version that {version!r} means.", hint=f"There are: {have or 'no versions at all'}."
+        )
+    return chosen
+
+
+QUESTION_CHARS = 2_000
+
+
+"""About 500 tokens, which every model reads whole; a longer question is a document, and its beginning tells enough."""
+
+
+class QuestionVector(NamedTuple):
+    """The vector of what is asked, under the model that search uses; or why there is none."""
+
+    vector: str | None
+    model: Model | None = None
+    trouble: str | None = None
+
+
+class QuestionVectors:
+    """Turns questions into vectors; those that were asked before are stored."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._settings = engine.settings
+        self._database = engine.database
+        self._embedders = engine.embedders
+
+    async def vector_of(self, text: str) -> QuestionVector:
+        """The vector of what is asked; None where only words can be searched for."""
+        text = normalise(text)[:QUESTION_CHARS].strip()
+        if not text or self._settings.embedder == registry.NONE:
+            return QuestionVector(None)
+        async with self._database.connection() as c:
+            model = await embeddings.active(c)
+            if model is None or model.dimensions is None:
+                return QuestionVector(None, model)
+            known = await embeddings.query_vector(c, model.id, text_hash(text))
+        if known is not None:
+            return QuestionVector(known, model)
+        try:
+            vector = await self._ask(text, model)
+        except (EmbeddingError, ConfigurationError, TimeoutError) as problem:
+            why = str(problem) or f"{model.name} did not answer in {self._settings.embedder_question_limit_s:g} s."
+            return QuestionVector(None, model, why)
+        async with self._database.connection() as c:
+            await embeddings.store_query_vector(c, model.id, text_hash(text), vector)
+        return QuestionVector(vector, model)
+
+    async def _ask(self, text: str, model: Model) -> str:
+        from rowen.enrich.vectors import written
+
+        embedder, remark = self._embedders.choose(model, wanted_spec(self._settings))
+        if embedder is None:
+            raise EmbeddingError(remark or f"There is no embedder for {model.name}.")
+        # A model of this machine takes as long to load as it takes; only others can keep one waiting.
+        limit_s = None if embedder.limits.heavy else self._settings.embedder_question_limit_s
+        async with asyncio.timeout(limit_s):
+            answer = await self._embedders.ask(embedder, [text], dimensions=model.dimensions, question=True)
+        return written(answer.vectors[0][0])

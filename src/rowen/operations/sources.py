@@ -1,353 +1,319 @@
-"""Sources: adding and changing them, by hand or from a file."""
+"""Sources: listing, adding, changing and removing them, and how each one is doing.
+
+Listing, pausing and removing take nothing but the database. What needs connectors is in the source editor, which is
+imported when it is first needed.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from rowen.connectors import registry
-from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
-from rowen.harvest import agreements
-from rowen.model.access import Reach
-from rowen.model.sources import AppliedSource, Source
-from rowen.model.url import Address
-from rowen.model.wording import LONGEST_NAME, check_name
-from rowen.net.credentials import references
-from rowen.net.target import parse
-from rowen.operations.beforehand import check_options, looks_like_an_address
-from rowen.operations.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
-from rowen.operations.reach import refuse_local, refuse_named, refuse_options, with_texts, within
-from rowen.operations.same_portal import SameAs, Site, same_as
-from rowen.operations.schedules import When, plan_source, wanted
-from rowen.operations.source_list import SourceList
-from rowen.store import sources
+from rowen.errors import UsageError
+from rowen.model.access import Reach, Scope
+from rowen.model.page import Page
+from rowen.operations.counts import KeptCounts
+from rowen.operations.operation import ResourceGroup, operation
+from rowen.operations.paging import as_text, decoded, page_of
+from rowen.store import push, schedules, sources
+from rowen.store import schedules as store_schedules
+from rowen.store import sources as store_sources
+from rowen.store.search import embeddings, pending_texts, words
 
 if TYPE_CHECKING:
-    from rowen.model.runs import Run
-    from rowen.model.sources import Following, FoundVersion
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Annotated, Unpack
 
-__all__ = ["Announce", "Sources"]
+    from msgspec import Meta
+
+    from rowen.model.push import AnnouncedDocument
+    from rowen.model.sources import AppliedSource, Following, FoundVersion, Overview, Preview, Source
+    from rowen.operations.discovery import Announce
+    from rowen.operations.parameters import (
+        After,
+        CallerReach,
+        DryRun,
+        Limit,
+        NewSourceName,
+        PackageVersion,
+        PageSize,
+        PreviewSize,
+        Prune,
+        SourceAddress,
+        SourceKind,
+        SourceName,
+        SourceOptions,
+        When,
+    )
+    from rowen.operations.source_editor import SourceEditor
+
+__all__ = ["Sources"]
+
+OUTCOMES = ("waiting", "stored", "unchanged", "overview", "gone", "failed")
+"""Outcomes of documents that a feed announced."""
 
 
-class Sources(SourceList):
-    """What there is a copy of, and what may be."""
+class Sources(ResourceGroup):
+    """Sources, and how each one is doing."""
 
-    async def following(self, name: str) -> Following | None:
-        """How a feed or an event stream is followed; None for a source that is neither."""
-        return next(iter(await self._following([await self.get(name)])), None)
+    def _prepare(self) -> None:
+        self.counts = KeptCounts(self._engine)
+        self._editor: SourceEditor | None = None
 
-    async def followed(self, among: Sequence[Source] | None = None) -> list[Following]:
-        """How all feeds and event streams are followed, by name; or those `among` some sources."""
-        return await self._following(await self.every() if among is None else among)
+    @property
+    def editor(self) -> SourceEditor:
+        """The part that needs connectors."""
+        if self._editor is None:
+            editor: type[SourceEditor] = import_module("rowen.operations.source_editor").SourceEditor
+            self._editor = editor(self._client, self._engine)
+        return self._editor
 
-    async def _following(self, held: Sequence[Source]) -> list[Following]:
-        """How those of them are followed that tell; asked for all at once."""
-        from rowen.store import library as store_library
-        from rowen.store import status
-
-        telling = [(source, told) for source in held if (told := _teller(source.kind)) is not None]
-        ids = [source.id for source, _ in telling]
+    @operation(scope=Scope.READ)
+    async def get(
+        self, name: SourceName, *, counted: Annotated[bool, Meta(description="Count its items as well.")] = True
+    ) -> Source:
+        """Return one source."""
+        # Where nothing was counted yet, only the items of this source are counted: a command asks once.
+        is_kept = self.counts.is_warm
         async with self._database.connection() as c:
-            new_at, noted = await store_library.last_new_at(c, ids), await sources.count_notes(c, ids)
-            last = await status.last_runs(c, [source.name for source, _ in telling], limit=1)
+            source = await sources.get(c, name, counted=counted and not is_kept)
+        return (await self._counted([source]))[0] if counted and is_kept else source
+
+    @operation(scope=Scope.READ)
+    async def count_by_kind(self) -> dict[str, int]:
+        """Return the number of sources of each kind."""
+        async with self._database.connection() as c:
+            return await sources.by_kind(c)
+
+    @operation(scope=Scope.READ)
+    async def overview(self) -> list[Overview]:
+        """Return how all sources are doing, with the share of their passages that have vectors."""
+        from rowen.store import library
+
+        async with self._database.connection() as c:
+            model = await embeddings.active(c)
+            waiting = await pending_texts.coverage_by_source(c, model) if model else {}
+            overviews = await self.counts.fill(await library.overview(c))
+        if model is None:
+            return overviews
         return [
-            _followed(source, told(source.cursor, noted.get(source.id, {})), last[source.name], new_at.get(source.id))
-            for source, told in telling
+            replace(source, coverage=waiting[source.name].share if source.name in waiting else 1.0)
+            for source in overviews
         ]
 
-    async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
-        """Which source holds the version of a library that `2.x`, `^2.1` or nothing at all means: the highest."""
-        from rowen.model.sources import FoundVersion
-        from rowen.model.versions import VersionSpec
+    @operation(scope=Scope.READ)
+    async def list_status(
+        self,
+        *,
+        named: Annotated[str | None, Meta(description="Only sources whose names contain this.")] = None,
+        needing: Annotated[bool, Meta(description="Only sources that need attention.")] = False,
+        limit: PageSize = 50,
+        after: After | None = None,
+    ) -> Page[Overview]:
+        """List how sources are doing, by name."""
+        from rowen.store import library
 
-        wanted = library.strip().lower()
-        held = [one for one in await self.every(counted=False) if wanted in (one.name.lower(), one.library.lower())]
-        if not held:
-            raise NotFoundError(
-                f"No source is called {library!r}.", hint=Hint(action("sources"), " lists those that there are.")
-            )
-        by_version = {one.release: one.name for one in held if one.release}
-        try:
-            best = VersionSpec.parse(version or "").best(by_version)
-        except ValueError as problem:
-            raise UsageError(
-                f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
-            ) from None
-        bare = tuple(one.name for one in held if not one.release)
-        source = by_version[best] if best else None
-        return FoundVersion(library, source, best, tuple(by_version), bare)
+        listing = ["standings", named, needing]
+        place = decoded(after, listing, as_text)
+        async with self._database.connection() as c:
+            start = place[0] if place else None
+            overviews = await library.overview(c, after=start, limit=limit + 1, named=named, needing=needing)
+        return page_of(await self.counts.fill(overviews), limit, listing, lambda source: [source.name])
 
+    @operation(scope=Scope.READ)
+    async def status(self, name: SourceName) -> Overview:
+        """Return how one source is doing."""
+        from rowen.store import library
+
+        async with self._database.connection() as c:
+            overviews = await library.overview(c, only=name)
+            if not overviews:
+                await store_sources.need(c, name)
+        [overview] = await self.counts.fill(overviews)
+        return overview
+
+    @operation(scope=Scope.READ)
+    async def announcements(
+        self,
+        name: SourceName,
+        *,
+        outcome: Annotated[
+            str | None,
+            Meta(description="Only this outcome: waiting, stored, unchanged, overview, gone, failed."),
+        ] = None,
+        limit: Limit = 100,
+    ) -> list[AnnouncedDocument]:
+        """List the documents that the feed of a source announced, latest first."""
+        if outcome is not None and outcome not in OUTCOMES:
+            raise UsageError(f"There is no outcome {outcome!r}.", hint=f"The outcomes are: {', '.join(OUTCOMES)}.")
+        async with self._database.connection() as c:
+            source = await sources.get(c, name)
+            return await push.announced_documents(c, source.id, limit=limit, outcome=outcome)
+
+    @operation(scope=None)
+    async def count_announcements(self, name: SourceName) -> dict[str, int]:
+        """Return the number of announced documents by outcome."""
+        async with self._database.connection() as c:
+            return await push.count_announced(c, (await sources.get(c, name)).id)
+
+    @operation(scope=None)
+    async def list_due(self) -> list[Source]:
+        """List all active sources in the order in which they are checked: longest due first, then by name."""
+        active = [source for source in await self.list(counted=False) if source.state == "active"]
+        async with self._database.connection() as c:
+            now = await store_schedules.database_time(c)
+        return sorted(active, key=lambda source: min(source.due_at or now, now))
+
+    @operation(scope=Scope.WRITE)
+    async def pause(self, name: SourceName) -> None:
+        """Leave a source out of syncs until it is resumed."""
+        async with self._database.connection() as c:
+            await sources.set_state(c, (await sources.get(c, name)).id, "paused")
+
+    @operation(scope=Scope.WRITE)
+    async def resume(self, name: SourceName) -> None:
+        """Include a paused source again; if it became due meanwhile, a worker reads it now, once."""
+        async with self._database.connection() as c:
+            await sources.set_state(c, (await sources.get(c, name)).id, "active")
+            await schedules.notify_workers(c)
+
+    @operation(scope=Scope.WRITE)
+    async def remove(self, name: SourceName) -> int:
+        """Remove a source with all its items, and return how many there were."""
+        source = await self.get(name)
+        async with self._database.transaction() as c:
+            removed = await sources.remove(c, source)
+        await words.count_words(self._database)
+        return removed
+
+    @operation(scope=Scope.WRITE)
     async def add(
         self,
-        address: str,
+        address: SourceAddress,
         *,
-        name: str | None = None,
-        kind: str | None = None,
-        options: Mapping[str, Any] | None = None,
+        name: NewSourceName | None = None,
+        kind: SourceKind | None = None,
+        options: SourceOptions | None = None,
         found: Announce | None = None,
-        reach: Reach = Reach.ALL,
+        reach: CallerReach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
-        """Keep a copy of something from now on; the first sync reads it, or a worker if it has a schedule.
+        """Add a source; the first sync reads it, or a worker if it has a schedule.
 
-        Unless a kind is named, an address that may be any site's is asked what it is, and the registry of a package
-        whether there is one; `found` is told what came of it. `reach` says what of this machine it may name.
+        Unless a kind is given, an address that may be any site is probed for its kind, and the registry of a package
+        for the package. `found` is called with the result. `reach` limits what of this machine the address may name.
         """
-        if name is not None:
-            check_name(name, "a source")
-        chosen = dict(options or {})
-        registry.refuse_unfit(chosen)
-        schedule = wanted(None, when)
-        address = within(reach, address)
-        recognised, named = registry.recognise(address, kind)
-        refuse_local(reach, named)
-        refuse_options(reach, recognised, named, chosen)
-        chosen = await asyncio.to_thread(with_texts, recognised, chosen)
-        check_options(address, kind, chosen, probes=self._settings.probe)
-        held = await self.every(counted=False)
-        ask = kind is None and self._settings.probe
-        kind, url, also = await self._recognise(address, kind, () if name else held, found=found)
-        # What an address turned out to be may have options that write to folders, or that are read from files.
-        refuse_options(reach, kind, url, chosen)
-        chosen = await asyncio.to_thread(with_texts, kind, chosen)
-        if any(references(chosen)):
-            _check_named(named, url)
-        self._look_for_same(Site(kind, url, chosen, also), held, name=name, found=found)
-        if ask:
-            new = Source(0, name or _name_from(url), kind, url, options=chosen)
-            unsure = await confirm(self._engine, new, address=address)
-            if unsure is not None and found is not None:
-                found(unsure)
-        usual = getattr(registry.connector(kind), "usual_schedule", None)
-        if usual is not None and not any(when.values()):
-            schedule = wanted(None, {"every": usual})
-        return await self._keep(kind, url, held, name=name, options=chosen, schedule=schedule)
+        return await self.editor.add(address, name=name, kind=kind, options=options, found=found, reach=reach, **when)
 
+    @operation(scope=Scope.WRITE)
     async def edit(
         self,
-        name: str,
+        name: SourceName,
         *,
-        rename: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        reach: Reach = Reach.ALL,
+        rename: NewSourceName | None = None,
+        options: SourceOptions | None = None,
+        reach: CallerReach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
-        """Change a source's name, options or schedule; an option set to None goes back to its default.
+        """Change a source's name, options or schedule; an option set to None returns to its default.
 
-        `every="none"` takes the schedule away; a time zone or hours alone change the schedule that there is. `reach`
-        says what of this machine the options may name that they did not name before.
+        `every="none"` removes the schedule; a time zone or hours alone change the schedule that there is. `reach`
+        limits what of this machine the options may newly name.
         """
-        source = await self.get(name)
-        if rename is not None and rename != source.name:
-            check_name(rename, "a source")
-        schedule = wanted(source.schedule, when)
-        registry.refuse_unfit(options or {})
-        chosen = {**source.options, **(options or {})}
-        chosen = {option: value for option, value in chosen.items() if value is not None}
-        refuse_named(reach, source.kind, chosen, before=source.options)
-        chosen = await asyncio.to_thread(with_texts, source.kind, chosen)
-        checked = registry.check_options(source.kind, chosen)
-        before = registry.check_options(source.kind, dict(source.options))
-        stored = checked.model_dump(mode="json", exclude_defaults=True)
-        refuse_options(reach, source.kind, source.url, stored, before=source.options)
-        async with self._database.transaction() as c:
-            await sources.edit(
-                c,
-                source.id,
-                name=rename or source.name,
-                options=stored,
-                schedule=schedule,
-                keep_cursor=checked.listing() == before.listing(),
-            )
-            if schedule != source.schedule:
-                await plan_source(c, source, schedule)
-        agreements.agree_again(self._settings, source, stored, given=options or () if reach is Reach.ALL else ())
-        return await self.get(rename or source.name)
+        return await self.editor.edit(name, rename=rename, options=options, reach=reach, **when)
 
+    @operation(scope=None)
     async def apply(
-        self, path: Path, *, dry_run: bool = False, prune: bool = False, trust: bool = False
+        self,
+        path: Annotated[Path, Meta(description="A TOML file that declares sources.")],
+        *,
+        dry_run: DryRun = False,
+        prune: Prune = False,
+        trust: Annotated[
+            bool, Meta(description="Let the file name secrets of this machine, and folders to write to.")
+        ] = False,
     ) -> list[AppliedSource]:
-        """Make the sources be as a file declares them, all in one transaction; returns what became of each.
+        """Make the sources match a file, in one transaction, and return what changed for each.
 
-        Sources that the file does not name stay as they are; with `prune` they are removed, with their items. Without
-        `trust` the file may not bring in references to secrets of this machine, nor folders to write to.
+        Sources that the file does not name stay as they are; with `prune` they are removed, with their items.
         """
-        from rowen.operations.apply import apply
-        from rowen.operations.declarations import Declaration
+        return await self.editor.apply(path, dry_run=dry_run, prune=prune, trust=trust)
 
-        reach = Reach.ALL if trust else Reach.FILES
-        declared = await asyncio.to_thread(Declaration.of_file, path)
-        return await apply(self._database, self._settings, declared, dry_run=dry_run, prune=prune, reach=reach)
-
+    @operation(scope=Scope.WRITE)
     async def declare(
         self,
-        declaration: str | Mapping[str, Any],
+        declaration: Annotated[
+            str | Mapping[str, Any], Meta(description="The text of a file of declarations, or its content as values.")
+        ],
         *,
-        dry_run: bool = False,
-        prune: bool = False,
-        reach: Reach = Reach.OUTSIDE,
+        dry_run: DryRun = False,
+        prune: Prune = False,
+        reach: CallerReach = Reach.OUTSIDE,
     ) -> list[AppliedSource]:
-        """The same for the text of such a file, or what it holds as plain values; `reach` says what it may name."""
-        from rowen.operations.apply import apply
-        from rowen.operations.declarations import Declaration
+        """Make the sources match a declaration, in one transaction, and return what changed for each."""
+        return await self.editor.declare(declaration, dry_run=dry_run, prune=prune, reach=reach)
 
-        if isinstance(declaration, str):
-            declared = await asyncio.to_thread(Declaration.of_text, declaration)
-        else:
-            declared = Declaration(declaration)
-        return await apply(self._database, self._settings, declared, dry_run=dry_run, prune=prune, reach=reach)
-
-    async def find_or_add(
-        self, target: str, *, keep: bool = True, found: Announce | None = None
-    ) -> tuple[Source, bool]:
-        """The source of this name or address, and whether it was added now: an address that is new becomes a source.
-
-        One that is not to be kept is none for good.
-        """
-        try:
-            return await self.get(target), False
-        except NotFoundError:
-            if not looks_like_an_address(target):
-                raise
-        held = await self.every(counted=False)
-        kind, url, also = await self._recognise(target, None, held, found=found)
-        if kept := same_as(Site(kind, url, {}, also), held):
-            return kept, False
-        return (await self._keep(kind, url, held), True) if keep else (Source(0, _name_from(url), kind, url), False)
-
-    async def recognised(self, address: str, kind: str | None = None) -> tuple[str, str, str, str | None]:
-        """What would become of an address: kind, source URL, a free name, and the source that has it already."""
-        held = await self.every(counted=False)
-        kind, url, also = await self._recognise(address, kind, held, found=None)
-        kept = same_as(Site(kind, url, {}, also), held)
-        return kind, url, _free_name(url, {source.name for source in held}), kept.name if kept else None
-
-    async def check(self, source: Source) -> None:
-        """Whether a source can be read at this moment; raises where it cannot. Nothing is stored."""
-        registry.recognise(source.url, source.kind)
-        registry.check_options(source.kind, dict(source.options))
-        await self._engine.look(source)
-
-    async def _keep(
+    @operation(scope=Scope.WRITE)
+    async def preview(
         self,
-        kind: str,
-        url: str,
-        held: Iterable[Source],
+        address: SourceAddress,
         *,
-        name: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        schedule: str | None = None,
-    ) -> Source:
-        checked = registry.check_options(kind, dict(options or {}))
-        stored = checked.model_dump(mode="json", exclude_defaults=True)
-        free = name or _free_name(url, {source.name for source in held})
-        async with self._database.transaction() as c:
-            source = await sources.add(c, free, kind=kind, url=url, options=stored, schedule=schedule)
-            if schedule is not None:
-                await plan_source(c, source, schedule)
-        agreements.agree(self._settings, kind, url, stored)
-        return await self.get(free)
+        kind: SourceKind | None = None,
+        options: SourceOptions | None = None,
+        limit: PreviewSize = 5,
+        reach: CallerReach = Reach.ALL,
+    ) -> Preview:
+        """Return the kind and the first items of an address; nothing is stored.
 
-    async def _recognise(
-        self, address: str, kind: str | None, held: Iterable[Source], *, found: Announce | None
-    ) -> Recognised:
-        """The kind and the source URL of an address. One that is held, under whichever kind, need not be asked."""
-        formal = Recognised(*registry.recognise(address, kind))
-        if kind is not None or formal[0] != "web" or not self._settings.probe:
-            return formal
-        if kept := kept_as(formal[1], held):
-            return Recognised(kept.kind, kept.url)
-        kinds = {one.kind for one in held}
-        discovered = await discover(formal.url, self._settings.for_source(formal.url), held_kinds=kinds)
-        if discovered is None or discovered.kind == "web":
-            return formal._replace(also=discovered.also if discovered else ())
-        if found is not None:
-            found(Discovery(discovered.kind, discovered.url))
-        return discovered
+        Raises if no kind can read the address. If it cannot be read at the moment, `trouble` says why.
+        """
+        return await self.editor.preview(address, kind=kind, options=options, limit=limit, reach=reach)
 
-    @staticmethod
-    def _look_for_same(site: Site, held: Iterable[Source], *, name: str | None, found: Announce | None) -> None:
-        """Refuse a portal that is kept already; one that was given a name of its own is wanted twice."""
-        kept = same_as(site, held, whatever_is_read=name is None)
-        if kept is not None and name is None:
-            is_other = f", whose address is {kept.url}" if kept.url != site.url else ""
-            raise UsageError(
-                f"{site.url} is kept already, as {kept.name!r}{is_other}. Nothing was added.",
-                hint="Give the second one a --name, if it is meant to have other options.",
-            )
-        if kept is not None and found is not None:
-            found(SameAs(site.url, kept.name))
+    @operation(scope=None)
+    async def check(self, source: Source) -> None:
+        """Raise if a source cannot be read at the moment; nothing is stored."""
+        await self.editor.check(source)
 
+    @operation(scope=Scope.READ)
+    async def following(self, name: SourceName) -> Following | None:
+        """Return how a feed or an event stream is followed; None for a source of another kind."""
+        return next(iter(await self.editor.following([await self.get(name)])), None)
 
-def _check_named(named: str, found: str) -> None:
-    """Refuse to send secrets to an origin that an address only led to: the user did not name it."""
-    both_are_web = Address.of(named).is_web and Address.of(found).is_web
-    if both_are_web and parse(named).origin != parse(found).origin:
-        raise RefusedError(
-            f"{named} leads to {found}, on another host or port, and secrets go only where you say. Nothing was added.",
-            hint="If that is the right place, give its address instead.",
-        )
+    @operation(scope=Scope.READ)
+    async def list_following(self, among: Sequence[Source] | None = None) -> list[Following]:
+        """List how all feeds and event streams are followed, or those `among` some sources."""
+        return await self.editor.following(await self.list() if among is None else among)
 
+    @operation(scope=Scope.READ)
+    async def find_version(
+        self,
+        library: Annotated[str, Meta(max_length=200, description="Name of a source or of a package.")],
+        version: PackageVersion | None = None,
+    ) -> FoundVersion:
+        """Return the source that holds the highest version of a library that matches."""
+        return await self.editor.find_version(library, version)
 
-# A number behind it tells it from others of the same name.
-_LONGEST_FOUND = LONGEST_NAME - 10
+    async def _counted(self, page: Sequence[Source]) -> list[Source]:
+        """Return sources with the numbers that were counted in this process."""
+        items, stale = await self.counts.items(), await self.counts.stale_shares()
+        return [replace(source, items=items.get(source.id, 0), stale=stale.get(source.id)) for source in page]
 
-# What many catalogs call the place where they can be asked.
-_USUAL = re.compile(
-    r"(?:data|catalog|index|collections?)\.[a-z0-9]+|api|rest|sparql|csw|oai|oai-pmh|oai2d?|stac|feed|dcat-us|catalog"
-    r"|v?\d+(?:\.\d+)*(?:\.json)?|.*=.*",
-    re.IGNORECASE,
-)
-
-
-def _free_name(url: str, taken: set[str]) -> str:
-    wanted = _name_from(url)
-    name, number = wanted, 2
-    while name in taken:
-        name, number = f"{wanted}-{number}", number + 1
-    return name
-
-
-def _name_from(url: str) -> str:
-    """A short name out of a URL: its last path segment that tells it from others, or its host."""
-    parts = [part.removesuffix(".git") for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
-    while len(parts) > 1 and _USUAL.fullmatch(parts[-1]):
-        parts.pop()
-    plain = re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source")[:_LONGEST_FOUND]
-    return plain.strip("-.").lower() or "source"
-
-
-def _teller(kind: str) -> Callable[[Any, Mapping[str, int]], dict[str, Any]] | None:
-    """What tells how a source of this kind is followed; a kind that is no longer installed tells nothing."""
-    return getattr(registry.connector(kind), "told", None) if kind in registry.kinds() else None
-
-
-def _followed(source: Source, facts: dict[str, Any], runs: Sequence[Run], new_at: datetime | None) -> Following:
-    from rowen.model.sources import Following
-
-    last = runs[0] if runs else None
-    facts = {"members": source.items, **facts}
-    return Following(
-        source.name,
-        source.kind,
-        _state(source, last, is_whole=facts.pop("is_whole", True)),
-        source.last_run_at,
-        new_at,
-        next_poll_at=source.due_at if source.state == "active" else None,
-        last_error=last.error if last else None,
-        **facts,
-    )
-
-
-def _state(source: Source, last: Run | None, *, is_whole: bool) -> str:
-    if source.state == "paused":
-        return "paused"
-    if last is not None and last.status == "running":
-        return "running"
-    if last is not None and last.status in ("failed", "partial"):
-        return "failing"
-    return "following" if is_whole and last is not None else "replicating"
+    @operation(scope=Scope.READ)
+    async def list(
+        self,
+        *,
+        limit: PageSize | None = None,
+        after: After | None = None,
+        counted: Annotated[bool, Meta(description="Count the items of each source as well.")] = True,
+    ) -> Page[Source]:
+        """List all sources by name."""
+        listing = "sources"
+        place = decoded(after, listing, as_text)
+        async with self._database.connection() as c:
+            more = None if limit is None else limit + 1
+            page = await sources.every(c, limit=more, after=place[0] if place else None)
+        if counted:
+            page = await self._counted(page)
+        return page_of(page, limit, listing, lambda source: [source.name])

@@ -1,11 +1,12 @@
 """Receivers that are called when something changes: adding, pausing, replaying, and what became of the calls."""
 
-from collections.abc import Sequence
-from typing import get_args
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
 
 from rowen.errors import UsageError
 from rowen.harvest import agreements
-from rowen.harvest.engine import Engine
+from rowen.model.access import Scope
 from rowen.model.changes import ChangeKind
 from rowen.model.search import check_words
 from rowen.model.sources import one_or_more
@@ -13,8 +14,23 @@ from rowen.model.webhooks import WEBHOOK_PREFIX, Delivery, Webhook, WebhookFilte
 from rowen.model.wording import check_name
 from rowen.net.credentials import exposed_in, references, resolve
 from rowen.net.target import parse
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.store import changes, schedules, webhooks
 from rowen.store import sources as source_store
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import (
+        Limit,
+        NewName,
+        OnlyChangeKinds,
+        OnlySources,
+        SecretReference,
+        SinceNumber,
+    )
 
 __all__ = ["Webhooks"]
 
@@ -22,33 +38,26 @@ __all__ = ["Webhooks"]
 _SHORTEST_SECRET = 24
 
 
-class Webhooks:
+class Webhooks(ResourceGroup):
     """Telling others."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._database = engine.database
-
-    async def every(self) -> list[Webhook]:
-        """All programs that are called, by name."""
-        async with self._database.connection() as c:
-            return await webhooks.every(c, "webhook")
-
-    async def notices(self) -> list[Webhook]:
+    @operation(scope=Scope.READ)
+    async def list_notices(self) -> list[Webhook]:
         """All people that are told, by name."""
         async with self._database.connection() as c:
             return await webhooks.every(c, "notice")
 
+    @operation(scope=Scope.ADMIN)
     async def add(
         self,
-        name: str,
-        url: str,
+        name: NewName,
+        url: Annotated[str, Meta(description="Address to call.", min_length=1, max_length=4000)],
         *,
-        secret: str,
-        sources: Sequence[str] = (),
-        kinds: Sequence[ChangeKind] = (),
-        query: str | None = None,
-        since: int | None = None,
+        secret: SecretReference,
+        sources: OnlySources = (),
+        kinds: OnlyChangeKinds = (),
+        query: Annotated[str | None, Meta(description="Only changes of items that contain these words.")] = None,
+        since: SinceNumber | None = None,
     ) -> Webhook:
         """Call an address whenever something changes, from now on or from a number on.
 
@@ -60,15 +69,18 @@ class Webhooks:
         wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
         return await self._add(name, url, "webhook", secret, wants, since)
 
+    @operation(scope=Scope.ADMIN)
     async def add_notice(
         self,
-        name: str,
-        target: str,
+        name: NewName,
+        target: Annotated[
+            str, Meta(description="Where the server finds the address of the recipients: env:NAME or file:PATH.")
+        ],
         *,
-        sources: Sequence[str] = (),
-        kinds: Sequence[ChangeKind] = (),
-        query: str | None = None,
-        since: int | None = None,
+        sources: OnlySources = (),
+        kinds: OnlyChangeKinds = (),
+        query: Annotated[str | None, Meta(description="Only changes of items that contain these words.")] = None,
+        since: SinceNumber | None = None,
     ) -> Webhook:
         """Tell people whenever something changes, through Apprise; `target` is env:NAME or file:PATH of its address."""
         _need_reference("The address of people", target)
@@ -90,18 +102,23 @@ class Webhooks:
             await schedules.notify_workers(c)
         return made
 
-    async def remove(self, name: str) -> None:
+    @operation(scope=Scope.ADMIN)
+    async def remove(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> None:
         """Call it no more, and forget what became of its calls."""
         async with self._database.transaction() as c:
             await webhooks.remove(c, (await webhooks.get(c, name)).id)
 
-    async def pause(self, name: str) -> Webhook:
+    @operation(scope=Scope.WRITE)
+    async def pause(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> Webhook:
         """Call it no more until it is resumed; nothing is lost."""
         async with self._database.transaction() as c:
             await webhooks.set_state(c, (await webhooks.get(c, name)).id, "paused")
             return await webhooks.get(c, name)
 
-    async def resume(self, name: str, *, since: int | None = None) -> Webhook:
+    @operation(scope=Scope.WRITE)
+    async def resume(
+        self, name: Annotated[str, Meta(description="Name of the webhook.")], *, since: SinceNumber | None = None
+    ) -> Webhook:
         """Call it again, also one that was disabled; `since` sends what followed that number once more."""
         async with self._database.transaction() as c:
             held = await webhooks.get(c, name)
@@ -111,7 +128,14 @@ class Webhooks:
             await schedules.notify_workers(c)
             return await webhooks.get(c, name)
 
-    async def rotate(self, name: str, *, secret: str, keep: bool = True) -> Webhook:
+    @operation(scope=Scope.ADMIN)
+    async def rotate(
+        self,
+        name: Annotated[str, Meta(description="Name of the webhook.")],
+        *,
+        secret: SecretReference,
+        keep: Annotated[bool, Meta(description="Sign with the previous secret as well, for a while.")] = True,
+    ) -> Webhook:
         """Sign with another secret, and for as long as `keep` says so with the one before as well."""
         _check_secret(secret)
         async with self._database.transaction() as c:
@@ -121,13 +145,17 @@ class Webhooks:
             self._agree(made)
             return made
 
-    async def deliveries(self, name: str, *, limit: int = 20) -> list[Delivery]:
+    @operation(scope=Scope.READ)
+    async def deliveries(
+        self, name: Annotated[str, Meta(description="Name of the webhook.")], *, limit: Limit = 20
+    ) -> list[Delivery]:
         """What became of the last calls, newest first."""
         async with self._database.connection() as c:
             await webhooks.get(c, name)
             return await webhooks.deliveries(c, name, limit=limit)
 
-    async def deliver(self, name: str) -> int:
+    @operation(scope=Scope.WRITE)
+    async def deliver(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> int:
         """Call a receiver now, in this process; returns how many changes it acknowledged."""
         from rowen.jobs.webhooks import deliver
 
@@ -140,6 +168,12 @@ class Webhooks:
 
         subject = subject_of(made)
         agreements.agree(self._engine.settings, subject.kind, subject.url, subject.options)
+
+    @operation(scope=Scope.READ)
+    async def list(self) -> list[Webhook]:
+        """All programs that are called, by name."""
+        async with self._database.connection() as c:
+            return await webhooks.every(c, "webhook")
 
 
 def _check(name: str, wants: WebhookFilter) -> None:

@@ -22,7 +22,7 @@ from rowen.interfaces.rest.document import OPEN
 from rowen.interfaces.rest.problems import response_of
 from rowen.model.access import NewSession, Principal, Scope
 from rowen.operations import Rowen
-from rowen.operations.rates import Buckets
+from rowen.operations.limits import Buckets
 from rowen.server.layers import wants_page
 from rowen.server.requests import (
     SAFE,
@@ -73,7 +73,7 @@ class Admission:
         self._names |= {host for host, _ in self._own}
         self._cors = frozenset(settings.cors_origins)
         # Made now, so that a wrong identity provider shows when the server starts.
-        self._identify = rowen.identify
+        self._identify = rowen.access.identify
         self._rates = Buckets(per_minute=settings.requests_per_minute)
         self._wrong = Buckets(per_minute=_WRONG_PER_MINUTE)
 
@@ -178,7 +178,7 @@ class Admission:
         # Over TLS the plain name counts for nothing: a neighbouring host can set it.
         wanted = cookie_name(scope, SESSION)
         for name, value in cookies_of(scope):
-            if name == wanted and (session := await self._rowen.of_session(value)):
+            if name == wanted and (session := await self._rowen.access.identify_session(value)):
                 return session
         if self._trusts_loopback and _is_local(scope):
             return LOCAL
@@ -269,7 +269,7 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         tries.take(place_of(request.scope))
         given = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
         wanted = allowed_next(given.get("next", ["/"])[0])
-        session = await rowen.open_session(given.get("token", [""])[0].strip())
+        session = await rowen.access.open_session(given.get("token", [""])[0].strip())
         if session is None:
             return _form(request, wanted, trouble=_WRONG, rowen=rowen)
         answer = RedirectResponse(request.scope.get("root_path", "") + wanted, 303)
@@ -278,14 +278,14 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
 
     async def log_out(request: Request) -> Response:
         if secret := request.cookies.get(cookie_name(request.scope, SESSION)):
-            await rowen.close_session(secret)
+            await rowen.access.close_session(secret)
         answer = RedirectResponse(request.scope.get("root_path", "") + "/login", 303)
         _set_cookie(answer, request, "", 0)
         return answer
 
     async def leave_for_provider(request: Request) -> Response:
         wanted = allowed_next(request.query_params.get("next", "/"))
-        address, kept = await rowen.begin_login(_back_to(request, rowen))
+        address, kept = await rowen.access.begin_login(_back_to(request, rowen))
         answer = RedirectResponse(address, 303)
         _keep(answer, request, f"{kept}.{wanted}")
         return answer
@@ -294,7 +294,7 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         pending = cookie_name(request.scope, _PENDING)
         state, nonce, verifier, wanted = [*request.cookies.get(pending, "").split(".", 3), "", "", "", ""][:4]
         told = request.query_params
-        session = await rowen.finish_login(
+        session = await rowen.access.finish_login(
             code=told.get("code", ""),
             state=told.get("state", ""),
             kept=f"{state}.{nonce}.{verifier}",

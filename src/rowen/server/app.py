@@ -147,7 +147,7 @@ async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> Async
 
 
 async def _work(rowen: Rowen, closing: asyncio.Event) -> None:
-    while not closing.is_set() and await rowen.work():
+    while not closing.is_set() and await rowen.queue.work():
         log.warning("the worker of this server keeps too much memory, and rests")
         with suppress(TimeoutError):
             await asyncio.wait_for(closing.wait(), _WORKER_REST_S)
@@ -161,13 +161,13 @@ def _report(worker: "asyncio.Task[None]") -> None:
 async def _count(rowen: Rowen) -> None:
     """Count what there is before somebody waits for it."""
     with suppress(StoreError):
-        await rowen.situation()
+        await rowen.status.get()
 
 
 async def _tidy(rowen: Rowen) -> None:
     while True:
         with suppress(StoreError):
-            await rowen.tidy_access()
+            await rowen.access.delete_expired()
         await asyncio.sleep(_TIDY_S)
 
 
@@ -249,7 +249,7 @@ async def _refuse_open(rowen: Rowen, patience: Patience | None) -> None:
 async def _has_tokens(rowen: Rowen, patience: Patience | None) -> bool:
     while True:
         try:
-            return bool(await rowen.tokens())
+            return bool(await rowen.access.list_tokens())
         except StoreUnavailableError as problem:
             if patience is None:
                 raise

@@ -170,7 +170,7 @@ class Repeats:
         principal: Principal = scope["state"]["principal"]
         asked = b"\0".join([path.encode(), scope.get("query_string", b""), scope["state"].get("body", b"")])
         try:
-            held = await self._rowen.answer_once(principal.name, key, sha256(asked).digest())
+            held = await self._rowen.access.claim_answer(principal.name, key, sha256(asked).digest())
         except RowenError as problem:
             return await response_of(problem)(scope, receive, send)
         if held is not None:
@@ -180,7 +180,7 @@ class Repeats:
         try:
             await self._app(scope, receive, answer)
         finally:
-            await self._rowen.keep_answer(principal.name, key, answer.kept)
+            await self._rowen.access.store_answer(principal.name, key, answer.kept)
         return None
 
 

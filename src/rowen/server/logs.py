@@ -122,7 +122,7 @@ class Journal:
             return
         what = {"method": scope["method"], "path": path[:_LONGEST_PATH], "status": status, "request": number}
         try:
-            await self._rowen.note_write(principal, address=client_of(scope) or None, **what)
+            await self._rowen.access.record_write(principal, address=client_of(scope) or None, **what)
         except StoreError as problem:
             log.error("what %s wrote could not be noted: %s", principal.name, problem)
 

@@ -110,7 +110,7 @@ class Streams:
             if not credentials:
                 continue
             try:
-                ended = credentials - await self._rowen.valid_credentials(credentials)
+                ended = credentials - await self._rowen.access.valid_credentials(credentials)
             except StoreError as problem:
                 log.warning("whose streams have to end could not be found out: %s", problem)
                 continue

@@ -27,7 +27,7 @@ def source_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[str
 
 
 async def _names(rowen: "Rowen") -> list[str]:
-    return [source.name for source in await rowen.sources(counted=False)]
+    return [source.name for source in await rowen.sources.list(counted=False)]
 
 
 def kind_names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:

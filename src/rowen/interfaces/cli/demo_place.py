@@ -63,12 +63,12 @@ async def demo_world(rowen: "Rowen", field: Path) -> AsyncIterator[None]:
     lay_out(field)
     set_up(shop)
     with open_shop(shop) as shop_address, open_portal(portal) as portal_address:
-        await rowen.add(str(field), name="farm", every="1h")
-        await rowen.add(shop_address, name="shop", every="1h")
-        await rowen.add(portal_address, name="valley", kind="ckan", every="1h")
-        await rowen.sync_all()
+        await rowen.sources.add(str(field), name="farm", every="1h")
+        await rowen.sources.add(shop_address, name="shop", every="1h")
+        await rowen.sources.add(portal_address, name="valley", kind="ckan", every="1h")
+        await rowen.runs.sync_all()
         next_day(field)
         overnight(shop)
         portal.let_a_week_pass()
-        await rowen.sync_all()
+        await rowen.runs.sync_all()
         yield

@@ -72,7 +72,7 @@ class Story:
         self._chapter("2", "A night passes. In the morning:")
         for change in CHANGES:
             self._say(f"   - {change}")
-        mark = await self._rowen.last_change()
+        mark = await self._rowen.changes.last_number()
         next_day(self._field)
         self._chapter("3", "Rowen looks again, and once more after that, when nothing has changed at all:")
         runs += [await self._sync(), await self._sync()]
@@ -92,7 +92,7 @@ class Story:
         pages = set_up(shop)
         self._chapter("5", f"The farm has a shop on the web, with {pages} pages. Rowen reads it, and a night passes:")
         with open_shop(shop) as address:
-            await self._rowen.add(address, name="shop")
+            await self._rowen.sources.add(address, name="shop")
             runs = [await self._sync("shop")]
             for change in OVERNIGHT:
                 self._say(f"   - {change}")
@@ -112,7 +112,7 @@ class Story:
         )
         self._chapter("6", words)
         with open_portal(portal) as address:
-            await self._rowen.add(address, name="valley", kind="ckan")
+            await self._rowen.sources.add(address, name="valley", kind="ckan")
             runs = [await self._sync("valley")]
             for change in WEEK:
                 self._say(f"   - {change}")

@@ -48,9 +48,9 @@ async def docs_searched(call: ToolCall, asked: SearchDocsArguments) -> ToolAnswe
 
 async def _sources_of(call: ToolCall, library: str, version: str | None) -> list[str]:
     """The source of the version that is meant: it, or else the last one before it; without versions, what there is."""
-    found = await call.rowen.find_version(library, version)
+    found = await call.rowen.sources.find_version(library, version)
     if found.source is None and version:
-        found = await call.rowen.find_version(library, f"<={version}")
+        found = await call.rowen.sources.find_version(library, f"<={version}")
     if found.source is not None:
         return [found.source]
     if found.unversioned and not version:
@@ -81,7 +81,7 @@ class LibraryList(ToolResult):
 async def libraries_listed(call: ToolCall, _: ListLibrariesArguments) -> ToolAnswer:
     """All libraries with their versions."""
     held: dict[str, list[Source]] = defaultdict(list)
-    for source in await call.rowen.sources():
+    for source in await call.rowen.sources.list():
         held[source.library].append(source)
     found = [
         LibraryEntry(
@@ -133,7 +133,7 @@ class PageNow(ToolResult):
 
 async def url_fetched(call: ToolCall, asked: FetchUrlArguments) -> ToolAnswer:
     """A page as it is now; nothing is kept of it."""
-    page = await call.rowen.read_page(asked.url, reach=call.reach)
+    page = await call.rowen.extraction.read_page(asked.url, reach=call.reach)
     if not asked.follow_redirects and page.url != asked.url:
         raise RefusedError(f"{asked.url} redirects to {page.url}.", hint="followRedirects=true reads it.")
     text = cut(page.text, _PAGE_TOKENS)
@@ -162,13 +162,13 @@ async def docs_scraped(call: ToolCall, asked: ScrapeDocsArguments) -> ToolAnswer
         raise UsageError("Redirects are always followed; nothing was added.", hint="Leave followRedirects out.")
     name = f"{asked.library}@{asked.version}" if asked.version else asked.library
     try:
-        source = await call.rowen.source(name)
+        source = await call.rowen.sources.get(name)
     except NotFoundError:
         options: dict[str, Any] = {"max_pages": asked.max_pages, "max_depth": asked.max_depth}
         options |= {"scope": "host" if asked.scope == "hostname" else asked.scope}
         options |= {"hash_routes": asked.preserve_hashes or None}
         given = {option: value for option, value in options.items() if value is not None}
-        source = await call.rowen.add(asked.url, name=name, kind="web", options=given, reach=call.reach)
+        source = await call.rowen.sources.add(asked.url, name=name, kind="web", options=given, reach=call.reach)
     return await synced_soon(call, source.name, full=False, wait_s=0)
 
 
@@ -186,14 +186,14 @@ async def version_refreshed(call: ToolCall, asked: LibraryVersionArguments) -> T
 
 async def docs_removed(call: ToolCall, asked: LibraryVersionArguments) -> ToolAnswer:
     """Forget one version of a library."""
-    source = await call.rowen.source(await _exact(call, asked))
+    source = await call.rowen.sources.get(await _exact(call, asked))
     return await removed(call, RemoveSourceArguments(name=source.name, items=source.items))
 
 
 async def _exact(call: ToolCall, asked: LibraryVersionArguments) -> str:
     """The source of exactly this version."""
     named = asked.library.lower()
-    held = [one for one in await call.rowen.sources() if named in (one.library.lower(), one.name.lower())]
+    held = [one for one in await call.rowen.sources.list() if named in (one.library.lower(), one.name.lower())]
     found = [one.name for one in held if one.release == asked.version] or [
         one.name for one in held if not asked.version
     ]
@@ -240,17 +240,17 @@ async def jobs_listed(call: ToolCall, asked: ListJobsArguments) -> ToolAnswer:
     state = _STATES.get(asked.status) if asked.status else None
     if asked.status and state is None:
         return _jobs([])
-    return _jobs([_job(one) for one in await call.rowen.jobs(state=state)])  # type: ignore[arg-type]
+    return _jobs([_job(one) for one in await call.rowen.queue.list(state=state)])  # type: ignore[arg-type]
 
 
 async def job_told(call: ToolCall, asked: JobArguments) -> ToolAnswer:
     """One job."""
-    return _jobs([_job(await call.rowen.job(int(asked.job_id)))])
+    return _jobs([_job(await call.rowen.queue.get(int(asked.job_id)))])
 
 
 async def job_cancelled(call: ToolCall, asked: JobArguments) -> ToolAnswer:
     """Take a job out of the queue, or end it."""
-    return _jobs([_job(await call.rowen.cancel_job(int(asked.job_id)))])
+    return _jobs([_job(await call.rowen.queue.cancel(int(asked.job_id)))])
 
 
 def _job(job: Job) -> JobEntry:
@@ -288,7 +288,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         SearchDocsArguments,
         SearchAnswer,
         docs_searched,
-        ("find_version", "search", "checked"),
+        ("sources.find_version", "items.search", "items.last_checked"),
     ),
     _tool(
         "list_libraries",
@@ -297,7 +297,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         ListLibrariesArguments,
         LibraryList,
         libraries_listed,
-        ("sources",),
+        ("sources.list",),
     ),
     _tool(
         "find_version",
@@ -306,7 +306,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         FindDocsVersionArguments,
         VersionAnswer,
         docs_version_found,
-        ("find_version",),
+        ("sources.find_version",),
     ),
     _tool(
         "fetch_url",
@@ -315,7 +315,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         FetchUrlArguments,
         PageNow,
         url_fetched,
-        ("read_page",),
+        ("extraction.read_page",),
         goes_out=True,
     ),
     _tool(
@@ -325,7 +325,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         ScrapeDocsArguments,
         SyncAnswer,
         docs_scraped,
-        ("add", "enqueue", "sync"),
+        ("sources.add", "queue.enqueue", "runs.sync"),
         changes_sources=True,
         **_WRITES,
     ),
@@ -336,7 +336,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         LibraryVersionArguments,
         SyncAnswer,
         version_refreshed,
-        ("enqueue", "sync"),
+        ("queue.enqueue", "runs.sync"),
         **_WRITES,
     ),
     _tool(
@@ -346,7 +346,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         ListJobsArguments,
         JobList,
         jobs_listed,
-        ("jobs",),
+        ("queue.list",),
         writes=True,
     ),
     _tool(
@@ -356,7 +356,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         JobArguments,
         JobList,
         job_told,
-        ("job",),
+        ("queue.get",),
         writes=True,
     ),
     _tool(
@@ -366,7 +366,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         JobArguments,
         JobList,
         job_cancelled,
-        ("cancel_job",),
+        ("queue.cancel",),
         writes=True,
     ),
     _tool(
@@ -376,7 +376,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         LibraryVersionArguments,
         RemovedSource,
         docs_removed,
-        ("remove",),
+        ("sources.remove",),
         writes=True,
         changes_sources=True,
         destroys=True,

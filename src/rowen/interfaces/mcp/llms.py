@@ -31,7 +31,7 @@ _PROGRAMS = """\
 
 async def llms_txt(rowen: Rowen, *, base: str, assistants: bool) -> str:
     """The page; `base` is where the server is reached. `assistants`: whether `/mcp` is there."""
-    held = await rowen.sources()
+    held = await rowen.sources.list()
     ways = [_ASSISTANTS, _PROGRAMS] if assistants else [_PROGRAMS]
     head = "\n".join([_HEAD, *(way.format(base=address(base.rstrip("/"))) for way in ways)])
 

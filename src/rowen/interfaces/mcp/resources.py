@@ -32,7 +32,7 @@ _LONGEST_MS = 86_400_000
 
 async def list_resources(call: ToolCall, cursor: str | None) -> types.ListResourcesResult:
     """All sources; items are too many to be listed, and found by search."""
-    page = await call.rowen.sources(limit=_PAGE, after=cursor)
+    page = await call.rowen.sources.list(limit=_PAGE, after=cursor)
     listed = [_resource(source) for source in page]
     if cursor is None:
         everything = "How all sources are doing."
@@ -71,7 +71,7 @@ async def _read(call: ToolCall, where: ResourceAddress) -> tuple[ToolAnswer, Sou
         case "sources":
             return await listed(call, ListSourcesArguments(limit=500, budget=MOST_TOKENS)), None
         case "source":
-            source = await call.rowen.source(where.name)
+            source = await call.rowen.sources.get(where.name)
             known = held_source(source, call.now)
             return ToolAnswer(source_line(known, call.now), known), source
         case "diff":
@@ -80,7 +80,7 @@ async def _read(call: ToolCall, where: ResourceAddress) -> tuple[ToolAnswer, Sou
         case _:
             answer = await fetched(call, FetchArguments(id=where.name, budget=MOST_TOKENS))
     name: str = getattr(answer.result, "source", "")
-    return answer, await call.rowen.source(name)
+    return answer, await call.rowen.sources.get(name)
 
 
 def lasts_ms(source: Source | None, now: datetime) -> int:

@@ -140,7 +140,7 @@ class AssistantServer:
         number = str(ctx.request_id)[:_LONGEST_NUMBER]
         try:
             rowen = await self._opened()
-            await rowen.note_write(
+            await rowen.access.record_write(
                 principal, address=address, method="CALL", path=f"/mcp/{tool.name}", status=status, request=number
             )
         except StoreError as problem:

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from rowen.errors import RowenError
 from rowen.model.access import Reach, Scope
-from rowen.model.scopes import scope_of
 from rowen.model.text import check_storable
+from rowen.operations.registry import scope_of
 
 if TYPE_CHECKING:
     from rowen.operations import Rowen

@@ -156,9 +156,9 @@ class ChangeWatch:
         try:
             rowen = await self._opened()
             if self._reached is None:
-                self._reached = await rowen.last_change()
+                self._reached = await rowen.changes.last_number()
             reading.set()
-            async with aclosing(rowen.follow(since=self._reached)) as lines:
+            async with aclosing(rowen.changes.follow(since=self._reached)) as lines:
                 async for change in lines:
                     await self._publish(change)
                     self._reached = change.number

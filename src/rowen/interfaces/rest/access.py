@@ -7,8 +7,8 @@ from fastapi.params import Depends as DependsParameter
 
 from rowen.errors import Hint, RefusedError, action
 from rowen.model.access import Principal, Scope
-from rowen.model.scopes import scope_of
 from rowen.operations import Rowen
+from rowen.operations.registry import scope_of
 
 __all__ = ["Asking", "Requirement", "Service", "takes"]
 

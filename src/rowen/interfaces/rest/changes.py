@@ -51,7 +51,7 @@ async def list_changes(
 ) -> Response:
     """The change log in order, from a number or a moment on."""
     if source is not None:
-        await rowen.source(source, counted=False)
+        await rowen.sources.get(source, counted=False)
     return page(request, await rowen.changes(since=since_of(since), source=source, limit=limit, after=after))
 
 
@@ -69,9 +69,9 @@ async def list_newest_changes(
 ) -> Response:
     """The change log, newest first, and only what is wanted of it."""
     if source is not None:
-        await rowen.source(source, counted=False)
+        await rowen.sources.get(source, counted=False)
     wanted: dict[str, Any] = {"source": source, "kinds": kind, "run": run, "query": query, "field": field}
-    return page(request, await rowen.newest_changes(**wanted, limit=limit, after=after))
+    return page(request, await rowen.changes.newest(**wanted, limit=limit, after=after))
 
 
 _EVENT = 'id: 4711\nevent: updated\ndata: {"number":4711,"kind":"updated"}\n\n'
@@ -89,9 +89,9 @@ async def follow_changes(
 ) -> Response:
     """New lines of the log as server-sent events, from the one that was seen last; without one, from now on."""
     if source is not None:
-        await rowen.source(source, counted=False)
+        await rowen.sources.get(source, counted=False)
     seen = last_event_id or (None if since is None else str(since))
-    return events(request, rowen.events(last_event_id=seen, source=source))
+    return events(request, rowen.feeds.events(last_event_id=seen, source=source))
 
 
 @router.get("/changes/{number}", response_model=shape("Change"), responses={200: example("Change")})

@@ -21,5 +21,5 @@ class CostlyRoute(APIRoute):
                 hint="Open the address by itself, or ask for it with a program.",
             )
         rowen: Rowen = scope["app"].state.rowen
-        with rowen.costly_export(state["caller"]):
+        with rowen.limits.export(state["caller"]):
             await super().handle(scope, receive, send)

@@ -39,7 +39,7 @@ _BODY: dict[str, Any] = {
     response_model=list_shape("AppliedSource"),
     responses={200: list_example("AppliedSource"), **ELSEWHERE},
     openapi_extra=_BODY,
-    dependencies=takes("declare"),
+    dependencies=takes("sources.declare"),
 )
 async def apply_declaration(
     request: Request,
@@ -50,7 +50,7 @@ async def apply_declaration(
 ) -> Response:
     """Make the sources be what is declared, all or nothing: as JSON, or as the TOML of a file for `rowen apply`."""
     declaration = _declaration(request.headers.get("content-type", ""), await request.body())
-    applied = await rowen.declare(declaration, dry_run=dry_run, prune=prune, reach=asking.reach)
+    applied = await rowen.sources.declare(declaration, dry_run=dry_run, prune=prune, reach=asking.reach)
     return listed(request, applied)
 
 
@@ -75,9 +75,9 @@ def _declaration(content_type: str, body: bytes) -> str | dict[str, Any]:
     "/preview",
     response_model=shape("Preview"),
     responses={200: example("Preview"), **ELSEWHERE},
-    dependencies=takes("preview"),
+    dependencies=takes("sources.preview"),
 )
 async def preview_source(request: Request, body: PreviewBody, rowen: Service, asking: Asking) -> Response:
     """What is at an address: the kind that would read it, and its first items. Nothing is kept."""
     chosen: dict[str, Any] = {"kind": body.kind, "options": body.options, "limit": body.limit}
-    return told(request, await rowen.preview(body.address, **chosen, reach=asking.reach))
+    return told(request, await rowen.sources.preview(body.address, **chosen, reach=asking.reach))

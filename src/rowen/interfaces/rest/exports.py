@@ -43,7 +43,7 @@ _MEDIA_TYPES = {"jsonl": "application/jsonl", "json": "application/json", "csv":
 _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
-@router.get("/exports/items.{form}", response_class=Response, responses=_LINES, dependencies=takes("export_lines"))
+@router.get("/exports/items.{form}", response_class=Response, responses=_LINES, dependencies=takes("exports.stream"))
 async def export_lines(
     form: Annotated[Literal["jsonl", "json", "csv"], InPath(description="JSON lines, one JSON array, or CSV")],
     rowen: Service,
@@ -53,14 +53,17 @@ async def export_lines(
 ) -> Response:
     """Items as JSON lines, as one JSON array or as CSV, of one moment, sent while they are read."""
     for name in source:
-        await rowen.source(name, counted=False)
+        await rowen.sources.get(name, counted=False)
     check_record_kinds(record_kind)
-    pieces = rowen.export_lines(form=form, sources=source, limit=limit, record_kinds=record_kind)
+    pieces = rowen.exports.stream(form=form, sources=source, limit=limit, record_kinds=record_kind)
     return StreamingResponse(pieces, media_type=_MEDIA_TYPES[form])
 
 
 @router.get(
-    "/exports/extractions/{form}", response_class=Response, responses=_TAR, dependencies=takes("export_extractions")
+    "/exports/extractions/{form}",
+    response_class=Response,
+    responses=_TAR,
+    dependencies=takes("exports.export_extractions"),
 )
 async def export_extractions(
     form: Annotated[Literal["jsonl", "csv", "parquet"], InPath(description="the format of the files")],
@@ -72,11 +75,11 @@ async def export_extractions(
     """The facts in force as a tar archive, a file for each schema."""
     name = f"rowen-facts-{form}"
     with TemporaryFolder("export") as folder:
-        await rowen.export_extractions(form, folder.path / name, schema=schema, sources=source, excel=excel)
+        await rowen.exports.export_extractions(form, folder.path / name, schema=schema, sources=source, excel=excel)
         return _packed(folder, name)
 
 
-@router.get("/exports/{form}", response_class=Response, responses=_TAR, dependencies=takes("export"))
+@router.get("/exports/{form}", response_class=Response, responses=_TAR, dependencies=takes("exports.export"))
 async def export_snapshot(
     form: Form,
     rowen: Service,

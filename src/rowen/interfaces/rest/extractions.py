@@ -32,7 +32,7 @@ async def list_extractions(
     after: After = None,
 ) -> Response:
     """The facts in force, by schema, source and address."""
-    found = await rowen.extractions(schema, sources=source, where=where, limit=limit, after=after)
+    found = await rowen.extraction.list(schema, sources=source, where=where, limit=limit, after=after)
     return page(request, found)
 
 
@@ -43,7 +43,7 @@ async def list_versions(
     request: Request, url: Link, schema: SchemaName, rowen: Service, source: WhichSource = None
 ) -> Response:
     """All versions of an item's facts, oldest first, each with the fields that differ from the one before."""
-    return listed(request, await rowen.extraction_history(url, schema, source=source))
+    return listed(request, await rowen.extraction.history(url, schema, source=source))
 
 
 _DRY = {"url": "https://shop.example.org/rake", "schema": "product@1", "tokens": 2100, "usd": 0.001, "dry_run": True}
@@ -60,13 +60,13 @@ _EXTRACTED["content"]["application/json"] = {
     "/extractions",
     response_model=shape("Extracted") | dict[str, Any],
     responses={200: _EXTRACTED, **failing(ProviderError, BudgetExceededError, ExtractionError, FetchTimeoutError)},
-    dependencies=takes("extract", "estimate_extraction"),
+    dependencies=takes("extraction.extract", "extraction.estimate"),
 )
 async def extract_page(request: Request, body: ExtractBody, rowen: Service, asking: Asking) -> Response:
     """Read facts from one page, now. What was answered before costs nothing; a dry run tells what it would cost."""
     how = body.model_dump(exclude={"url", "wanted", "dry_run", "budget_usd", "budget_tokens"}, exclude_unset=True)
     if body.dry_run:
-        tokens, usd = await rowen.estimate_extraction(body.url, body.wanted, reach=asking.reach, **how)
+        tokens, usd = await rowen.extraction.estimate(body.url, body.wanted, reach=asking.reach, **how)
         named = body.wanted if isinstance(body.wanted, str) else None
         return told(request, {"url": body.url, "schema": named, "tokens": tokens, "usd": usd, "dry_run": True})
     budget: dict[str, Any] = {"budget_usd": body.budget_usd, "budget_tokens": body.budget_tokens}

@@ -12,10 +12,10 @@ from rowen.interfaces.rest.examples import EXAMPLES, example, list_example
 from rowen.interfaces.rest.shapes import list_shape, shape
 from rowen.model.access import Principal
 from rowen.model.items import Entry
-from rowen.model.scopes import CONTACTS
 from rowen.operations import Rowen
 from rowen.operations.facts import fact
 from rowen.operations.redaction import redacted, redacted_at
+from rowen.operations.registry import CONTACTS
 
 __all__ = ["Link", "WhichSource", "router"]
 
@@ -64,13 +64,13 @@ def prefers_markdown(accept: str | None) -> bool:
 @router.get("/items/detail", response_model=shape("ItemDetail"), responses={200: example("ItemDetail")})
 async def get_detail(request: Request, url: Link, rowen: Service, source: WhichSource = None) -> Response:
     """What is kept beside an item's text: what its origin knows it by, and the passages that it was cut into."""
-    return told(request, await rowen.detail(url, source=source))
+    return told(request, await rowen.items.detail(url, source=source))
 
 
 @router.get("/items/history", response_model=list_shape("Revision"), responses={200: list_example("Revision")})
 async def list_revisions(request: Request, url: Link, rowen: Service, source: WhichSource = None) -> Response:
     """All texts that an item had, oldest first."""
-    return told(request, {"items": [fact(one) for one in await rowen.history(url, source=source)]})
+    return told(request, {"items": [fact(one) for one in await rowen.items.history(url, source=source)]})
 
 
 _DIFF = example("ItemDiff")
@@ -91,8 +91,8 @@ async def compare_revisions(
     """What changed between two texts of an item, by default the last two: by line and word, or as a unified diff."""
     asked: dict[str, Any] = {"source": source, "older": older, "newer": newer}
     if form == "json":
-        return told(request, await rowen.compare(url, **asked))
-    text = await rowen.diff(url, **asked, form=form)
+        return told(request, await rowen.items.compare(url, **asked))
+    text = await rowen.items.diff(url, **asked, form=form)
     return validated(request, text.encode("utf-8", "replace"), "text/html" if form == "html" else "text/plain")
 
 
@@ -106,7 +106,7 @@ async def compare_fields(
     schema: Annotated[str | None, Query(description="of its facts under this schema instead of its record")] = None,
 ) -> Response:
     """What last changed in an item's record, or in its facts, field by field."""
-    facts = fact(await rowen.compare_fields(url, source=source, schema=schema))
+    facts = fact(await rowen.items.compare_fields(url, source=source, schema=schema))
     if not asking.scope.allows(CONTACTS):
         facts["fields"] = [_hidden(one, rowen.settings.redacted_keys) for one in facts["fields"]]
     return told(request, facts)
@@ -129,8 +129,8 @@ async def list_related(
     request: Request, url: Link, rowen: Service, source: WhichSource = None, limit: Limit = 10
 ) -> Response:
     """What is like an item by meaning and words, and the same dataset in other sources."""
-    similar = await rowen.similar(url, source=source, limit=limit)
-    group = await rowen.twins(url, source=source)
+    similar = await rowen.items.similar(url, source=source, limit=limit)
+    group = await rowen.items.duplicates(url, source=source)
     twins = [
         {"url": one.url, "title": one.title, "source": one.source, "original": place == 0}
         for place, one in enumerate((group.original, *group.copies) if group else ())

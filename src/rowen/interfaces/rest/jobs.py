@@ -33,58 +33,58 @@ async def list_jobs(
     after: After = None,
 ) -> Response:
     """Jobs, newest first."""
-    return page(request, await rowen.jobs(source, state=state, limit=limit, after=after))
+    return page(request, await rowen.queue.list(source, state=state, limit=limit, after=after))
 
 
 @router.get("/jobs/{number}", response_model=_JOB, responses={200: example("Job")})
 async def get_job(request: Request, number: JobNumber, rowen: Service) -> Response:
     """One job; `run` is the number of the run that was made for it."""
-    job = await rowen.job(number)
+    job = await rowen.queue.get(number)
     headers = {} if job.run is None else {"Link": f'</api/v1/runs/{job.run}>; rel="related"'}
     return told(request, job, headers=headers)
 
 
 @router.post(
-    "/jobs/{number}/cancel", response_model=_JOB, responses={200: example("Job")}, dependencies=takes("cancel_job")
+    "/jobs/{number}/cancel", response_model=_JOB, responses={200: example("Job")}, dependencies=takes("queue.cancel")
 )
 async def cancel_job(request: Request, number: JobNumber, rowen: Service) -> Response:
     """Take a job out of the queue; a running one ends soon, at a checkpoint."""
-    return told(request, await rowen.cancel_job(number))
+    return told(request, await rowen.queue.cancel(number))
 
 
 @router.post(
-    "/jobs/{number}/retry", response_model=_JOB, responses={200: example("Job")}, dependencies=takes("retry_job")
+    "/jobs/{number}/retry", response_model=_JOB, responses={200: example("Job")}, dependencies=takes("queue.retry")
 )
 async def retry_job(request: Request, number: JobNumber, rowen: Service) -> Response:
     """Begin a job again that failed or was cancelled."""
-    return told(request, await rowen.retry_job(number))
+    return told(request, await rowen.queue.retry(number))
 
 
 @router.get("/queue", response_model=_DEPTH, responses={200: example("QueueDepth")})
 async def get_queue(request: Request, rowen: Service) -> Response:
     """How much there is to do."""
-    return told(request, await rowen.queue_depth())
+    return told(request, await rowen.queue.depth())
 
 
 @router.post(
-    "/queue/pause", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=takes("pause_queue")
+    "/queue/pause", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=takes("queue.pause")
 )
 async def pause_queue(request: Request, rowen: Service) -> Response:
     """Begin no job until the queue is resumed; what runs is finished."""
-    await rowen.pause_queue()
-    return told(request, await rowen.queue_depth())
+    await rowen.queue.pause()
+    return told(request, await rowen.queue.depth())
 
 
 @router.post(
-    "/queue/resume", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=takes("resume_queue")
+    "/queue/resume", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=takes("queue.resume")
 )
 async def resume_queue(request: Request, rowen: Service) -> Response:
     """Go on after a pause."""
-    await rowen.resume_queue()
-    return told(request, await rowen.queue_depth())
+    await rowen.queue.resume()
+    return told(request, await rowen.queue.depth())
 
 
 @router.get("/workers", response_model=list_shape("LiveWorker"), responses={200: list_example("LiveWorker")})
 async def list_workers(request: Request, rowen: Service) -> Response:
     """Who works."""
-    return listed(request, await rowen.workers())
+    return listed(request, await rowen.queue.list_workers())

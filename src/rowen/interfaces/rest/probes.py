@@ -29,7 +29,7 @@ async def is_ready(rowen: Service) -> Response:
     """Whether the database answers."""
     try:
         async with asyncio.timeout(_READY_S):
-            await rowen.last_change()
+            await rowen.changes.last_number()
     except TimeoutError:
         raise StoreUnavailableError("The database does not answer in time.") from None
     return Response(encoded({"status": "ready"}), media_type="application/json", headers={"Cache-Control": "no-store"})
@@ -41,10 +41,10 @@ async def is_ready(rowen: Service) -> Response:
 async def get_metrics(rowen: Service) -> Response:
     """Numbers for Prometheus."""
     text = metrics(
-        await rowen.health(),
-        await rowen.overview(),
-        last_change=await rowen.last_change(),
-        costs=await rowen.costs(),
-        circuits=await rowen.circuits(),
+        await rowen.status.health(),
+        await rowen.sources.overview(),
+        last_change=await rowen.changes.last_number(),
+        costs=await rowen.status.costs(),
+        circuits=await rowen.circuits.list(),
     )
     return Response(text, media_type=MEDIA_TYPE_METRICS, headers={"Cache-Control": "no-store"})

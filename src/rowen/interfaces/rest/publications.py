@@ -53,49 +53,49 @@ _DATA_JSON: Responses = {200: {"content": {"application/json": {"example": {"dat
 @router.get("/feeds/{form}", response_class=Response, responses=_FEED)
 async def feed(request: Request, form: Form, rowen: Service, chosen: Chosen) -> Response:
     """The newest changes as a feed: all, of some kinds, of a field of facts, or of items that have some words."""
-    return published(request, await rowen.feed(form, **chosen.model_dump()))
+    return published(request, await rowen.feeds.feed(form, **chosen.model_dump()))
 
 
 @router.get("/sources/{name}/feeds/{form}", response_class=Response, responses=_FEED)
 async def feed_of_source(request: Request, name: Name, form: Form, rowen: Service, chosen: Chosen) -> Response:
     """The newest changes of one source as a feed."""
-    return published(request, await rowen.feed(form, source=name, **chosen.model_dump()))
+    return published(request, await rowen.feeds.feed(form, source=name, **chosen.model_dump()))
 
 
 @router.get("/ldes", response_class=Response, responses=_STREAM)
 async def event_stream(request: Request, rowen: Service) -> Response:
     """The change log as a Linked Data Event Stream: its first page."""
-    return published(request, await rowen.event_stream())
+    return published(request, await rowen.feeds.event_stream())
 
 
 @router.get("/ldes/{node:path}", response_class=Response, responses=_STREAM)
 async def event_stream_page(request: Request, node: Node, rowen: Service) -> Response:
     """A page of the event stream."""
-    return published(request, await rowen.event_stream(node))
+    return published(request, await rowen.feeds.event_stream(node))
 
 
 @router.get("/sources/{name}/ldes", response_class=Response, responses=_STREAM)
 async def event_stream_of_source(request: Request, name: Name, rowen: Service) -> Response:
     """The changes of one source as an event stream: its first page."""
-    return published(request, await rowen.event_stream(source=name))
+    return published(request, await rowen.feeds.event_stream(source=name))
 
 
 @router.get("/sources/{name}/ldes/{node:path}", response_class=Response, responses=_STREAM)
 async def event_stream_page_of_source(request: Request, name: Name, node: Node, rowen: Service) -> Response:
     """A page of the event stream of one source."""
-    return published(request, await rowen.event_stream(node, source=name))
+    return published(request, await rowen.feeds.event_stream(node, source=name))
 
 
 @router.get("/catalog/dcat", response_class=Response, responses=_DCAT)
 async def dcat(request: Request, rowen: Service, after: Place = None) -> Response:
     """All datasets as one DCAT catalog, page by page."""
-    return published(request, await rowen.catalog(after=after))
+    return published(request, await rowen.feeds.catalog(after=after))
 
 
 @router.get("/sources/{name}/catalog/dcat", response_class=Response, responses=_DCAT)
 async def dcat_of_source(request: Request, name: Name, rowen: Service, after: Place = None) -> Response:
     """The datasets of one source as a DCAT catalog."""
-    return published(request, await rowen.catalog(source=name, after=after))
+    return published(request, await rowen.feeds.catalog(source=name, after=after))
 
 
 @router.get("/catalog/data.json", response_class=Response, responses=_DATA_JSON)
@@ -107,9 +107,9 @@ async def data_json(rowen: Service) -> Response:
 @router.get("/sources/{name}/catalog/data.json", response_class=Response, responses=_DATA_JSON)
 async def data_json_of_source(name: Name, rowen: Service) -> Response:
     """The datasets of one source as a data.json."""
-    await rowen.source(name)
+    await rowen.sources.get(name)
     return _streamed(rowen, name)
 
 
 def _streamed(rowen: Rowen, source: str | None) -> Response:
-    return StreamingResponse(rowen.data_json(source=source), media_type="application/json")
+    return StreamingResponse(rowen.feeds.data_json(source=source), media_type="application/json")

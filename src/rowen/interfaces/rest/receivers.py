@@ -30,7 +30,7 @@ _WEBHOOK = shape("Webhook")
 @router.get("/webhooks", response_model=list_shape("Webhook"), responses={200: list_example("Webhook")})
 async def list_webhooks(request: Request, rowen: Service) -> Response:
     """All programs that are called, by name."""
-    return listed(request, await rowen.webhooks())
+    return listed(request, await rowen.webhooks.list())
 
 
 @router.post(
@@ -38,18 +38,18 @@ async def list_webhooks(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=_WEBHOOK,
     responses={201: example("Webhook")},
-    dependencies=takes("add_webhook"),
+    dependencies=takes("webhooks.add"),
 )
 async def add_webhook(body: WebhookBody, rowen: Service) -> Response:
     """Call an address whenever something changes; messages are signed as Standard Webhooks has it."""
-    added = await rowen.add_webhook(**body.model_dump())
+    added = await rowen.webhooks.add(**body.model_dump())
     return made(added, f"/api/v1/webhooks/{quote(added.name, safe='')}")
 
 
 @router.get("/notices", response_model=list_shape("Webhook"), responses={200: list_example("Webhook")})
 async def list_notices(request: Request, rowen: Service) -> Response:
     """All people that are told, by name."""
-    return listed(request, await rowen.notices())
+    return listed(request, await rowen.webhooks.list_notices())
 
 
 @router.post(
@@ -57,11 +57,11 @@ async def list_notices(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=_WEBHOOK,
     responses={201: example("Webhook")},
-    dependencies=takes("add_notice"),
+    dependencies=takes("webhooks.add_notice"),
 )
 async def add_notice(body: NoticeBody, rowen: Service) -> Response:
     """Tell people whenever something changes, by mail or chat."""
-    added = await rowen.add_notice(**body.model_dump())
+    added = await rowen.webhooks.add_notice(**body.model_dump())
     return made(added, f"/api/v1/webhooks/{quote(added.name, safe='')}")
 
 
@@ -71,10 +71,10 @@ async def get_webhook(request: Request, name: Receiver, rowen: Service) -> Respo
     return told(request, await _found(rowen, name))
 
 
-@router.delete("/webhooks/{name}", status_code=204, dependencies=takes("remove_webhook"))
+@router.delete("/webhooks/{name}", status_code=204, dependencies=takes("webhooks.remove"))
 async def remove_webhook(name: Receiver, rowen: Service) -> Response:
     """Call it no more, and forget what became of its calls."""
-    await rowen.remove_webhook(name)
+    await rowen.webhooks.remove(name)
     return Response(status_code=204)
 
 
@@ -82,42 +82,42 @@ async def remove_webhook(name: Receiver, rowen: Service) -> Response:
     "/webhooks/{name}/pause",
     response_model=_WEBHOOK,
     responses={200: example("Webhook")},
-    dependencies=takes("pause_webhook"),
+    dependencies=takes("webhooks.pause"),
 )
 async def pause_webhook(request: Request, name: Receiver, rowen: Service) -> Response:
     """Call it no more until it is resumed; nothing is lost."""
-    return told(request, await rowen.pause_webhook(name))
+    return told(request, await rowen.webhooks.pause(name))
 
 
 @router.post(
     "/webhooks/{name}/resume",
     response_model=_WEBHOOK,
     responses={200: example("Webhook")},
-    dependencies=takes("resume_webhook"),
+    dependencies=takes("webhooks.resume"),
 )
 async def resume_webhook(request: Request, name: Receiver, rowen: Service, since: From = None) -> Response:
     """Call it again, also one that was disabled; or replay what followed a number."""
-    return told(request, await rowen.resume_webhook(name, since=since))
+    return told(request, await rowen.webhooks.resume(name, since=since))
 
 
 @router.post(
     "/webhooks/{name}/rotate",
     response_model=_WEBHOOK,
     responses={200: example("Webhook")},
-    dependencies=takes("rotate_webhook"),
+    dependencies=takes("webhooks.rotate"),
 )
 async def rotate_webhook(request: Request, name: Receiver, body: RotateBody, rowen: Service) -> Response:
     """Sign with another secret."""
-    return told(request, await rowen.rotate_webhook(name, secret=body.secret, keep=body.keep))
+    return told(request, await rowen.webhooks.rotate(name, secret=body.secret, keep=body.keep))
 
 
 _DELIVERED: Responses = {200: {"content": {"application/json": {"example": {"webhook": "builds", "delivered": 3}}}}}
 
 
-@router.post("/webhooks/{name}/deliver", responses=_DELIVERED, dependencies=takes("deliver"))
+@router.post("/webhooks/{name}/deliver", responses=_DELIVERED, dependencies=takes("webhooks.deliver"))
 async def deliver_webhook(request: Request, name: Receiver, rowen: Service) -> Response:
     """Call a receiver now; the answer counts the changes that it acknowledged."""
-    return told(request, {"webhook": name, "delivered": await rowen.deliver(name)})
+    return told(request, {"webhook": name, "delivered": await rowen.webhooks.deliver(name)})
 
 
 @router.get(
@@ -125,11 +125,11 @@ async def deliver_webhook(request: Request, name: Receiver, rowen: Service) -> R
 )
 async def list_deliveries(request: Request, name: Receiver, rowen: Service, limit: Limit = 20) -> Response:
     """What became of the last calls, newest first."""
-    return listed(request, await rowen.deliveries(name, limit=limit))
+    return listed(request, await rowen.webhooks.deliveries(name, limit=limit))
 
 
 async def _found(rowen: Rowen, name: str) -> Webhook:
-    held = [*await rowen.webhooks(), *await rowen.notices()]
+    held = [*await rowen.webhooks.list(), *await rowen.webhooks.list_notices()]
     found = next((one for one in held if one.name == name), None)
     if found is None:
         raise NotFoundError(f"There is no receiver {name!r}.")

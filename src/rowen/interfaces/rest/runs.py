@@ -35,13 +35,13 @@ async def list_runs(
     request: Request, rowen: Service, source: Of = None, limit: Limit = DEFAULT_LIMIT, after: After = None
 ) -> Response:
     """The last runs, newest first, each with its statistics."""
-    return page(request, await rowen.runs(source, limit=limit, after=after))
+    return page(request, await rowen.runs.list(source, limit=limit, after=after))
 
 
 @router.get("/runs/{number}", response_model=shape("Run"), responses={200: example("Run")})
 async def get_run(request: Request, number: RunNumber, rowen: Service) -> Response:
     """One run with its full statistics; of a live one, what it has done so far."""
-    return told(request, await rowen.run(number))
+    return told(request, await rowen.runs.get(number))
 
 
 @router.get(
@@ -49,7 +49,7 @@ async def get_run(request: Request, number: RunNumber, rowen: Service) -> Respon
 )
 async def list_troubles(request: Request, number: RunNumber, rowen: Service) -> Response:
     """Why items could not be read in a run, the most frequent reason first."""
-    return listed(request, await rowen.troubles(number))
+    return listed(request, await rowen.runs.error_groups(number))
 
 
 @router.get(
@@ -59,11 +59,11 @@ async def list_troubles(request: Request, number: RunNumber, rowen: Service) -> 
 )
 async def follow_run(request: Request, number: RunNumber, rowen: Service) -> Response:
     """A live run as server-sent events: `progress` whenever its statistics differ, and `end` when it is over."""
-    return events(request, _progress(rowen, await rowen.run(number)))
+    return events(request, _progress(rowen, await rowen.runs.get(number)))
 
 
 async def _progress(rowen: Rowen, first: Run) -> AsyncGenerator[bytes]:
-    async with aclosing(or_silence(rowen.watch_run(first), _KEEP_ALIVE_S)) as states:
+    async with aclosing(or_silence(rowen.runs.watch(first), _KEEP_ALIVE_S)) as states:
         async for run in states:
             if run is None:
                 yield KEEP_ALIVE
@@ -79,10 +79,10 @@ async def _progress(rowen: Rowen, first: Run) -> AsyncGenerator[bytes]:
     status_code=202,
     response_model=shape("Run"),
     responses={202: example("Run")},
-    dependencies=takes("cancel_run"),
+    dependencies=takes("runs.cancel"),
 )
 async def cancel_run(request: Request, number: RunNumber, rowen: Service) -> Response:
     """Ask a live run to end early, whichever process it runs in; what it stored is kept."""
-    answer = told(request, await rowen.cancel_run(number))
+    answer = told(request, await rowen.runs.cancel(number))
     answer.status_code = 202
     return answer

@@ -23,7 +23,7 @@ AfterLine = Annotated[int, Query(ge=0, le=2**62, description="only what came aft
 @router.get("/saved-searches", response_model=list_shape("SavedSearch"), responses={200: list_example("SavedSearch")})
 async def list_saved_searches(request: Request, rowen: Service) -> Response:
     """All saved searches, by name."""
-    return listed(request, await rowen.saved_searches())
+    return listed(request, await rowen.searches.list())
 
 
 @router.post(
@@ -31,18 +31,18 @@ async def list_saved_searches(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=shape("SavedSearch"),
     responses={201: example("SavedSearch")},
-    dependencies=takes("save_search"),
+    dependencies=takes("searches.save"),
 )
 async def save_search(body: SavedSearchBody, rowen: Service) -> Response:
     """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
-    saved = await rowen.save_search(body.name, body.query, sources=body.sources)
+    saved = await rowen.searches.save(body.name, body.query, sources=body.sources)
     return made(saved, f"/api/v1/saved-searches/{quote(saved.name, safe='')}/news")
 
 
-@router.delete("/saved-searches/{name}", status_code=204, dependencies=takes("forget_search"))
+@router.delete("/saved-searches/{name}", status_code=204, dependencies=takes("searches.remove"))
 async def forget_search(name: Saved, rowen: Service) -> Response:
     """Follow a search no longer."""
-    await rowen.forget_search(name)
+    await rowen.searches.remove(name)
     return Response(status_code=204)
 
 
@@ -53,4 +53,4 @@ async def list_search_news(
     request: Request, name: Saved, rowen: Service, after: AfterLine = 0, limit: Limit = DEFAULT_LIMIT
 ) -> Response:
     """What newly matches, and what no longer does, oldest first."""
-    return listed(request, await rowen.search_news(name, after=after, limit=limit))
+    return listed(request, await rowen.searches.news(name, after=after, limit=limit))

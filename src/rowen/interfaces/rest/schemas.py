@@ -27,7 +27,7 @@ async def list_schemas(
     request: Request, rowen: Service, name: Annotated[str | None, Query(description="only of this name")] = None
 ) -> Response:
     """All versions of all schemas, also those that come with the program."""
-    return listed(request, await rowen.schemas(name))
+    return listed(request, await rowen.schemas.list(name))
 
 
 @router.post(
@@ -35,31 +35,31 @@ async def list_schemas(
     status_code=201,
     response_model=shape("Schema"),
     responses={201: example("Schema")},
-    dependencies=takes("add_schema"),
+    dependencies=takes("schemas.add"),
 )
 async def add_schema(body: SchemaBody, rowen: Service) -> Response:
     """Keep a schema under a name and a version; a version never changes."""
-    schema = await rowen.add_schema(body.ref, body.definition)
+    schema = await rowen.schemas.add(body.ref, body.definition)
     return made(schema, f"/api/v1/schemas/{schema.ref}")
 
 
 @router.get("/schemas/compare", response_model=shape("SchemaComparison"), responses={200: example("SchemaComparison")})
 async def compare_schemas(request: Request, older: Older, newer: Newer, rowen: Service) -> Response:
     """What differs between two versions, and whether data of the older one satisfies the newer one."""
-    return told(request, await rowen.compare_schemas(older, newer))
+    return told(request, await rowen.schemas.compare(older, newer))
 
 
 @router.get("/schemas/{ref}", response_model=shape("Schema"), responses={200: example("Schema")})
 async def get_schema(request: Request, ref: Ref, rowen: Service) -> Response:
     """The schema that is meant: the highest version that fits."""
-    return told(request, await rowen.schema(ref))
+    return told(request, await rowen.schemas.get(ref))
 
 
 @router.delete(
     "/schemas/{ref}",
     response_model=shape("SchemaUse"),
     responses={200: example("SchemaUse")},
-    dependencies=takes("remove_schema"),
+    dependencies=takes("schemas.remove"),
 )
 async def remove_schema(
     request: Request,
@@ -70,7 +70,7 @@ async def remove_schema(
     ] = False,
 ) -> Response:
     """Forget one version of a schema; refused while it is in use, unless that is to go as well."""
-    return told(request, await rowen.remove_schema(ref, with_facts=with_facts))
+    return told(request, await rowen.schemas.remove(ref, with_facts=with_facts))
 
 
 @router.get(
@@ -78,14 +78,14 @@ async def remove_schema(
 )
 async def list_carried_schemas(request: Request, rowen: Service, source: Of = None) -> Response:
     """Which sources carry which schemas, and how far they are."""
-    return listed(request, await rowen.source_schemas(source))
+    return listed(request, await rowen.extraction.list_attached(source))
 
 
 @router.put(
     "/sources/{name}/schemas/{ref}",
     response_model=shape("SourceSchema"),
     responses={200: example("SourceSchema")},
-    dependencies=takes("carry_schema"),
+    dependencies=takes("extraction.attach"),
 )
 async def carry_schema(
     request: Request,
@@ -95,13 +95,13 @@ async def carry_schema(
     body: Annotated[CarryBody, Body()] = CarryBody(),  # noqa: B008 (never changed)
 ) -> Response:
     """Let a source carry a schema: each item that is new or changes is extracted from now on."""
-    return told(request, await rowen.carry_schema(name, ref, **body.model_dump()))
+    return told(request, await rowen.extraction.attach(name, ref, **body.model_dump()))
 
 
-@router.delete("/sources/{name}/schemas/{ref}", status_code=204, dependencies=takes("drop_schema"))
+@router.delete("/sources/{name}/schemas/{ref}", status_code=204, dependencies=takes("extraction.detach"))
 async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
     """Let a source carry a schema no longer; what was extracted stays."""
-    await rowen.drop_schema(name, ref)
+    await rowen.extraction.detach(name, ref)
     return Response(status_code=204)
 
 
@@ -110,7 +110,7 @@ async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
     status_code=202,
     response_model=shape("Job"),
     responses={200: {"model": list_shape("ExtractionReport"), **list_example("ExtractionReport")}, 202: example("Job")},
-    dependencies=takes("enqueue_extraction", "extract_source"),
+    dependencies=takes("queue.enqueue_extraction", "extraction.extract_source"),
 )
 async def extract_source(
     request: Request,
@@ -125,6 +125,6 @@ async def extract_source(
     wanted: dict[str, Any] = {"schema": body.wanted, "everything": body.everything}
     how = body.model_dump(include={"force", "model", "limit", "budget_usd", "budget_tokens"}, exclude_defaults=True)
     if body.dry_run:
-        return listed(request, await rowen.extract_source(name, dry_run=True, **wanted, **how))
-    job = await rowen.enqueue_extraction(name, **wanted, **how)
+        return listed(request, await rowen.extraction.extract_source(name, dry_run=True, **wanted, **how))
+    job = await rowen.queue.enqueue_extraction(name, **wanted, **how)
     return begun(job, f"/api/v1/jobs/{job.id}")

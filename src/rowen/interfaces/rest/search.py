@@ -68,7 +68,7 @@ async def similar_items(
     explain: Explain = False,
 ) -> Response:
     """The items that are most like one that is held."""
-    answer = await rowen.similar(url, source=of, sources=source, limit=limit, budget=budget, **narrowed)
+    answer = await rowen.items.similar(url, source=of, sources=source, limit=limit, budget=budget, **narrowed)
     return _told(request, answer, explain=explain)
 
 

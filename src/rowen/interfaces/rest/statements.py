@@ -71,7 +71,7 @@ _DELTA: Responses = {200: {"content": {"application/json": {"example": [{"delete
 )
 async def count_statements(request: Request, name: Name, rowen: Service) -> Response:
     """What the pages of a source state: pages by type, statements, and what was repaired or left out, by reason."""
-    return told(request, await rowen.statements(name))
+    return told(request, await rowen.rdf.summary(name))
 
 
 @router.get("/sources/{name}/delta-files", response_class=Response, responses=_FILES)
@@ -80,7 +80,7 @@ async def list_delta_files(request: Request, name: Name, rowen: Service, since: 
 
     At most a thousand are listed: who has taken them asks again, with the time of the last one.
     """
-    found = await rowen.statement_files(name, since=moment_of(since))
+    found = await rowen.rdf.list_files(name, since=moment_of(since))
     return validated(request, encoded({"data": [_resource(one) for one in found]}), JSON_API)
 
 
@@ -89,14 +89,14 @@ async def download_delta_file(
     request: Request, name: Name, number: File, rowen: Service, graph: Graph = None
 ) -> Response:
     """One delta file; it never changes."""
-    return published(request, await rowen.statement_file(name, number, graph=graph))
+    return published(request, await rowen.rdf.get_file(name, number, graph=graph))
 
 
 @dumps.get("/sources/{name}/statements/dump", response_class=Response, responses=_QUADS)
 async def dump_statements(name: Name, rowen: Service, graph: Graph = None) -> Response:
     """All that the pages of a source state now, as N-Quads; delta files after `X-Last-Change` lead on from there."""
     with TemporaryFolder("statements") as folder:
-        report = await rowen.dump_statements(name, folder.path / "statements.nq", graph=graph)
+        report = await rowen.rdf.dump(name, folder.path / "statements.nq", graph=graph)
         headers = {"X-Last-Change": str(report.last_change), "Cache-Control": "no-store"}
         return folder.sent_as(FileResponse(report.to, media_type=N_QUADS, headers=headers))
 
@@ -106,14 +106,14 @@ async def dump_statements(name: Name, rowen: Service, graph: Graph = None) -> Re
 )
 async def list_all_endpoints(request: Request, rowen: Service) -> Response:
     """SPARQL endpoints of all sources that are told what pages state."""
-    return listed(request, await rowen.endpoints())
+    return listed(request, await rowen.rdf.list_endpoints())
 
 
 @router.post(
     "/sources/{name}/endpoints/push",
     response_model=list_shape("StatementReport"),
     responses={200: list_example("StatementReport"), **ELSEWHERE},
-    dependencies=takes("push_statements"),
+    dependencies=takes("rdf.push"),
 )
 async def push_statements(
     request: Request,
@@ -125,12 +125,12 @@ async def push_statements(
 
     Only those are told that are kept: a new address, and the headers that it takes, are an administrator's to name.
     """
-    kept = [one for one in await rowen.endpoints(name) if one.state != "once"]
+    kept = [one for one in await rowen.rdf.list_endpoints(name) if one.state != "once"]
     if body.endpoint is not None:
         kept = [one for one in kept if (one.endpoint, one.graph) == (body.endpoint, body.graph)]
         if not kept:
             raise NotFoundError(f"Source {name!r} keeps no such endpoint, or of another graph. Nothing was sent.")
-    told_of = [await rowen.push_statements(name, one.endpoint, graph=one.graph, again=body.everything) for one in kept]
+    told_of = [await rowen.rdf.push(name, one.endpoint, graph=one.graph, again=body.everything) for one in kept]
     return listed(request, told_of)
 
 
@@ -141,7 +141,7 @@ async def push_statements(
 )
 async def list_endpoints(request: Request, name: Name, rowen: Service) -> Response:
     """SPARQL endpoints that are told what pages state: up to which change, what waits, what failed."""
-    return listed(request, await rowen.endpoints(name))
+    return listed(request, await rowen.rdf.list_endpoints(name))
 
 
 @router.post(
@@ -149,18 +149,18 @@ async def list_endpoints(request: Request, name: Name, rowen: Service) -> Respon
     status_code=201,
     response_model=shape("StatementTarget"),
     responses={201: example("StatementTarget")},
-    dependencies=takes("keep_endpoint"),
+    dependencies=takes("rdf.add_endpoint"),
 )
 async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Response:
     """Have workers keep a SPARQL endpoint up to date from now on, also one that failed for days."""
-    kept = await rowen.keep_endpoint(name, body.endpoint, graph=body.graph, headers=body.headers)
+    kept = await rowen.rdf.add_endpoint(name, body.endpoint, graph=body.graph, headers=body.headers)
     return made(kept, f"/api/v1/sources/{quote(name, safe='')}/endpoints")
 
 
-@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=takes("forget_endpoint"))
+@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=takes("rdf.remove_endpoint"))
 async def forget_endpoint(name: Name, endpoint: Endpoint, rowen: Service, graph: Graph = None) -> Response:
     """Tell a SPARQL endpoint no more; what it holds stays there."""
-    await rowen.forget_endpoint(name, endpoint, graph=graph)
+    await rowen.rdf.remove_endpoint(name, endpoint, graph=graph)
     return Response(status_code=204)
 
 

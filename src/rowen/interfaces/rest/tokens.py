@@ -29,11 +29,11 @@ async def get_me(request: Request, asking: Asking) -> Response:
     "/tokens",
     response_model=list_shape("AccessToken"),
     responses={200: list_example("AccessToken")},
-    dependencies=takes("tokens"),
+    dependencies=takes("access.list_tokens"),
 )
 async def list_tokens(request: Request, rowen: Service) -> Response:
     """All tokens, never themselves."""
-    return listed(request, await rowen.tokens())
+    return listed(request, await rowen.access.list_tokens())
 
 
 @router.post(
@@ -41,18 +41,18 @@ async def list_tokens(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=shape("NewToken"),
     responses={201: example("NewToken")},
-    dependencies=takes("add_token"),
+    dependencies=takes("access.add_token"),
 )
 async def add_token(body: TokenBody, rowen: Service) -> Response:
     """Make a token; its secret is told this once, and stored nowhere."""
-    new = await rowen.add_token(body.name, scope=body.scope, days=body.days)
+    new = await rowen.access.add_token(body.name, scope=body.scope, days=body.days)
     return made(new, "/api/v1/tokens")
 
 
-@router.delete("/tokens/{name}", status_code=204, dependencies=takes("revoke_token"))
+@router.delete("/tokens/{name}", status_code=204, dependencies=takes("access.revoke_token"))
 async def revoke_token(name: TokenName, rowen: Service) -> Response:
     """Take a token back, with all sessions that were made from it."""
-    await rowen.revoke_token(name)
+    await rowen.access.revoke_token(name)
     return Response(status_code=204)
 
 
@@ -60,7 +60,7 @@ async def revoke_token(name: TokenName, rowen: Service) -> Response:
     "/audit",
     response_model=page_shape("AuditLine"),
     responses={200: page_example("AuditLine")},
-    dependencies=takes("audit_log"),
+    dependencies=takes("access.audit_log"),
 )
 async def list_audit(
     request: Request,
@@ -70,4 +70,4 @@ async def list_audit(
     after: After = None,
 ) -> Response:
     """What was written through the server, newest first."""
-    return page(request, await rowen.audit_log(principal=principal, limit=limit, after=after))
+    return page(request, await rowen.access.audit_log(principal=principal, limit=limit, after=after))

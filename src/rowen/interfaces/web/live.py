@@ -57,7 +57,7 @@ def glance_at_runs(runs: list[Run]) -> Glance:
 
 async def newest_runs(rowen: Rowen) -> list[Run]:
     """The runs that the front page shows: live ones first."""
-    return _shown(await rowen.runs(limit=_RUNS_READ))
+    return _shown(await rowen.runs.list(limit=_RUNS_READ))
 
 
 def _shown(recent: Sequence[Run]) -> list[Run]:
@@ -70,18 +70,18 @@ def _mark(seen: object) -> str:
 
 
 async def _run(rowen: Rowen, request: Request) -> AsyncGenerator[Glance]:
-    run = await rowen.run(int(request.path_params["number"]))
-    return _glances(rowen.watch_run(run), glance_at_run)
+    run = await rowen.runs.get(int(request.path_params["number"]))
+    return _glances(rowen.runs.watch(run), glance_at_run)
 
 
 async def _job(rowen: Rowen, request: Request) -> AsyncGenerator[Glance]:
-    job = await rowen.job(int(request.path_params["number"]))
-    return _glances(rowen.watch_job(job), glance_at_job)
+    job = await rowen.queue.get(int(request.path_params["number"]))
+    return _glances(rowen.queue.watch(job), glance_at_job)
 
 
 async def _runs(rowen: Rowen, request: Request) -> AsyncGenerator[Glance]:
-    recent = await rowen.runs(limit=_RUNS_READ)
-    states = rowen.watch_recent_runs(list(recent), limit=_RUNS_READ)
+    recent = await rowen.runs.list(limit=_RUNS_READ)
+    states = rowen.runs.watch_recent(list(recent), limit=_RUNS_READ)
     return _glances(states, lambda runs: glance_at_runs(_shown(runs)))
 
 

@@ -151,7 +151,7 @@ def _going(request: Request, to: Goto) -> Response:
 async def _state(rowen: Rowen) -> Situation | None:
     """What the head of each page says; a page that tells what is wrong with the database does without."""
     try:
-        return await rowen.situation()
+        return await rowen.status.get()
     except RowenError:
         return None
 

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from rowen.errors import RefusedError
 from rowen.interfaces.web.addresses import PageAddresses
 from rowen.model.access import Principal, Reach, Scope
-from rowen.model.scopes import scope_of
 from rowen.operations import Rowen
+from rowen.operations.registry import scope_of
 
 __all__ = [
     "Goto",

@@ -24,7 +24,7 @@ def announced(call: Invocation, name: str, outcome: str | None, limit: int) -> N
     """List the documents that a feed announced, with their jobs and outcomes."""
     from rowen.operations.facts import fact
 
-    found = call.ask(lambda rowen: rowen.announced(name, outcome=outcome, limit=limit))
+    found = call.ask(lambda rowen: rowen.sources.announcements(name, outcome=outcome, limit=limit))
     call.out.listing(
         found,
         {
@@ -36,7 +36,7 @@ def announced(call: Invocation, name: str, outcome: str | None, limit: int) -> N
         },
         fact=fact,
     )
-    counts = call.ask(lambda rowen: rowen.announced_counts(name))
+    counts = call.ask(lambda rowen: rowen.sources.count_announcements(name))
     told = " · ".join(f"{number:,} {word}" for word, number in sorted(counts.items()))
     call.out.say(told or "Nothing was announced so far. The feed is synced first, then its documents.")
 

@@ -29,7 +29,7 @@ def apply(call: Invocation, path: Path, dry_run: bool, prune: bool, trust: bool)
     """Make the sources be what a file declares."""
     from rowen.operations.facts import fact
 
-    applied = call.ask(lambda rowen: rowen.apply(path, dry_run=dry_run, prune=prune, trust=trust))
+    applied = call.ask(lambda rowen: rowen.sources.apply(path, dry_run=dry_run, prune=prune, trust=trust))
     for one in applied:
         if call.out.json:
             call.out.emit({**fact(one), "dry_run": dry_run})

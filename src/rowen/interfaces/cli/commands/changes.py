@@ -53,8 +53,8 @@ def changes(call: Invocation, since: Start | None, source: str | None, limit: in
 async def _start(rowen: "Rowen", call: Invocation, source: str | None, limit: int | None) -> Start:
     """Where to begin: with the last lines, if only some are wanted; a screen gets no more, unless asked otherwise."""
     if limit is not None:
-        return await rowen.start_of_last_changes(limit, source=source)
-    last = await rowen.last_change()
+        return await rowen.changes.number_before_last(limit, source=source)
+    last = await rowen.changes.last_number()
     if source or not call.out.terminal or last <= SCREEN_LINES:
         return 0
     call.out.say(f"The last {SCREEN_LINES} of {last:,} lines; `rowen changes --since 0` shows all.")
@@ -76,7 +76,7 @@ async def _read(rowen: "Rowen", call: Invocation, start: Start, source: str | No
 
 
 async def _follow(rowen: "Rowen", call: Invocation, start: Start, source: str | None, limit: int | None) -> None:
-    async with aclosing(rowen.follow(since=start, source=source)) as lines:
+    async with aclosing(rowen.changes.follow(since=start, source=source)) as lines:
         shown = 0
         async for change in lines:
             show_change(call.out, change)

@@ -21,7 +21,7 @@ _STYLES = {"closed": "green", "half-open": "yellow", "open": "bold red"}
 @listing_group("circuits")
 def circuits(call: Invocation) -> None:
     """List services that are not called since they failed too often; reset them."""
-    found = call.ask(lambda rowen: rowen.circuits())
+    found = call.ask(lambda rowen: rowen.circuits.list())
     now = datetime.now(UTC)
     call.out.listing(
         found,
@@ -56,7 +56,7 @@ def reset(call: Invocation, name: str | None, everything: bool) -> None:
     """Close a circuit in every process, so that its service is called again; jobs that wait for one begin."""
     if (name is None) is not everything:
         raise click.UsageError("Name a circuit, or give --all.")
-    found = call.ask(lambda rowen: rowen.reset_circuits(name))
+    found = call.ask(lambda rowen: rowen.circuits.reset(name))
     from rowen.operations.facts import fact
 
     names = ", ".join(sorted({one.name for one in found}))

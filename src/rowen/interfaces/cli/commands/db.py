@@ -31,10 +31,10 @@ def db() -> None:
 def status(call: Invocation) -> None:
     """Say which database is used; an embedded one is not started for this."""
     if call.settings.database_url is not None:
-        _show(call, call.ask(lambda rowen: rowen.database()))
+        _show(call, call.ask(lambda rowen: rowen.database.status()))
         return
+    from rowen.operations.database import server_status
     from rowen.operations.facts import fact
-    from rowen.operations.maintenance import server_status
 
     server = server_status(call.settings)
     lines = {
@@ -50,7 +50,7 @@ def status(call: Invocation) -> None:
 @command("url")
 def url(call: Invocation) -> None:
     """Print where a PostgreSQL client connects, password included."""
-    where = call.ask(lambda rowen: rowen.conninfo())
+    where = call.ask(lambda rowen: rowen.database.conninfo())
     call.out.answer({"url": where}, where)
     if call.settings.database_url is None:
         call.out.say("The embedded server runs as long as a rowen command does; `rowen db psql` opens it for you.")
@@ -65,7 +65,7 @@ def psql(call: Invocation, arguments: tuple[str, ...]) -> int:
         # Ctrl-C belongs to psql, which breaks off a query by it.
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        program, where, secrets = await rowen.client_call("psql")
+        program, where, secrets = await rowen.database.client_command("psql")
         # A command line is there for all users of the machine to read; the environment is not.
         call = partial(subprocess.run, [program, where, *arguments], env={**os.environ, **secrets}, check=False)
         return (await asyncio.to_thread(call)).returncode
@@ -76,7 +76,7 @@ def psql(call: Invocation, arguments: tuple[str, ...]) -> int:
 @command("migrate")
 def migrate(call: Invocation) -> None:
     """Bring the schema up to date, as every command does when it opens the database."""
-    _show(call, call.ask(lambda rowen: rowen.database()))
+    _show(call, call.ask(lambda rowen: rowen.database.status()))
 
 
 @command("tidy")
@@ -88,7 +88,7 @@ def tidy(call: Invocation) -> None:
     """
     from rowen.operations.facts import fact
 
-    tidied = call.ask(lambda rowen: rowen.tidy())
+    tidied = call.ask(lambda rowen: rowen.database.tidy())
     told = f"{tidied.dropped:,} vectors dropped, {tidied.kept:,} kept for when they come back"
     old = [count(tidied.runs, "run"), count(tidied.answers, "answer"), f"{tidied.news:,} news"]
     if tidied.runs or tidied.answers or tidied.news:
@@ -103,7 +103,7 @@ def dump(call: Invocation, file: Path) -> None:
 
     Whatever runs may go on. Credentials are not in it, since they are never stored. `rowen db restore FILE` reads it.
     """
-    size_bytes = call.ask(lambda rowen: rowen.dump(file))
+    size_bytes = call.ask(lambda rowen: rowen.database.dump(file))
     call.out.answer({"file": str(file), "bytes": size_bytes}, f"{file}\t{size(size_bytes)}")
 
 
@@ -114,16 +114,16 @@ def restore(call: Invocation, file: Path) -> None:
 
     A dump is as trusted as a program: it may define functions. Restore only those of your own.
     """
-    call.ask(lambda rowen: rowen.restore(file))
+    call.ask(lambda rowen: rowen.database.restore(file))
     # Opened anew, it gets what newer versions of the program added.
-    found = len(call.ask(lambda rowen: rowen.sources()))
+    found = len(call.ask(lambda rowen: rowen.sources.list()))
     call.out.answer({"file": str(file), "sources": found}, f"{file}\t{count(found, 'source')}")
 
 
 @command("stop")
 def stop(call: Invocation) -> None:
     """Stop the embedded server at once, where it stays up for a while or was left behind by a killed process."""
-    from rowen.operations.maintenance import server_status, stop_server
+    from rowen.operations.database import server_status, stop_server
 
     if call.settings.database_url is not None:
         raise RefusedError("ROWEN_DATABASE_URL names a server of yours.", hint="Stop it where it was started.")

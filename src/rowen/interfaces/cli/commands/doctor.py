@@ -75,13 +75,13 @@ async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
             yield await _try("vectors", _vectors(rowen))
         yield await _try("workers", _workers(rowen))
         if opened.ok:
-            yield await _try("embedder", rowen.check_embedder())
+            yield await _try("embedder", rowen.embeddings.check())
             async for finding in _sources(rowen):
                 yield finding
 
 
 def _machine(settings: "Settings") -> Iterator[Finding]:
-    from rowen.operations.maintenance import kinds
+    from rowen.operations.database import kinds
 
     yield Finding("python", True, f"{sys.version.split()[0]} at {sys.executable}")
     for name, origin in settings.origins.items():
@@ -139,12 +139,12 @@ async def _try(check: str, found: Awaitable[str]) -> Finding:
 
 async def _opened(rowen: "Rowen") -> str:
     await rowen.start()
-    facts = await rowen.database()
+    facts = await rowen.database.status()
     return f"{facts.place}, PostgreSQL {facts.server_version}, schema {facts.schema}"
 
 
 async def _connections(rowen: "Rowen") -> str:
-    facts = await rowen.database()
+    facts = await rowen.database.status()
     told = (
         f"the server allows {facts.connections_allowed}, of which others had {facts.connections_in_use};"
         f" this process takes up to {facts.connections_taken}, for {count(facts.runs_at_once, 'run')} at a time"
@@ -154,20 +154,20 @@ async def _connections(rowen: "Rowen") -> str:
 
 
 async def _vectors(rowen: "Rowen") -> str:
-    await rowen.check_vectors()
+    await rowen.database.check_vectors()
     return "distances are computed"
 
 
 async def _workers(rowen: "Rowen") -> str:
     if rowen.settings.workers == 0:
         return "none (ROWEN_WORKERS is 0): parsing is done in the program itself"
-    read, locks = await rowen.check_workers()
+    read, locks = await rowen.database.check_workers()
     return f"a process read a document of {size(read)}, held by {' and '.join(locks)}"
 
 
 async def _sources(rowen: "Rowen") -> AsyncIterator[Finding]:
     """All at once, as far as hosts allow, and told in their order."""
-    tasks = [asyncio.create_task(_source(rowen, source)) for source in await rowen.sources()]
+    tasks = [asyncio.create_task(_source(rowen, source)) for source in await rowen.sources.list()]
     try:
         for task in tasks:
             yield await task
@@ -186,7 +186,7 @@ async def _source(rowen: "Rowen", source: "Source") -> Finding:
     if source.state == "paused":
         return Finding(f"source {source.name}", True, "is paused, and was not looked at")
     try:
-        await rowen.check_source(source)
+        await rowen.sources.check(source)
     except RowenError as problem:
         kept = f"What is stored of it is kept; `rowen remove {source.name}` forgets it."
         return Finding(f"source {source.name}", False, str(problem), f"{problem.hint} {kept}" if problem.hint else kept)

@@ -61,11 +61,11 @@ def embed(
     goes on where it ended. Nothing is read from the sources, and no text is paid for twice unless `--again` says so.
     """
     if drop_old:
-        dropped = call.ask(lambda rowen: rowen.drop_old_embeddings())
+        dropped = call.ask(lambda rowen: rowen.embeddings.drop_old())
         call.out.answer({"dropped": dropped}, f"{count(dropped, 'vector')} of other models dropped")
         return 0
     if fetch is not None:
-        return _show_fetched(call, call.ask(lambda rowen: rowen.fetch_model(fetch)))
+        return _show_fetched(call, call.ask(lambda rowen: rowen.embeddings.fetch_model(fetch)))
     report = call.ask(
         partial(_embed, call=call, yes=yes, limit=limit, sources=sources, again=again, which=which), gently=True
     )
@@ -93,7 +93,7 @@ async def _embed(
 
     with _progress(call, told) as observe:
         how = {**which, "limit": limit, "sources": sources, "again": again}
-        return await rowen.embed(**how, agreed=agreed, observe=observe)  # type: ignore[arg-type]
+        return await rowen.embeddings.embed(**how, agreed=agreed, observe=observe)  # type: ignore[arg-type]
 
 
 def _agreed(call: Invocation, estimate: "EmbeddingEstimate", *, yes: bool) -> bool:

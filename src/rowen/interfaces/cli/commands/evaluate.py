@@ -30,7 +30,7 @@ def evaluate(call: Invocation, folder: Path, by_page: bool, budget: str | None, 
     FOLDER has pages, and what they should yield in files beside them: lamp.html, lamp.expected.json.
     """
     how |= dict(zip(("budget_usd", "budget_tokens"), parse_budget(budget), strict=True))
-    scores: list[ModelScore] = call.ask(lambda rowen: rowen.evaluate(folder, **how), gently=True)
+    scores: list[ModelScore] = call.ask(lambda rowen: rowen.extraction.evaluate(folder, **how), gently=True)
     if by_page:
         _by_page(call, scores)
     else:

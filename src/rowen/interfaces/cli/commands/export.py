@@ -78,7 +78,7 @@ def export(
                 "--limit, --joint, --since, --previous, --withdrawn and --record-kind are for items."
             )
         asked = {"schema": schema, "sources": how["sources"], "excel": how["excel"]}
-        done = call.ask(lambda rowen: rowen.export_extractions(form, target, **asked))
+        done = call.ask(lambda rowen: rowen.exports.export_extractions(form, target, **asked))
         told = f"{done.to}\tfacts of {count(done.items, 'item')}, {size(done.bytes)}"
         call.out.answer(fact(done), told)
         return
@@ -104,7 +104,7 @@ def _to_stdout(
 
 
 async def _print(rowen: "Rowen", **how: Any) -> None:
-    async with aclosing(rowen.export_lines(**how)) as pieces:
+    async with aclosing(rowen.exports.stream(**how)) as pieces:
         async for piece in pieces:
             sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()

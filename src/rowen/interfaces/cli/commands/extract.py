@@ -83,7 +83,7 @@ def _of_page(call: Invocation, address: str, how: dict[str, Any]) -> int:
     asked = {name: how[name] for name in ("schema", "force", "model", *_OF_PAGE) if how[name] is not None}
     asked["rules"] = parse_rules(how["rules"])
     if how["dry_run"]:
-        tokens, usd = call.ask(lambda rowen: rowen.estimate_extraction(address, **asked))
+        tokens, usd = call.ask(lambda rowen: rowen.extraction.estimate(address, **asked))
         call.out.answer({"url": address, "tokens": tokens, "usd": usd, "dry_run": True}, _estimate(tokens, usd))
         return 0
     asked |= {name: how[name] for name in ("budget_usd", "budget_tokens")}
@@ -144,7 +144,7 @@ _FLAGS = {"rules": "--rule", "form": "--format", "fetch_limit_s": "--timeout", "
 
 
 async def _asked(rowen: "Rowen", *, source: str, how: dict[str, Any]) -> "list[ExtractionReport]":
-    return await rowen.extract_source(source, how.pop("schema"), **how)
+    return await rowen.extraction.extract_source(source, how.pop("schema"), **how)
 
 
 def _line(report: "ExtractionReport") -> str:
@@ -193,7 +193,7 @@ def costs(call: Invocation, since: Any) -> None:
     if isinstance(since, int):
         raise click.UsageError("--since takes a date or a time that has passed, no change number.")
     wanted: datetime | timedelta = since or timedelta(days=30)
-    found = call.ask(lambda rowen: rowen.costs(wanted))
+    found = call.ask(lambda rowen: rowen.status.costs(wanted))
     call.out.listing(
         found.lines,
         {

@@ -54,7 +54,7 @@ def feed(call: Invocation, form: str, source: str | None, **how: Any) -> None:
 
 async def _write(rowen: "Rowen", form: str, source: str | None, given: dict[str, Any]) -> None:
     if form == "datajson":
-        async for piece in rowen.data_json(source=source):
+        async for piece in rowen.feeds.data_json(source=source):
             sys.stdout.buffer.write(piece)
     else:
         sys.stdout.buffer.write((await _made(rowen, form, source, given)).body)
@@ -64,10 +64,10 @@ async def _write(rowen: "Rowen", form: str, source: str | None, given: dict[str,
 async def _made(rowen: "Rowen", form: str, source: str | None, given: dict[str, Any]) -> "Publication":
     match form:
         case "atom" | "json":
-            return await rowen.feed(form, source=source, **given)
+            return await rowen.feeds.feed(form, source=source, **given)
         case "ldes":
-            return await rowen.event_stream(given.get("page", ""), source=source)
-    return await rowen.catalog(source=source, after=given.get("after"))
+            return await rowen.feeds.event_stream(given.get("page", ""), source=source)
+    return await rowen.feeds.catalog(source=source, after=given.get("after"))
 
 
 COMMANDS = {"feed": feed}

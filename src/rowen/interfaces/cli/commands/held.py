@@ -35,7 +35,7 @@ def held(call: Invocation, name: str | None, accept: tuple[str, ...], keep: tupl
 
 def _list(call: Invocation, name: str | None, limit: int) -> None:
 
-    found = call.ask(lambda rowen: rowen.held(name, limit=limit))
+    found = call.ask(lambda rowen: rowen.deletions.list(name, limit=limit))
     call.out.listing(
         found,
         {
@@ -57,8 +57,8 @@ def _decision(one: "HeldDeletion") -> str:
 
 def _decide(call: Invocation, name: str, accept: tuple[str, ...], keep: tuple[str, ...]) -> None:
     async def asked(rowen: "Rowen") -> tuple[int, int]:
-        accepted = await rowen.accept_held(name, accept) if accept else 0
-        return accepted, await rowen.keep_held(name, keep) if keep else 0
+        accepted = await rowen.deletions.accept(name, accept) if accept else 0
+        return accepted, await rowen.deletions.keep(name, keep) if keep else 0
 
     accepted, kept = call.ask(asked)
     told = [f"{count(number, 'item')} {what}" for number, what in ((accepted, "deleted"), (kept, "kept")) if number]

@@ -35,7 +35,7 @@ def get(call: Invocation, url: str, source: str | None) -> None:
     from rowen.operations.facts import fact
 
     async def asked(rowen: "Rowen") -> tuple["Entry", "TwinGroup | None"]:
-        return await rowen.get(url, source=source), await rowen.twins(url, source=source)
+        return await rowen.get(url, source=source), await rowen.items.duplicates(url, source=source)
 
     entry, group = call.ask(asked)
     others = [one for one in group.members if one.id != entry.id] if group else []
@@ -95,9 +95,9 @@ def diff(
         return _diff_fields(call, url, source, schema, html=html)
 
     async def asked(rowen: "Rowen") -> tuple["ItemDiff", str, "Entry"]:
-        found = await rowen.compare(url, source=source, older=older, newer=newer)
+        found = await rowen.items.compare(url, source=source, older=older, newer=newer)
         form: DiffForm = "html" if html else "unified"
-        text = await rowen.diff(url, source=source, older=found.older, newer=found.newer, form=form)
+        text = await rowen.items.diff(url, source=source, older=found.older, newer=found.newer, form=form)
         return found, text, await rowen.get(url, source=source)
 
     found, text, entry = call.ask(asked)
@@ -121,11 +121,11 @@ def _diff_fields(call: Invocation, url: str, source: str | None, schema: str | N
     from rowen.operations.facts import fact
 
     if html and not call.out.json:
-        text = call.ask(lambda rowen: rowen.diff_fields(url, source=source, schema=schema, form="html"))
+        text = call.ask(lambda rowen: rowen.items.diff_fields(url, source=source, schema=schema, form="html"))
         for line in text.splitlines():
             call.out.line(line)
         return
-    found = call.ask(lambda rowen: rowen.compare_fields(url, source=source, schema=schema))
+    found = call.ask(lambda rowen: rowen.items.compare_fields(url, source=source, schema=schema))
     if call.out.json:
         call.out.emit(fact(found))
         return
@@ -164,7 +164,7 @@ def history(call: Invocation, url: str, source: str | None, schema: str | None) 
         return _facts(call, url, schema, source)
 
     async def asked(rowen: "Rowen") -> tuple["Entry", list["Revision"]]:
-        return await rowen.get(url, source=source), await rowen.history(url, source=source)
+        return await rowen.get(url, source=source), await rowen.items.history(url, source=source)
 
     entry, found = call.ask(asked)
     call.out.listing(
@@ -191,7 +191,7 @@ def history(call: Invocation, url: str, source: str | None, schema: str | None) 
 def _facts(call: Invocation, url: str, schema: str, source: str | None) -> None:
     from rowen.operations.facts import fact
 
-    found = call.ask(lambda rowen: rowen.extraction_history(url, schema, source=source))
+    found = call.ask(lambda rowen: rowen.extraction.history(url, schema, source=source))
     if call.out.json:
         for one in found:
             call.out.emit(fact(one))

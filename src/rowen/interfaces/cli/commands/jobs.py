@@ -26,7 +26,7 @@ _STYLES = {"waiting": "", "running": "cyan", "done": "green", "failed": "bold re
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 def jobs(call: Invocation, state: JobState | None, source: str | None, limit: int) -> None:
     """List what waits and what was done, newest first; cancel, retry, pause, resume."""
-    found = call.ask(lambda rowen: rowen.jobs(source, state=state, limit=limit))
+    found = call.ask(lambda rowen: rowen.queue.list(source, state=state, limit=limit))
     now = datetime.now(UTC)
     call.out.listing(
         found,
@@ -64,34 +64,34 @@ def _what(job: "Job", now: datetime) -> str:
 @click.argument("number", type=int)
 def show(call: Invocation, number: int) -> None:
     """Show all that is known of one job."""
-    _card(call, call.ask(lambda rowen: rowen.job(number)))
+    _card(call, call.ask(lambda rowen: rowen.queue.get(number)))
 
 
 @command("cancel")
 @click.argument("number", type=int)
 def cancel(call: Invocation, number: int) -> None:
     """Take a job out of the queue; a running one ends within seconds, at a checkpoint."""
-    _card(call, call.ask(lambda rowen: rowen.cancel_job(number)))
+    _card(call, call.ask(lambda rowen: rowen.queue.cancel(number)))
 
 
 @command("retry")
 @click.argument("number", type=int)
 def retry(call: Invocation, number: int) -> None:
     """Begin a job again that failed or was cancelled."""
-    _card(call, call.ask(lambda rowen: rowen.retry_job(number)))
+    _card(call, call.ask(lambda rowen: rowen.queue.retry(number)))
 
 
 @command("pause")
 def pause(call: Invocation) -> None:
     """Begin no job, on any machine, until the queue is resumed; what runs is finished."""
-    call.ask(lambda rowen: rowen.pause_queue())
+    call.ask(lambda rowen: rowen.queue.pause())
     call.out.answer({"paused": True}, "The queue is paused.")
 
 
 @command("resume")
 def resume(call: Invocation) -> None:
     """Go on after a pause."""
-    call.ask(lambda rowen: rowen.resume_queue())
+    call.ask(lambda rowen: rowen.queue.resume())
     call.out.answer({"paused": False}, "The queue goes on.")
 
 

@@ -17,7 +17,7 @@ __all__ = ["COMMANDS"]
 @listing_group("notify")
 def notify(call: Invocation) -> None:
     """List people who are told of changes, by mail or chat; add, pause."""
-    list_receivers(call, call.ask(lambda rowen: rowen.notices()), "`rowen notify add NAME env:ADDRESS`")
+    list_receivers(call, call.ask(lambda rowen: rowen.webhooks.list_notices()), "`rowen notify add NAME env:ADDRESS`")
 
 
 @command("add")
@@ -39,7 +39,7 @@ def add(
     written as Apprise has it: `mailto://…`, `slack://…`, `ntfy://…` and a hundred others are understood.
     """
     made = call.ask(
-        lambda rowen: rowen.add_notice(name, target, sources=sources, kinds=kinds, query=query, since=since)
+        lambda rowen: rowen.webhooks.add_notice(name, target, sources=sources, kinds=kinds, query=query, since=since)
     )
     show_receiver(call, made)
     call.out.say("A worker sends the messages: `rowen worker`. `rowen notify deliver NAME` sends those that wait now.")

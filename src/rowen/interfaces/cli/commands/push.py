@@ -26,7 +26,7 @@ def poke(call: Invocation, targets: tuple[str, ...]) -> None:
     from rowen.operations.facts import fact
 
     async def ask(rowen: "Rowen") -> "tuple[list[Poked], bool]":
-        return await rowen.poke(*targets), bool(await rowen.workers())
+        return await rowen.push.poke(*targets), bool(await rowen.queue.list_workers())
 
     poked, is_work_done = call.ask(ask)
     for one in poked:
@@ -40,7 +40,7 @@ def poke(call: Invocation, targets: tuple[str, ...]) -> None:
 @listing_group("push")
 def push(call: Invocation) -> None:
     """List subscriptions to hubs; subscribe, unsubscribe, show what senders sign with."""
-    found = call.ask(lambda rowen: rowen.subscriptions())
+    found = call.ask(lambda rowen: rowen.push.list_subscriptions())
     call.out.listing(
         found,
         {
@@ -61,14 +61,14 @@ def push(call: Invocation) -> None:
 @click.option("--topic", metavar="URL", help="A page or feed of the source that names a hub; default: its address.")
 def subscribe(call: Invocation, name: str, topic: str | None) -> None:
     """Have the hub of a source tell us what changed; renewed by workers before it ends."""
-    _tell(call, call.ask(lambda rowen: rowen.subscribe(name, topic=topic)))
+    _tell(call, call.ask(lambda rowen: rowen.push.subscribe(name, topic=topic)))
 
 
 @command("unsubscribe")
 @click.argument("name", shell_complete=source_names)
 def unsubscribe(call: Invocation, name: str) -> None:
     """Have the hub of a source tell us no more."""
-    call.ask(lambda rowen: rowen.unsubscribe(name))
+    call.ask(lambda rowen: rowen.push.unsubscribe(name))
     call.out.answer({"source": name, "state": "ending"}, f"{name}\tending")
 
 
@@ -78,7 +78,7 @@ def secret(call: Invocation, name: str) -> None:
     """Show where senders of a source call, and the secret that they sign with."""
     from rowen.operations.facts import fact
 
-    for one in call.ask(lambda rowen: rowen.push_access(name)):
+    for one in call.ask(lambda rowen: rowen.push.access(name)):
         call.out.answer(fact(one), f"{one.way}\t{one.url or '(ROWEN_PUBLIC_URL is not set)'}\t{one.secret}")
 
 

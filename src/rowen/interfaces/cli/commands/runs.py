@@ -24,7 +24,7 @@ _STATUS = {"completed": "green", "partial": "yellow", "cancelled": "yellow", "fa
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 def runs(call: Invocation, name: str | None, limit: int) -> None:
     """List the last runs, newest first."""
-    found = call.ask(lambda rowen: rowen.runs(name, limit=limit))
+    found = call.ask(lambda rowen: rowen.runs.list(name, limit=limit))
     now = datetime.now(UTC)
     call.out.listing(
         found,
@@ -49,7 +49,7 @@ def run(call: Invocation, number: int) -> None:
     from rowen.operations.facts import fact
     from rowen.operations.summary import remarks
 
-    found = call.ask(lambda rowen: rowen.run(number))
+    found = call.ask(lambda rowen: rowen.runs.get(number))
     told = fact(found)
     always = ("run", "source", "kind", "mode", "status", "complete", "started_at", "finished_at")
     lines = {name.replace("_", " "): str(value) for name, value in told.items() if value or name in always}
@@ -67,7 +67,7 @@ def cancel(call: Invocation, target: str) -> None:
     """
     from rowen.operations.facts import fact
 
-    found = call.ask(lambda rowen: rowen.cancel(target))
+    found = call.ask(lambda rowen: rowen.runs.cancel(target))
     ended = "asked to end" if found.status == "running" else f"{found.status}: {found.error}"
     call.out.answer(fact(found), (f"run {found.id}", "bold"), f"\t{found.source}\t{ended}")
 
@@ -77,7 +77,7 @@ def cancel(call: Invocation, target: str) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 def quarantine(call: Invocation, name: str | None, limit: int) -> None:
     """List what could not be read, and why."""
-    found = call.ask(lambda rowen: rowen.quarantine(name, limit=limit))
+    found = call.ask(lambda rowen: rowen.items.quarantine(name, limit=limit))
     call.out.listing(
         found,
         {

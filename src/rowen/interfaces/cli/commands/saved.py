@@ -15,7 +15,7 @@ _STYLES = {"matches": "green", "no longer matches": "red"}
 @listing_group("saved")
 def saved(call: Invocation) -> None:
     """List searches that are followed, and see what newly matches."""
-    found = call.ask(lambda rowen: rowen.saved_searches())
+    found = call.ask(lambda rowen: rowen.searches.list())
     call.out.listing(
         found,
         {
@@ -44,7 +44,7 @@ def add(call: Invocation, name: str, query: str, sources: tuple[str, ...]) -> No
     """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
     from rowen.operations.facts import fact
 
-    made = call.ask(lambda rowen: rowen.save_search(name, query, sources=sources))
+    made = call.ask(lambda rowen: rowen.searches.save(name, query, sources=sources))
     call.out.answer(fact(made), f"{name}\t{made.matches:,} match now")
 
 
@@ -52,7 +52,7 @@ def add(call: Invocation, name: str, query: str, sources: tuple[str, ...]) -> No
 @click.argument("name")
 def remove(call: Invocation, name: str) -> None:
     """Follow a search no longer."""
-    call.ask(lambda rowen: rowen.forget_search(name))
+    call.ask(lambda rowen: rowen.searches.remove(name))
     call.out.answer({"removed": name}, f"{name} is followed no longer.")
 
 
@@ -62,7 +62,7 @@ def remove(call: Invocation, name: str) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 def news(call: Invocation, name: str, after: int, limit: int) -> None:
     """Show what newly matches, and what no longer does."""
-    found = call.ask(lambda rowen: rowen.search_news(name, after=after, limit=limit))
+    found = call.ask(lambda rowen: rowen.searches.news(name, after=after, limit=limit))
     call.out.listing(
         found,
         {

@@ -33,7 +33,7 @@ def add(call: Invocation, path: Path, ref: str | None, prefix: str) -> None:
     """Keep a schema, or all of a folder. A version never changes; a change is a new version."""
     from rowen.operations.facts import fact
 
-    for one in call.ask(lambda rowen: rowen.add_schema_files(path, ref=ref, prefix=prefix)):
+    for one in call.ask(lambda rowen: rowen.schemas.add_files(path, ref=ref, prefix=prefix)):
         call.out.answer(fact(one), (one.ref, "bold"), f"\tadded\t{count(len(one.properties), 'field')}")
 
 
@@ -42,7 +42,7 @@ def add(call: Invocation, path: Path, ref: str | None, prefix: str) -> None:
 def listed(call: Invocation, name: str | None) -> None:
     """List all versions, or those of one schema."""
     call.out.listing(
-        call.ask(lambda rowen: rowen.schemas(name)),
+        call.ask(lambda rowen: rowen.schemas.list(name)),
         {
             "schema": lambda one: (one.ref, "bold"),
             "fields": lambda one: ", ".join(one.properties),
@@ -57,7 +57,7 @@ def show(call: Invocation, ref: str) -> None:
     """Print a schema as JSON."""
     from rowen.operations.facts import fact
 
-    found: Schema = call.ask(lambda rowen: rowen.schema(ref))
+    found: Schema = call.ask(lambda rowen: rowen.schemas.get(ref))
     if call.out.json:
         call.out.emit(fact(found))
     else:
@@ -71,7 +71,7 @@ def diff(call: Invocation, older: str, newer: str) -> None:
     """Show what differs between two versions, and whether old data satisfies the new one."""
     from rowen.operations.facts import fact
 
-    found = call.ask(lambda rowen: rowen.compare_schemas(older, newer))
+    found = call.ask(lambda rowen: rowen.schemas.compare(older, newer))
     if call.out.json:
         call.out.emit(fact(found))
         return
@@ -87,7 +87,7 @@ def diff(call: Invocation, older: str, newer: str) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def export(call: Invocation, to: Path, names: tuple[str, ...]) -> None:
     """Write schemas as files NAME/VERSION.json, with an index of the latest ones."""
-    for one in call.ask(lambda rowen: rowen.export_schemas(to, names=names)):
+    for one in call.ask(lambda rowen: rowen.schemas.export(to, names=names)):
         path = to / one.name / f"{one.version}.json"
         call.out.answer({"path": path}, str(path))
 
@@ -99,7 +99,7 @@ def remove(call: Invocation, ref: str, with_facts: bool) -> None:
     """Forget one version of a schema; refused while it is in use."""
     from rowen.operations.facts import fact
 
-    use = call.ask(lambda rowen: rowen.remove_schema(ref, with_facts=with_facts))
+    use = call.ask(lambda rowen: rowen.schemas.remove(ref, with_facts=with_facts))
     gone = f"\t{count(use.versions, 'version')} of facts" if use.versions else ""
     call.out.answer(fact(use), (use.schema, "bold"), f"\tremoved{gone}")
 

@@ -95,8 +95,8 @@ async def _asked(rowen: "Rowen", query: str, similar: str | None, how: dict[str,
     else:
         if how.pop("version") is not None:
             raise click.UsageError("--similar and --version do not go together.")
-        answer = await rowen.similar(similar, **how)
-    held = 1 if answer else sum(source.items for source in await rowen.sources())
+        answer = await rowen.items.similar(similar, **how)
+    held = 1 if answer else sum(source.items for source in await rowen.sources.list())
     return answer, held
 
 

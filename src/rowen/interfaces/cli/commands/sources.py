@@ -106,12 +106,12 @@ def add(
 
     async def asked(rowen: "Rowen") -> "Source":
         for schema, _ in carried:
-            await rowen.schema(schema)
-        found = await rowen.add(
+            await rowen.schemas.get(schema)
+        found = await rowen.sources.add(
             address, name=name, kind=kind, options=wanted, found=lambda what: call.out.say(what.words), **when
         )
         for schema, how in carried:
-            await rowen.carry_schema(found.name, schema, **how)
+            await rowen.extraction.attach(found.name, schema, **how)
         return found
 
     source = call.ask(asked)
@@ -125,7 +125,7 @@ def add(
 @command("sources")
 def sources(call: Invocation) -> None:
     """List all sources."""
-    found = call.ask(lambda rowen: rowen.sources())
+    found = call.ask(lambda rowen: rowen.sources.list())
     now = datetime.now(UTC)
     call.out.listing(
         found,
@@ -153,7 +153,7 @@ def show(call: Invocation, name: str) -> None:
     from rowen.operations.facts import fact
 
     async def asked(rowen: "Rowen") -> tuple["Source", "Following | None", list["StatementTarget"]]:
-        return await rowen.source(name), await rowen.following(name), await rowen.endpoints(name)
+        return await rowen.sources.get(name), await rowen.sources.following(name), await rowen.rdf.list_endpoints(name)
 
     source, following, endpoints = call.ask(asked)
     options = {f"option {key}": _option_told(value) for key, value in shown(source.options).items()}
@@ -233,10 +233,10 @@ def edit(
 
     async def asked(rowen: "Rowen") -> "Source":
         for schema, how in carried:
-            await rowen.carry_schema(name, schema, **how)
+            await rowen.extraction.attach(name, schema, **how)
         for schema in dropped:
-            await rowen.drop_schema(name, schema)
-        return await rowen.edit(name, rename=rename, options=wanted, **when)
+            await rowen.extraction.detach(name, schema)
+        return await rowen.sources.edit(name, rename=rename, options=wanted, **when)
 
     source = call.ask(asked)
     _answer(call, source, "changed")
@@ -256,8 +256,8 @@ def pause(call: Invocation, name: str) -> None:
     """Leave a source out of sync until it is resumed."""
 
     async def asked(rowen: "Rowen") -> "Source":
-        await rowen.pause(name)
-        return await rowen.source(name)
+        await rowen.sources.pause(name)
+        return await rowen.sources.get(name)
 
     _answer(call, call.ask(asked), "paused")
     call.out.say(f"`rowen resume {name}` takes it in again; what is stored can still be found.")
@@ -269,8 +269,8 @@ def resume(call: Invocation, name: str) -> None:
     """Take a paused source in again."""
 
     async def asked(rowen: "Rowen") -> "Source":
-        await rowen.resume(name)
-        return await rowen.source(name)
+        await rowen.sources.resume(name)
+        return await rowen.sources.get(name)
 
     _answer(call, call.ask(asked), "active")
     call.out.say(f"Next: `rowen sync {name}`.")
@@ -282,9 +282,9 @@ def resume(call: Invocation, name: str) -> None:
 def remove(call: Invocation, name: str, yes: bool) -> None:
     """Forget a source with all its items."""
     if not yes:
-        source = call.ask(lambda rowen: rowen.source(name))
+        source = call.ask(lambda rowen: rowen.sources.get(name))
         _confirm(f"Remove {name!r} and its {count(source.items, 'item')} from the index?")
-    removed = call.ask(lambda rowen: rowen.remove(name))
+    removed = call.ask(lambda rowen: rowen.sources.remove(name))
     call.out.answer({"source": name, "removed": removed}, f"{name} removed, with {count(removed, 'item')}")
 
 

@@ -35,7 +35,7 @@ def show(call: Invocation, name: str) -> None:
     """Count pages by type, statements, and what was repaired or left out, by reason."""
     from rowen.operations.facts import fact
 
-    found = call.ask(lambda rowen: rowen.statements(name))
+    found = call.ask(lambda rowen: rowen.rdf.summary(name))
     told = f"{count(found.statements, 'statement')} of {_counted(found.pages) or 'no pages'}"
     more = [("repaired", found.repaired), ("left out", found.dropped), ("against the profile", found.violations)]
     told += "".join(f"; {word}: {_counted(counts)}" for word, counts in more if counts)
@@ -48,7 +48,7 @@ def show(call: Invocation, name: str) -> None:
 @_graph
 def dump(call: Invocation, name: str, to: Path, graph: str | None) -> None:
     """Write all that pages state now as N-Quads."""
-    _tell(call, call.ask(lambda rowen: rowen.dump_statements(name, to, graph=graph)), "page")
+    _tell(call, call.ask(lambda rowen: rowen.rdf.dump(name, to, graph=graph)), "page")
 
 
 @command("deltas")
@@ -60,7 +60,7 @@ def dump(call: Invocation, name: str, to: Path, graph: str | None) -> None:
 @_graph
 def deltas(call: Invocation, name: str, to: Path, since: int | None, graph: str | None) -> None:
     """Write how statements changed, from where the files in the folder end."""
-    _tell(call, call.ask(lambda rowen: rowen.statement_deltas(name, to, since=since, graph=graph)), "file")
+    _tell(call, call.ask(lambda rowen: rowen.rdf.write_deltas(name, to, since=since, graph=graph)), "file")
 
 
 @command("keep")
@@ -72,7 +72,7 @@ def keep(call: Invocation, name: str, endpoint: str, headers: tuple[str, ...], g
     """Have workers keep a SPARQL endpoint up to date from now on, also one that failed for days."""
     from rowen.operations.facts import fact
 
-    made = call.ask(lambda rowen: rowen.keep_endpoint(name, endpoint, graph=graph, headers=_given(headers)))
+    made = call.ask(lambda rowen: rowen.rdf.add_endpoint(name, endpoint, graph=graph, headers=_given(headers)))
     call.out.answer(fact(made), (name, "bold"), f"\tkept\t{endpoint}")
     call.out.say(f"A worker sends updates: `rowen worker`. `rowen statements push {name}` sends those that wait now.")
 
@@ -81,7 +81,7 @@ def keep(call: Invocation, name: str, endpoint: str, headers: tuple[str, ...], g
 @click.argument("name", metavar="[SOURCE]", required=False, shell_complete=source_names)
 def endpoints(call: Invocation, name: str | None) -> None:
     """List SPARQL endpoints: up to which change each was told, what waits, what failed."""
-    found = call.ask(lambda rowen: rowen.endpoints(name))
+    found = call.ask(lambda rowen: rowen.rdf.list_endpoints(name))
     call.out.listing(
         found,
         {
@@ -116,9 +116,9 @@ def push(
     async def asked(rowen: "Rowen") -> list["StatementReport"]:
         if endpoint is not None:
             given = _given(headers)
-            return [await rowen.push_statements(name, endpoint, graph=graph, headers=given, again=again)]
-        kept = [one for one in await rowen.endpoints(name) if one.state != "once"]
-        return [await rowen.push_statements(name, one.endpoint, graph=one.graph, again=again) for one in kept]
+            return [await rowen.rdf.push(name, endpoint, graph=graph, headers=given, again=again)]
+        kept = [one for one in await rowen.rdf.list_endpoints(name) if one.state != "once"]
+        return [await rowen.rdf.push(name, one.endpoint, graph=one.graph, again=again) for one in kept]
 
     reports = call.ask(asked)
     for report in reports:
@@ -133,7 +133,7 @@ def push(
 @_graph
 def forget(call: Invocation, name: str, endpoint: str, graph: str | None) -> None:
     """Tell a SPARQL endpoint no more; what it holds stays there."""
-    call.ask(lambda rowen: rowen.forget_endpoint(name, endpoint, graph=graph))
+    call.ask(lambda rowen: rowen.rdf.remove_endpoint(name, endpoint, graph=graph))
     call.out.answer({"source": name, "forgotten": endpoint}, f"{endpoint} is told no more.")
 
 

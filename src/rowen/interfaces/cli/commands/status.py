@@ -36,13 +36,13 @@ def status(call: Invocation) -> None:
         tuple["SwitchedOff", ...],
     ]:
         return (
-            await rowen.overview(),
-            await rowen.followed(),
-            await rowen.endpoints(),
-            await rowen.embeddings(),
-            await rowen.database(),
-            await rowen.health(),
-            await rowen.switched_off(),
+            await rowen.sources.overview(),
+            await rowen.sources.list_following(),
+            await rowen.rdf.list_endpoints(),
+            await rowen.embeddings.list(),
+            await rowen.database.status(),
+            await rowen.status.health(),
+            await rowen.status.list_disabled(),
         )
 
     sources, followed, endpoints, models, database, health, switched_off = call.ask(asked)

@@ -71,28 +71,28 @@ async def _sync(
 ) -> None:
     from rowen.interfaces.cli.progress import progress
 
-    held = {source.name for source in await rowen.sources(counted=False)}
+    held = {source.name for source in await rowen.sources.list(counted=False)}
     names = targets or await _active(rowen, call)
     report.width = max((len(name) for name in names if name in held), default=0)
     report.expected = len(names)
     if names:
         with progress(shown=call.out.watched) as report.bars:
-            await rowen.sync_all(
+            await rowen.runs.sync_all(
                 names,
                 observe=report.bars,
                 finished=report.add,
                 found=lambda what: call.out.say(what.words),
                 **how,
             )
-    for remark in rowen.embedding_remarks():
+    for remark in rowen.embeddings.remarks():
         call.out.say(remark)
 
 
 async def _active(rowen: "Rowen", call: Invocation) -> tuple[str, ...]:
     """All that are not paused; it is said which of them come first, if that is not all."""
-    sources = await rowen.sources_in_turn()
+    sources = await rowen.sources.list_due()
     if not sources:
-        paused = bool(await rowen.sources(limit=1))
+        paused = bool(await rowen.sources.list(limit=1))
         first = "There are no sources yet. `rowen sync ./folder` adds one and reads it."
         call.out.say("All sources are paused. `rowen resume NAME` takes one in again." if paused else first)
     now = datetime.now(UTC)

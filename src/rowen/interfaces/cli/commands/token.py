@@ -38,7 +38,7 @@ def add(call: Invocation, name: str, scope: str, days: float, forever: bool) -> 
     """Make a token. It is printed this once, and stored nowhere."""
     from rowen.operations.facts import fact
 
-    made = call.ask(lambda rowen: rowen.add_token(name, scope=scope, days=None if forever else days))
+    made = call.ask(lambda rowen: rowen.access.add_token(name, scope=scope, days=None if forever else days))
     call.out.answer(fact(made), made.secret)
     call.out.say(
         f"{name} may {scope} {_until(made.token)}. Send it as `Authorization: Bearer …`; it is not shown again."
@@ -50,7 +50,7 @@ def list_tokens(call: Invocation) -> None:
     """List all tokens: what they are called and may do, never themselves."""
     from rowen.operations.facts import fact
 
-    found = call.ask(lambda rowen: rowen.tokens())
+    found = call.ask(lambda rowen: rowen.access.list_tokens())
     call.out.listing(
         found,
         {
@@ -69,7 +69,7 @@ def list_tokens(call: Invocation) -> None:
 @click.argument("name")
 def revoke(call: Invocation, name: str) -> None:
     """Take a token back: it is refused from now on, and so are the sessions that were made from it."""
-    call.ask(lambda rowen: rowen.revoke_token(name))
+    call.ask(lambda rowen: rowen.access.revoke_token(name))
     call.out.answer({"revoked": name}, f"{name} is refused from now on.")
 
 

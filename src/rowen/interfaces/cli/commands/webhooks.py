@@ -47,7 +47,9 @@ def wanted(function: "Callable[..., None]") -> "Callable[..., None]":
 @listing_group("webhooks")
 def webhooks(call: Invocation) -> None:
     """List who is called when something changes; add, pause, replay."""
-    list_receivers(call, call.ask(lambda rowen: rowen.webhooks()), "`rowen webhooks add NAME URL --secret env:NAME`")
+    list_receivers(
+        call, call.ask(lambda rowen: rowen.webhooks.list()), "`rowen webhooks add NAME URL --secret env:NAME`"
+    )
 
 
 def list_receivers(call: Invocation, found: "Sequence[Webhook]", begin: str) -> None:
@@ -103,7 +105,7 @@ def add(
 ) -> None:
     """Call an address whenever something changes, with signed messages (Standard Webhooks)."""
     made = call.ask(
-        lambda rowen: rowen.add_webhook(
+        lambda rowen: rowen.webhooks.add(
             name, url, secret=secret, sources=sources, kinds=kinds, query=query, since=since
         )
     )
@@ -115,7 +117,7 @@ def add(
 @click.argument("name")
 def remove(call: Invocation, name: str) -> None:
     """Tell it no more, and forget what became of its calls."""
-    call.ask(lambda rowen: rowen.remove_webhook(name))
+    call.ask(lambda rowen: rowen.webhooks.remove(name))
     call.out.answer({"removed": name}, f"{name} is told no more.")
 
 
@@ -123,7 +125,7 @@ def remove(call: Invocation, name: str) -> None:
 @click.argument("name")
 def pause(call: Invocation, name: str) -> None:
     """Tell it no more until it is resumed; what it misses is sent then."""
-    show_receiver(call, call.ask(lambda rowen: rowen.pause_webhook(name)))
+    show_receiver(call, call.ask(lambda rowen: rowen.webhooks.pause(name)))
 
 
 @command("resume")
@@ -131,7 +133,7 @@ def pause(call: Invocation, name: str) -> None:
 @_since
 def resume(call: Invocation, name: str, since: int | None) -> None:
     """Tell it again, also after it was disabled; --since replays."""
-    show_receiver(call, call.ask(lambda rowen: rowen.resume_webhook(name, since=since)))
+    show_receiver(call, call.ask(lambda rowen: rowen.webhooks.resume(name, since=since)))
 
 
 @command("rotate")
@@ -140,14 +142,14 @@ def resume(call: Invocation, name: str, since: int | None) -> None:
 @click.option("--only", is_flag=True, help="Do not sign with the secret before any more.")
 def rotate(call: Invocation, name: str, secret: str, only: bool) -> None:
     """Sign with another secret, and with the one before as well until --only is given."""
-    show_receiver(call, call.ask(lambda rowen: rowen.rotate_webhook(name, secret=secret, keep=not only)))
+    show_receiver(call, call.ask(lambda rowen: rowen.webhooks.rotate(name, secret=secret, keep=not only)))
 
 
 @command("deliver")
 @click.argument("name")
 def deliver(call: Invocation, name: str) -> None:
     """Make the calls that wait, now and here."""
-    done = call.ask(lambda rowen: rowen.deliver(name))
+    done = call.ask(lambda rowen: rowen.webhooks.deliver(name))
     call.out.answer({"webhook": name, "delivered": done}, f"{name}\t{count(done, 'change')} delivered")
 
 
@@ -157,7 +159,7 @@ def deliver(call: Invocation, name: str) -> None:
 def log(call: Invocation, name: str, limit: int) -> None:
     """List what became of the last calls, newest first."""
     call.out.listing(
-        call.ask(lambda rowen: rowen.deliveries(name, limit=limit)),
+        call.ask(lambda rowen: rowen.webhooks.deliveries(name, limit=limit)),
         {
             "change": lambda one: str(one.number),
             "at": lambda one: moment(one.at),

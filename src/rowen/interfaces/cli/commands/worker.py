@@ -53,7 +53,7 @@ def _check(call: Invocation) -> int:
     from rowen.operations.facts import fact
 
     lease_s = call.settings.lease_s
-    live = [one for one in call.ask(lambda rowen: rowen.workers()) if one.silent_s < lease_s]
+    live = [one for one in call.ask(lambda rowen: rowen.queue.list_workers()) if one.silent_s < lease_s]
     here = [one for one in live if one.host == socket.gethostname()]
     for one in here:
         call.out.answer(fact(one), f"{one.host}:{one.pid}\t{count(one.running, 'job')}\t{moment(one.heard_at)}")
@@ -77,13 +77,13 @@ def _places(given: tuple[str, ...]) -> dict[str, int] | None:
 
 async def _work(rowen: "Rowen", *, call: Invocation, places: dict[str, int] | None, until_idle: bool) -> bool:
     call.out.say(await _greeting(rowen))
-    return await rowen.work(places=places, until_idle=until_idle, told=partial(_tell, call))
+    return await rowen.queue.work(places=places, until_idle=until_idle, told=partial(_tell, call))
 
 
 async def _greeting(rowen: "Rowen") -> str:
     """What there is to keep fresh; who has nothing scheduled is told how."""
     try:
-        sources, others = await rowen.sources(), len(await rowen.workers())
+        sources, others = await rowen.sources.list(), len(await rowen.queue.list_workers())
     except StoreUnavailableError:
         # The worker waits for the database by itself.
         return "Working. Ctrl-C stops."

@@ -60,7 +60,7 @@ class ChangeList(ToolResult):
 
 async def changed(call: ToolCall, asked: ListChangesArguments) -> ToolAnswer:
     """The change log since a moment, oldest first."""
-    since, newest = _since(asked.since), await call.rowen.last_change()
+    since, newest = _since(asked.since), await call.rowen.changes.last_number()
     page = await call.rowen.changes(since=since, source=asked.source, limit=asked.limit, after=asked.after)
     lines = [_line(one) for one in page]
     if not lines:
@@ -140,8 +140,8 @@ async def compared(call: ToolCall, asked: GetDiffArguments) -> ToolAnswer:
     """What changed between two revisions."""
     which = {"source": asked.source, "older": asked.older, "newer": asked.newer}
     entry = await call.rowen.get(asked.id, source=asked.source)
-    found = await call.rowen.compare(asked.id, **which)  # type: ignore[arg-type]
-    whole = await call.rowen.diff(asked.id, **which)  # type: ignore[arg-type]
+    found = await call.rowen.items.compare(asked.id, **which)  # type: ignore[arg-type]
+    whole = await call.rowen.items.diff(asked.id, **which)  # type: ignore[arg-type]
     result = TextDiff(
         url=found.url,
         source=found.source,
@@ -218,12 +218,12 @@ async def extracted(call: ToolCall, asked: GetExtractionArguments) -> ToolAnswer
     """Facts of an item with their history, or of all items."""
     more: str | None = None
     if asked.id is not None:
-        history = await call.rowen.extraction_history(asked.id, asked.schema_name, source=asked.source)
+        history = await call.rowen.extraction.history(asked.id, asked.schema_name, source=asked.source)
         found = [_facts(one) for one in reversed(history)][: asked.limit]
     else:
         sources = [asked.source] if asked.source else []
         how: dict[str, Any] = {"sources": sources, "where": asked.where, "limit": asked.limit, "after": asked.after}
-        page = await call.rowen.extractions(asked.schema_name, **how)
+        page = await call.rowen.extraction.list(asked.schema_name, **how)
         found, more = [_facts(one) for one in page], page.next
     if not found:
         return ToolAnswer("No facts are kept that fit.", ExtractionList(extractions=[]))
@@ -268,7 +268,7 @@ LIST_CHANGES = ToolSpec(
     ListChangesArguments,
     ChangeList,
     changed,
-    ("changes", "last_change"),
+    ("changes.list", "changes.last_number"),
 )
 GET_DIFF = ToolSpec(
     "get_diff",
@@ -277,7 +277,7 @@ GET_DIFF = ToolSpec(
     GetDiffArguments,
     TextDiff,
     compared,
-    ("compare", "diff", "get"),
+    ("items.compare", "items.diff", "items.get"),
 )
 GET_EXTRACTION = ToolSpec(
     "get_extraction",
@@ -287,5 +287,5 @@ GET_EXTRACTION = ToolSpec(
     GetExtractionArguments,
     ExtractionList,
     extracted,
-    ("extraction_history", "extractions"),
+    ("extraction.history", "extraction.list"),
 )

@@ -93,7 +93,7 @@ async def found_in(call: ToolCall, asked: SearchArguments) -> ToolAnswer:
 
 async def passages_of(call: ToolCall, found: Answer, budget: int) -> ToolAnswer:
     """The passages of an answer, cut until both forms of it fit."""
-    checked = await call.rowen.checked([hit.url for hit in found]) if found else {}
+    checked = await call.rowen.items.last_checked([hit.url for hit in found]) if found else {}
     notes = [*(f"Nothing has {wrong!r}; {right!r} was searched for." for wrong, right in found.corrections.items())]
     notes += found.notes
     room: float = budget * _FIRST_TRY_CHARS_PER_TOKEN
@@ -187,7 +187,7 @@ class ItemText(ToolResult):
 async def fetched(call: ToolCall, asked: FetchArguments) -> ToolAnswer:
     """One item, or as much of it as fits."""
     entry = await call.rowen.get(asked.id, source=asked.source)
-    planned = next_look(await call.rowen.source(entry.source), call.now)
+    planned = next_look(await call.rowen.sources.get(entry.source), call.now)
     # What stands round the text: addresses and dates, in both forms of the answer.
     around = tokens(_read(entry, 0, 0, planned).model_dump_json()) + _MARKS
     room = max(LEAST_TEXT_TOKENS, asked.budget - around)
@@ -257,7 +257,7 @@ SEARCH = ToolSpec(
     SearchArguments,
     SearchAnswer,
     found_in,
-    ("search", "checked"),
+    ("items.search", "items.last_checked"),
 )
 FETCH = ToolSpec(
     "fetch",
@@ -267,5 +267,5 @@ FETCH = ToolSpec(
     FetchArguments,
     ItemText,
     fetched,
-    ("get", "source"),
+    ("items.get", "sources.get"),
 )

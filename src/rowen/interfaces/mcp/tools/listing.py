@@ -91,7 +91,7 @@ def source_line(source: HeldSource, now: datetime) -> str:
 
 async def listed(call: ToolCall, asked: ListSourcesArguments) -> ToolAnswer:
     """The sources, by name."""
-    page = await call.rowen.sources(limit=asked.limit, after=asked.after)
+    page = await call.rowen.sources.list(limit=asked.limit, after=asked.after)
     unreached = await _unreached(call) if asked.after is None else []
     known = [held_source(source, call.now) for source in page]
     if not known:
@@ -102,7 +102,11 @@ async def listed(call: ToolCall, asked: ListSourcesArguments) -> ToolAnswer:
         return ListedSources(sources=list(some), unreached=unreached, next="0" * 80).model_dump_json()
 
     kept = fitting(known, shown, asked.budget)
-    more = page.next if len(kept) == len(known) else (await call.rowen.sources(limit=len(kept), after=asked.after)).next
+    more = (
+        page.next
+        if len(kept) == len(known)
+        else (await call.rowen.sources.list(limit=len(kept), after=asked.after)).next
+    )
     lines = [source_line(one, call.now) for one in kept]
     lines += [
         f"- Not called at the moment: {one.kind} {inline(one.name)}, its circuit is {one.state}; next probe"
@@ -117,7 +121,7 @@ async def listed(call: ToolCall, asked: ListSourcesArguments) -> ToolAnswer:
 async def _unreached(call: ToolCall) -> list[UnreachedService]:
     """Return each service once that some process does not call, at most a few."""
     found: dict[tuple[str, str], UnreachedService] = {}
-    for one in await call.rowen.circuits():
+    for one in await call.rowen.circuits.list():
         if one.state != "closed" and len(found) < _MOST_UNREACHED:
             service = UnreachedService(kind=one.kind, name=one.name, state=one.state, probe_at=one.probe_at)
             found.setdefault((one.kind, one.name), service)
@@ -145,7 +149,7 @@ class VersionAnswer(ToolResult):
 
 async def version_found(call: ToolCall, asked: FindVersionArguments) -> ToolAnswer:
     """The version that is meant."""
-    found = await call.rowen.find_version(asked.library, asked.version)
+    found = await call.rowen.sources.find_version(asked.library, asked.version)
     result = VersionAnswer(
         library=found.library,
         source=found.source,
@@ -171,7 +175,7 @@ LIST_SOURCES = ToolSpec(
     ListSourcesArguments,
     ListedSources,
     listed,
-    ("sources", "circuits"),
+    ("sources.list", "circuits.list"),
 )
 FIND_VERSION = ToolSpec(
     "find_version",
@@ -181,5 +185,5 @@ FIND_VERSION = ToolSpec(
     FindVersionArguments,
     VersionAnswer,
     version_found,
-    ("find_version",),
+    ("sources.find_version",),
 )

@@ -49,7 +49,7 @@ class AddedSource(ToolResult):
 
 async def added(call: ToolCall, asked: AddSourceArguments) -> ToolAnswer:
     """Keep a copy of something from now on."""
-    source = await call.rowen.add(
+    source = await call.rowen.sources.add(
         asked.address,
         name=asked.name,
         kind=asked.kind,
@@ -92,14 +92,14 @@ class SyncAnswer(ToolResult):
 
 async def synced(call: ToolCall, asked: SyncSourceArguments) -> ToolAnswer:
     """Bring a source up to date: by a worker if one lives, else here."""
-    source = await call.rowen.source(asked.name)
+    source = await call.rowen.sources.get(asked.name)
     return await synced_soon(call, source.name, full=asked.full, wait_s=asked.wait_s)
 
 
 async def synced_soon(call: ToolCall, name: str, *, full: bool, wait_s: float) -> ToolAnswer:
     """The same, for a source that there is."""
-    if await call.rowen.workers():
-        job = await call.rowen.enqueue(name, full=full)
+    if await call.rowen.queue.list_workers():
+        job = await call.rowen.queue.enqueue(name, full=full)
         result = SyncAnswer(source=name, status="queued", job=job.id)
         told = f"{inline(name)}: a worker reads it next (job {job.id}). list_changes shows what comes of it."
         return ToolAnswer(told, result, (source_uri(name),))
@@ -154,13 +154,13 @@ class RemovedSource(ToolResult):
 
 async def removed(call: ToolCall, asked: RemoveSourceArguments) -> ToolAnswer:
     """Forget a source with all its items."""
-    source = await call.rowen.source(asked.name)
+    source = await call.rowen.sources.get(asked.name)
     if source.items != asked.items:
         raise RefusedError(
             f"Source {source.name!r} holds {count(source.items, 'item')}, not {asked.items:,}. Nothing was removed.",
             hint="Ask the user whether it is the one that is meant, and give the number that it has now.",
         )
-    gone = await call.rowen.remove(source.name)
+    gone = await call.rowen.sources.remove(source.name)
     told = f"Removed {inline(source.name)} with {count(gone, 'item')}. The change log keeps what it was."
     return ToolAnswer(told, RemovedSource(source=source.name, removed=gone), (source_uri(source.name),))
 
@@ -214,7 +214,7 @@ ADD_SOURCE = ToolSpec(
     AddSourceArguments,
     AddedSource,
     added,
-    ("add",),
+    ("sources.add",),
     writes=True,
     changes_sources=True,
     repeatable=False,
@@ -228,7 +228,7 @@ SYNC_SOURCE = ToolSpec(
     SyncSourceArguments,
     SyncAnswer,
     synced,
-    ("enqueue", "sync"),
+    ("queue.enqueue", "runs.sync"),
     writes=True,
     goes_out=True,
 )
@@ -239,7 +239,7 @@ REMOVE_SOURCE = ToolSpec(
     RemoveSourceArguments,
     RemovedSource,
     removed,
-    ("remove",),
+    ("sources.remove",),
     writes=True,
     changes_sources=True,
     destroys=True,
@@ -253,7 +253,7 @@ EXTRACT = ToolSpec(
     ExtractArguments,
     ExtractedPage,
     extracted_now,
-    ("extract",),
+    ("extraction.extract",),
     writes=True,
     goes_out=True,
 )

@@ -25,11 +25,11 @@ async def add_page(rowen: Rowen, request: Request) -> View:
     preview = problem = None
     # Looking asks others for something: whoever may only read has nothing to look for.
     if address is not None:
-        need(request, "preview")
+        need(request, "sources.preview")
         try:
             check_origin(request)
-            rowen.count_costly(caller(request))
-            preview = await rowen.preview(address, kind=kind, reach=reach(request))
+            rowen.limits.count(caller(request))
+            preview = await rowen.sources.preview(address, kind=kind, reach=reach(request))
         except RowenError as found:
             problem = found
     named = ("--kind", kind) if kind else ()
@@ -39,12 +39,12 @@ async def add_page(rowen: Rowen, request: Request) -> View:
     return View("add.html", "Add a source", context, {"preview": preview, "problem": problem}, commands)
 
 
-@takes("add", "enqueue")
+@takes("sources.add", "queue.enqueue")
 async def add(rowen: Rowen, request: Request) -> Goto:
     """Keep a source from now on, and have it read at once."""
     form = await read_form(request)
     every = form.text("every")
-    source = await rowen.add(
+    source = await rowen.sources.add(
         form.need("address"),
         name=form.text("name"),
         kind=form.text("kind"),
@@ -53,5 +53,5 @@ async def add(rowen: Rowen, request: Request) -> Goto:
         reach=reach(request),
         every=None if every == "none" else every,
     )
-    job = await rowen.enqueue(source.name)
+    job = await rowen.queue.enqueue(source.name)
     return goto("jobs", job.id)

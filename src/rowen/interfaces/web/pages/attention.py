@@ -15,8 +15,8 @@ _ROWS = 50
 async def held(rowen: Rowen, request: Request) -> View:
     """Deletions that were held back, to be accepted or not."""
     source = text(request, "source")
-    found = await rowen.held(source, limit=_ROWS, after=text(request, "after"))
-    state = await rowen.situation()
+    found = await rowen.deletions.list(source, limit=_ROWS, after=text(request, "after"))
+    state = await rowen.status.get()
     context = {
         "held": found,
         "source": source,
@@ -28,7 +28,7 @@ async def held(rowen: Rowen, request: Request) -> View:
     return View("held.html", "Held deletions", context, {"held": found, "next": found.next}, commands)
 
 
-@takes("accept_held", "keep_held")
+@takes("deletions.accept", "deletions.keep")
 async def decide(rowen: Rowen, request: Request) -> Goto:
     """Delete, or keep, the items that were chosen."""
     form = await read_form(request)
@@ -37,9 +37,9 @@ async def decide(rowen: Rowen, request: Request) -> Goto:
         raise UsageError("No item was chosen. Nothing was changed.")
     match form.text("decision"):
         case "accept":
-            await rowen.accept_held(source, urls)
+            await rowen.deletions.accept(source, urls)
         case "keep":
-            await rowen.keep_held(source, urls)
+            await rowen.deletions.keep(source, urls)
         case other:
             raise UsageError(f"{other!r} is no decision: accept or keep. Nothing was changed.")
     return goto("held", source=source)
@@ -48,7 +48,7 @@ async def decide(rowen: Rowen, request: Request) -> Goto:
 async def quarantine(rowen: Rowen, request: Request) -> View:
     """Items that could not be read, with the reasons."""
     source = text(request, "source")
-    found = await rowen.quarantine(source, limit=_ROWS, after=text(request, "after"))
+    found = await rowen.items.quarantine(source, limit=_ROWS, after=text(request, "after"))
     context = {"cases": found, "source": source, "next": found.next}
     facts = {"quarantine": found, "next": found.next}
     return View(

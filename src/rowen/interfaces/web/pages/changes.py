@@ -20,7 +20,7 @@ async def changes(rowen: Rowen, request: Request) -> View:
     chosen = {name: text(request, name) for name in ("source", "query", "field")}
     asked = set(request.query_params.getlist("kind"))
     kinds = [kind for kind in get_args(ChangeKind) if kind in asked]
-    found = await rowen.newest_changes(
+    found = await rowen.changes.newest(
         source=chosen["source"],
         query=chosen["query"],
         field=chosen["field"],

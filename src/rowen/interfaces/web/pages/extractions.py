@@ -19,7 +19,7 @@ _COLUMNS = 6
 
 async def extractions(rowen: Rowen, request: Request) -> View:
     """The facts in force under a schema."""
-    carried = await rowen.source_schemas()
+    carried = await rowen.extraction.list_attached()
     names = list(dict.fromkeys(one.schema.partition("@")[0] for one in carried))
     schema = text(request, "schema") or (names[0] if names else None)
     source, where = text(request, "source"), text(request, "where")
@@ -27,7 +27,7 @@ async def extractions(rowen: Rowen, request: Request) -> View:
     after = None
     if schema is not None:
         try:
-            page = await rowen.extractions(
+            page = await rowen.extraction.list(
                 schema,
                 sources=[source] if source else [],
                 where=[where] if where else [],
@@ -38,11 +38,11 @@ async def extractions(rowen: Rowen, request: Request) -> View:
         except RowenError as wrong:
             problem = wrong
     columns = _columns(found)
-    histories = await rowen.extraction_histories([one.url for one in found], schema) if schema and found else {}
+    histories = await rowen.extraction.histories([one.url for one in found], schema) if schema and found else {}
     context: dict[str, Any] = {
         "carried": carried,
-        "schemas": await rowen.schemas(),
-        "sources": [one.name for one in await rowen.standing_sources(limit=200)],
+        "schemas": await rowen.schemas.list(),
+        "sources": [one.name for one in await rowen.sources.list_status(limit=200)],
         "names": names,
         "schema": schema,
         "source": source,
@@ -70,24 +70,24 @@ def _cells(one: Extraction, columns: list[str], history: list[Extraction]) -> li
     return [(data.get(name), [earlier.get(name) for earlier in past]) for name in columns]
 
 
-@takes("carry_schema", "enqueue")
+@takes("extraction.attach", "queue.enqueue")
 async def carry(rowen: Rowen, request: Request) -> Goto:
     """Let a source carry a schema from now on."""
     form = await read_form(request)
     rules, condition = form.pairs("rules"), form.text("condition")
-    carried = await rowen.carry_schema(
+    carried = await rowen.extraction.attach(
         form.need("source"),
         form.need("schema"),
         rules=rules or None,
         conditions=[condition] if condition else None,
     )
-    job = await rowen.enqueue(carried.source)
+    job = await rowen.queue.enqueue(carried.source)
     return goto("jobs", job.id)
 
 
-@takes("drop_schema")
+@takes("extraction.detach")
 async def drop(rowen: Rowen, request: Request) -> Goto:
     """Let a source carry a schema no longer."""
     form = await read_form(request)
-    await rowen.drop_schema(form.need("source"), form.need("schema"))
+    await rowen.extraction.detach(form.need("source"), form.need("schema"))
     return goto("extractions")

@@ -11,9 +11,9 @@ from rowen.interfaces.web.prose import first_part
 from rowen.interfaces.web.view import View, command, number, scope, text
 from rowen.model.changes import leaves
 from rowen.model.items import Entry
-from rowen.model.scopes import CONTACTS
 from rowen.operations import Rowen
 from rowen.operations.redaction import redacted
+from rowen.operations.registry import CONTACTS
 
 __all__ = ["item"]
 
@@ -33,11 +33,11 @@ async def item(rowen: Rowen, request: Request) -> View:
         raise UsageError("An item is shown by its address.", hint="Such as /item?url=https://example.org/page.")
     source = text(request, "source")
     entry = _readable(rowen, request, await rowen.get(url, source=source))
-    history = await rowen.history(entry.url, source=entry.source)
+    history = await rowen.items.history(entry.url, source=entry.source)
     asked = text(request, "tab")
     tab = asked if asked in TABS else "text"
     shown = await _TABS[tab](rowen, request, entry)
-    twins = await rowen.twins(entry.url, source=entry.source) if entry.withdrawn_at is None else None
+    twins = await rowen.items.duplicates(entry.url, source=entry.source) if entry.withdrawn_at is None else None
     context = {"entry": entry, "history": history, "tab": tab, "twins": twins, **shown}
     facts = {"item": entry, "history": history, **{name: one for name, one in shown.items() if name in _TOLD}}
     commands = (command("get", entry.url), command("diff", entry.url), command("history", entry.url))
@@ -69,7 +69,7 @@ def _after_title(entry: Entry) -> int:
 
 async def _diff(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
     older, newer = number(text(request, "older")), number(text(request, "newer"))
-    diff = await rowen.compare(entry.url, source=entry.source, older=older, newer=newer)
+    diff = await rowen.items.compare(entry.url, source=entry.source, older=older, newer=newer)
     left, hunks = _DIFF_CHARS, []
     for hunk in diff.hunks:
         lines = []
@@ -86,29 +86,29 @@ async def _diff(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
 
 async def _record(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
     found = list(leaves(dict(entry.record)))
-    detail = await rowen.detail(entry.url, source=entry.source)
+    detail = await rowen.items.detail(entry.url, source=entry.source)
     return {"leaves": found[:_FIELDS], "beyond": max(0, len(found) - _FIELDS), "detail": detail}
 
 
 async def _fields(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
     histories = {}
-    for carried in await rowen.source_schemas(entry.source):
+    for carried in await rowen.extraction.list_attached(entry.source):
         try:
-            histories[carried.schema] = await rowen.extraction_history(entry.url, carried.schema, source=entry.source)
+            histories[carried.schema] = await rowen.extraction.history(entry.url, carried.schema, source=entry.source)
         except NotFoundError:
             continue
     return {"extractions": histories}
 
 
 async def _passages(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
-    detail = await rowen.detail(entry.url, source=entry.source)
+    detail = await rowen.items.detail(entry.url, source=entry.source)
     return {"detail": detail, "passages": detail.passages[:_PASSAGES]}
 
 
 async def _similar(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
     if entry.withdrawn_at is not None:
         return {"similar": []}
-    return {"similar": list(await rowen.similar(entry.url, source=entry.source, limit=_SIMILAR))}
+    return {"similar": list(await rowen.items.similar(entry.url, source=entry.source, limit=_SIMILAR))}
 
 
 _TABS = {

@@ -15,14 +15,14 @@ _SHOWN = 7
 
 async def overview(rowen: Rowen, request: Request) -> View:
     """How everything is."""
-    state = await rowen.situation()
+    state = await rowen.status.get()
     if not state.sources:
         return View("welcome.html", "Welcome", facts={"state": state}, commands=("rowen add ADDRESS", "rowen demo"))
-    savings = await rowen.savings()
-    changes = await rowen.newest_changes(limit=_SHOWN)
-    needing = await rowen.standing_sources(needing=True, limit=_SHOWN)
+    savings = await rowen.status.savings()
+    changes = await rowen.changes.newest(limit=_SHOWN)
+    needing = await rowen.sources.list_status(needing=True, limit=_SHOWN)
     runs = await newest_runs(rowen)
-    health = await rowen.health()
+    health = await rowen.status.health()
     # What is said of a source stands beside it already.
     named = {source.name for source in needing}
     remarks = [one for one in remarks_on_health(health) if one.partition(":")[0] not in named]

@@ -17,17 +17,17 @@ _CHANGES = 20
 async def listing(rowen: Rowen, request: Request) -> View:
     """The last runs, newest first."""
     source = text(request, "source")
-    found = await rowen.runs(source, limit=_ROWS, after=text(request, "after"))
+    found = await rowen.runs.list(source, limit=_ROWS, after=text(request, "after"))
     context = {"runs": found, "source": source, "next": found.next}
     return View("runs.html", "Runs", context, {"runs": found, "next": found.next}, ("rowen runs",))
 
 
 async def run(rowen: Rowen, request: Request) -> View:
     """One run: how far it is, what became of the items, what went wrong."""
-    held = await rowen.run(int(request.path_params["number"]))
+    held = await rowen.runs.get(int(request.path_params["number"]))
     before = await _held_before(rowen, held)
-    troubles = await rowen.troubles(held.id) if held.stats.failed else []
-    changes = await rowen.newest_changes(run=held.id, limit=_CHANGES)
+    troubles = await rowen.runs.error_groups(held.id) if held.stats.failed else []
+    changes = await rowen.changes.newest(run=held.id, limit=_CHANGES)
     context = {
         "run": held,
         "expected": max(before, held.stats.seen) if before else 0,
@@ -46,7 +46,7 @@ async def run(rowen: Rowen, request: Request) -> View:
 
 async def _held_before(rowen: Rowen, run: Run) -> int:
     """How many items its source had when a run began: about as many as it will see. Nothing for a first harvest."""
-    items = await rowen.items_of((await rowen.source(run.source, counted=False)).id)
+    items = await rowen.items.count((await rowen.sources.get(run.source, counted=False)).id)
     return max(0, items - run.stats.created + run.stats.deleted)
 
 
@@ -57,8 +57,8 @@ def _rungs(held: Run) -> list[tuple[str, int]]:
     return list(zip(("listing", "validator", "body", "content", "paid"), known, strict=True))
 
 
-@takes("cancel_run")
+@takes("runs.cancel")
 async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Ask a live run to end; what it read is kept."""
-    await rowen.cancel_run(int(request.path_params["number"]))
+    await rowen.runs.cancel(int(request.path_params["number"]))
     return goto("runs", request.path_params["number"])

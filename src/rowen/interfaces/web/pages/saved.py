@@ -17,14 +17,14 @@ _ROWS = 50
 
 async def listing(rowen: Rowen, request: Request) -> View:
     """All saved searches, by name."""
-    found = await rowen.saved_searches()
+    found = await rowen.searches.list()
     commands = ("rowen saved", command("saved", "add", "NAME", "some words"))
     return View("saved.html", "Saved searches", {"searches": found}, {"searches": found}, commands)
 
 
 async def search_news(rowen: Rowen, request: Request) -> View:
     """One saved search: what newly matches it and what no longer does, newest first."""
-    found = await rowen.newest_search_news(
+    found = await rowen.searches.newest_news(
         (await _numbered(rowen, request)).name, limit=_ROWS, after=text(request, "after")
     )
     # Asked again, since looking for news counted what matches now.
@@ -38,22 +38,22 @@ async def search_news(rowen: Rowen, request: Request) -> View:
 async def _numbered(rowen: Rowen, request: Request) -> SavedSearch:
     """The one that an address means: by its number, since a name may hold anything."""
     number = int(request.path_params["number"])
-    for one in await rowen.saved_searches():
+    for one in await rowen.searches.list():
         if one.id == number:
             return one
     raise NotFoundError(f"There is no saved search {number}.", hint=Hint(action("saved"), " lists all."))
 
 
-@takes("save_search")
+@takes("searches.save")
 async def save(rowen: Rowen, request: Request) -> Goto:
     """Follow a search from now on."""
     form = await read_form(request)
-    made = await rowen.save_search(form.need("name"), form.need("query"), sources=form.many("source"))
+    made = await rowen.searches.save(form.need("name"), form.need("query"), sources=form.many("source"))
     return goto("saved", made.id)
 
 
-@takes("forget_search")
+@takes("searches.remove")
 async def forget(rowen: Rowen, request: Request) -> Goto:
     """Follow a search no longer."""
-    await rowen.forget_search((await _numbered(rowen, request)).name)
+    await rowen.searches.remove((await _numbered(rowen, request)).name)
     return goto("saved")

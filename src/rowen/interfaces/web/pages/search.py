@@ -53,7 +53,7 @@ async def search(rowen: Rowen, request: Request) -> View:
         "chosen": chosen,
         "problem": problem,
         "next": answer.next,
-        "saved": [] if words else (await rowen.saved_searches())[:_SAVED],
+        "saved": [] if words else (await rowen.searches.list())[:_SAVED],
     }
     facts = {
         "hits": list(answer),

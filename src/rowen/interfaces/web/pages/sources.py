@@ -22,8 +22,8 @@ TABS = ("items", "changes", "runs", "settings")
 async def listing(rowen: Rowen, request: Request) -> View:
     """All sources, by name."""
     named = text(request, "q")
-    found = await rowen.standing_sources(named=named, limit=_ROWS, after=text(request, "after"))
-    runs = await rowen.last_runs([one.name for one in found])
+    found = await rowen.sources.list_status(named=named, limit=_ROWS, after=text(request, "after"))
+    runs = await rowen.runs.latest_by_source([one.name for one in found])
     context = {"sources": found, "runs": runs, "named": named, "next": found.next}
     facts = {"sources": found, "next": found.next}
     return View("sources.html", "Sources", context, facts, ("rowen sources", "rowen status"))
@@ -33,16 +33,16 @@ async def source(rowen: Rowen, request: Request) -> View:
     """One source: how it is doing, and one of its tabs."""
     held = await _named(rowen, request.path_params["name"])
     tab = text(request, "tab") if text(request, "tab") in TABS else "items"
-    standing = await rowen.standing(held.name)
-    runs = (await rowen.last_runs([held.name]))[held.name]
+    standing = await rowen.sources.status(held.name)
+    runs = (await rowen.runs.latest_by_source([held.name]))[held.name]
     context = {
         "source": held,
         "standing": standing,
         "runs": runs,
         "remarks": list(remarks_on_source(standing)),
         "tab": tab,
-        "following": await rowen.following(held.name) if held.kind in FOLLOWED else None,
-        "schemas": await rowen.source_schemas(held.name),
+        "following": await rowen.sources.following(held.name) if held.kind in FOLLOWED else None,
+        "schemas": await rowen.extraction.list_attached(held.name),
     }
     shown = await _tab(rowen, request, held, str(tab))
     facts = {"source": held, "standing": standing, **shown}
@@ -52,11 +52,11 @@ async def source(rowen: Rowen, request: Request) -> View:
 
 async def _named(rowen: Rowen, name: str) -> Source:
     try:
-        return await rowen.source(name, counted=False)
+        return await rowen.sources.get(name, counted=False)
     except NotFoundError as nothing:
         # The address of the page of a source `data.json` looks like that of the twin of a source `data`.
         try:
-            return await rowen.source(f"{name}.json", counted=False)
+            return await rowen.sources.get(f"{name}.json", counted=False)
         except NotFoundError:
             raise nothing from None
 
@@ -65,45 +65,45 @@ async def _tab(rowen: Rowen, request: Request, held: Source, tab: str) -> dict[s
     after = text(request, "after")
     match tab:
         case "items":
-            items = await rowen.browse(held.name, limit=_ITEMS, after=after)
+            items = await rowen.items.browse(held.name, limit=_ITEMS, after=after)
             return {"items": items, "next": items.next}
         case "changes":
-            changes = await rowen.newest_changes(source=held.name, limit=_ITEMS, after=after)
+            changes = await rowen.changes.newest(source=held.name, limit=_ITEMS, after=after)
             return {"changes": changes, "next": changes.next}
         case "runs":
-            runs = await rowen.runs(held.name, limit=_ITEMS, after=after)
+            runs = await rowen.runs.list(held.name, limit=_ITEMS, after=after)
             return {"all_runs": runs, "next": runs.next}
     return {"next": None}
 
 
-@takes("enqueue")
+@takes("queue.enqueue")
 async def sync(rowen: Rowen, request: Request) -> Goto:
     """Have a source synced by a worker, now."""
     form = await read_form(request)
     full, accepted = form.text("full") is not None, form.text("accept_deletions") is not None
-    job = await rowen.enqueue(request.path_params["name"], full=full, accept_deletions=accepted)
+    job = await rowen.queue.enqueue(request.path_params["name"], full=full, accept_deletions=accepted)
     return goto("jobs", job.id)
 
 
-@takes("pause")
+@takes("sources.pause")
 async def pause(rowen: Rowen, request: Request) -> Goto:
     """Leave a source out until it is resumed."""
-    await rowen.pause(request.path_params["name"])
+    await rowen.sources.pause(request.path_params["name"])
     return goto("sources", request.path_params["name"])
 
 
-@takes("resume")
+@takes("sources.resume")
 async def resume(rowen: Rowen, request: Request) -> Goto:
     """Take a source in again."""
-    await rowen.resume(request.path_params["name"])
+    await rowen.sources.resume(request.path_params["name"])
     return goto("sources", request.path_params["name"])
 
 
-@takes("edit")
+@takes("sources.edit")
 async def edit_source(rowen: Rowen, request: Request) -> Goto:
     """Change name, schedule or options of a source."""
     form, name = await read_form(request), request.path_params["name"]
-    held = await rowen.source(name, counted=False)
+    held = await rowen.sources.get(name, counted=False)
     given = form.options("options")
     options = {**dict.fromkeys(held.options), **given}
     rename = form.text("name")
@@ -111,18 +111,18 @@ async def edit_source(rowen: Rowen, request: Request) -> Goto:
     if cron := form.text("cron"):
         when = {"cron": cron}
     rename = rename if rename != name else None
-    edited = await rowen.edit(name, rename=rename, options=options, reach=reach(request), **when)
+    edited = await rowen.sources.edit(name, rename=rename, options=options, reach=reach(request), **when)
     return goto("sources", edited.name, tab="settings")
 
 
-@takes("remove")
+@takes("sources.remove")
 async def remove(rowen: Rowen, request: Request) -> View | Goto:
     """Forget a source with all its items: asked for on a page of its own, and done when it is confirmed."""
     name = request.path_params["name"]
     if request.method == "POST":
-        await rowen.remove(name)
+        await rowen.sources.remove(name)
         return goto("sources")
-    held = await rowen.source(name, counted=False)
-    items = await rowen.items_of(held.id)
+    held = await rowen.sources.get(name, counted=False)
+    items = await rowen.items.count(held.id)
     context = {"source": held, "items": items}
     return View("remove.html", f"Remove {name}", context, commands=(command("remove", name),))

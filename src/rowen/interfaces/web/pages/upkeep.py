@@ -21,8 +21,8 @@ _FEEDS = 60
 async def costs(rowen: Rowen, request: Request) -> View:
     """What paid calls cost, and what was avoided."""
     days = min(number(text(request, "days")) or _DAYS, _MOST_DAYS)
-    told = await rowen.costs(timedelta(days=days))
-    savings = await rowen.savings(timedelta(days=days))
+    told = await rowen.status.costs(timedelta(days=days))
+    savings = await rowen.status.savings(timedelta(days=days))
     by_source: dict[str, float] = defaultdict(float)
     for line in told.lines:
         by_source[line.source or "no source"] += line.usd or 0.0
@@ -32,8 +32,8 @@ async def costs(rowen: Rowen, request: Request) -> View:
 
 async def health(rowen: Rowen, request: Request) -> View:
     """How everything is doing, as numbers."""
-    told, models, database = await rowen.health(), await rowen.embeddings(), await rowen.database()
-    circuits = await rowen.circuits()
+    told, models, database = await rowen.status.health(), await rowen.embeddings.list(), await rowen.database.status()
+    circuits = await rowen.circuits.list()
     context = {
         "health": told,
         "models": models,
@@ -47,13 +47,13 @@ async def health(rowen: Rowen, request: Request) -> View:
 
 async def following(rowen: Rowen, request: Request) -> View:
     """Feeds and event streams, and how far each is followed."""
-    held = {one.name: one for one in await rowen.sources()}
-    found = [(held[told.source], told) for told in await rowen.followed(tuple(held.values()))]
+    held = {one.name: one for one in await rowen.sources.list()}
+    found = [(held[told.source], told) for told in await rowen.sources.list_following(tuple(held.values()))]
     found.sort(key=lambda pair: (pair[1].state != "failing", pair[0].name))
     names, after = [source.name for source, _ in found], text(request, "after")
     start = names.index(after) + 1 if after in names else 0
     shown = found[start : start + _FEEDS]
     further = shown[-1][0].name if len(found) > start + _FEEDS else None
-    context = {"feeds": shown, "subscriptions": await rowen.subscriptions(), "next": further}
+    context = {"feeds": shown, "subscriptions": await rowen.push.list_subscriptions(), "next": further}
     facts = {"feeds": [told for _, told in shown], "next": further}
     return View("following.html", "Feeds", context, facts, ("rowen show NAME", "rowen add ldes:URL --every auto"))

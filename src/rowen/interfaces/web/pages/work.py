@@ -18,8 +18,8 @@ async def jobs(rowen: Rowen, request: Request) -> View:
     """The queue, and who works."""
     asked, source = text(request, "state"), text(request, "source")
     chosen = next((state for state in get_args(JobState) if state == asked), None)
-    found = await rowen.jobs(source, state=chosen, limit=_ROWS, after=text(request, "after"))
-    workers, depth = await rowen.workers(), await rowen.queue_depth()
+    found = await rowen.queue.list(source, state=chosen, limit=_ROWS, after=text(request, "after"))
+    workers, depth = await rowen.queue.list_workers(), await rowen.queue.depth()
     context = {
         "jobs": found,
         "workers": workers,
@@ -35,37 +35,37 @@ async def jobs(rowen: Rowen, request: Request) -> View:
 
 async def job(rowen: Rowen, request: Request) -> View | Goto:
     """One job: until it begins it waits here, then its run is shown."""
-    held = await rowen.job(int(request.path_params["number"]))
+    held = await rowen.queue.get(int(request.path_params["number"]))
     if held.run is not None and not request.url.path.endswith(".json"):
         return goto("runs", held.run)
-    workers = await rowen.workers()
+    workers = await rowen.queue.list_workers()
     context = {"job": held, "workers": workers, "seen": glance_at_job(held).mark}
     return View("job.html", f"Job {held.id}", context, {"job": held}, (f"rowen jobs show {held.id}", "rowen worker"))
 
 
-@takes("cancel_job")
+@takes("queue.cancel")
 async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Take a job out of the queue."""
-    await rowen.cancel_job(int(request.path_params["number"]))
+    await rowen.queue.cancel(int(request.path_params["number"]))
     return goto("jobs")
 
 
-@takes("retry_job")
+@takes("queue.retry")
 async def retry(rowen: Rowen, request: Request) -> Goto:
     """Begin a job again."""
-    made = await rowen.retry_job(int(request.path_params["number"]))
+    made = await rowen.queue.retry(int(request.path_params["number"]))
     return goto("jobs", made.id)
 
 
-@takes("pause_queue")
+@takes("queue.pause")
 async def pause(rowen: Rowen, request: Request) -> Goto:
     """Begin no job until the queue is resumed."""
-    await rowen.pause_queue()
+    await rowen.queue.pause()
     return goto("jobs")
 
 
-@takes("resume_queue")
+@takes("queue.resume")
 async def resume(rowen: Rowen, request: Request) -> Goto:
     """Go on after a pause."""
-    await rowen.resume_queue()
+    await rowen.queue.resume()
     return goto("jobs")

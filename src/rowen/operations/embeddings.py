@@ -1,28 +1,36 @@
 """Embedding models: making their vectors, switching between them, dropping old ones."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, Spec
 from rowen.errors import EmbeddingError, UsageError
 from rowen.harvest.background import POLL_S
-from rowen.harvest.embed import Embedding, Spent
-from rowen.harvest.engine import Engine
 from rowen.harvest.models import DEFAULT, spec_of, wanted_spec
+from rowen.model.access import Scope
 from rowen.model.models import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.sources import one_or_more
-from rowen.model.status import Tidied
-from rowen.store import runs
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
 from rowen.store.search import embeddings, pending_texts
 from rowen.store.search.embeddings import Model
 from rowen.store.search.pending_texts import VectorCoverage
 
-__all__ = ["Models"]
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.harvest.embed import Embedding, Spent
+    from rowen.operations.parameters import Limit, OnlySources
+
+__all__ = ["Embeddings"]
 
 # As long as the tries of a job take: what takes longer to be repaired is a matter of the schedule, or of a person.
 PATIENCE_S = 1_800.0
@@ -31,26 +39,26 @@ CHARS_PER_TOKEN = 4
 """English prose, for an estimate; requests are cut by a smaller figure, to be on the safe side."""
 
 
-class Models:
+class Embeddings(ResourceGroup):
     """Models and their vectors."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._settings = engine.settings
-        self._database = engine.database
-        self._embedders = engine.embedders
-        self._embedding = engine.embedding
+    def _prepare(self) -> None:
+        self._embedders = self._engine.embedders
+        self._embedding = self._engine.embedding
 
+    @operation(scope=None)
     async def embed(
         self,
         *,
-        embedder: str | None = None,
-        model: str | None = None,
-        dimensions: int | None = None,
-        url: str | None = None,
-        limit: int | None = None,
-        sources: str | Sequence[str] = (),
-        again: bool = False,
+        embedder: Annotated[
+            str | None, Meta(description="Kind of embedder to use instead of the one in the settings.")
+        ] = None,
+        model: Annotated[str | None, Meta(description="Embedding model.")] = None,
+        dimensions: Annotated[int | None, Meta(description="Number of dimensions of the vectors.")] = None,
+        url: Annotated[str | None, Meta(description="Address of the embedder.")] = None,
+        limit: Annotated[Limit | None, Meta(description="Maximum number of passages.")] = None,
+        sources: str | OnlySources = (),
+        again: Annotated[bool, Meta(description="Also replace vectors that exist.")] = False,
         agreed: Callable[[EmbeddingEstimate], bool] | None = None,
         observe: Callable[[EmbeddingProgress], None] | None = None,
     ) -> EmbeddingReport | None:
@@ -94,7 +102,10 @@ class Models:
             hint=error.hint if error else None,
         )
 
-    async def fetch(self, name: str) -> FetchedModel:
+    @operation(scope=None)
+    async def fetch_model(
+        self, name: Annotated[str, Meta(description="A sentence model: `owner/model[@revision]`.")]
+    ) -> FetchedModel:
         """Download a sentence model, `owner/model[@revision]`, from the hub of the settings into the data folder."""
         from rowen.enrich.hub import fetch_model, hub_address
         from rowen.net.client import Client
@@ -102,11 +113,12 @@ class Models:
         async with Client(self._settings.for_source(hub_address(self._settings))) as client:
             return await fetch_model(name, client, self._settings)
 
-    async def every(self) -> list[ModelStatus]:
-        """All models that there are vectors of; the active one is searched."""
-        async with self._database.connection() as c:
-            return [await _status(c, model) for model in await embeddings.every(c)]
+    @operation(scope=None)
+    def remarks(self) -> list[str]:
+        """Return what is wrong with the embedding of passages in this process, if anything."""
+        return self._embedding.remarks()
 
+    @operation(scope=None)
     async def drop_old(self) -> int:
         """Forget the models that are neither searched nor being made; returns how many vectors went with them."""
         dropped = 0
@@ -117,12 +129,7 @@ class Models:
                     dropped += await embeddings.drop(c, model.id)
         return dropped
 
-    async def tidy(self) -> Tidied:
-        """Forget vectors that no passage has needed for `embeddings_kept_days`, and what else is too old."""
-        tidied = await embeddings.drop_unused(self._database, kept_days=self._settings.embeddings_kept_days)
-        gone = await runs.forget_all_old(self._database, self._settings)
-        return replace(tidied, runs=gone.runs, answers=gone.answers, news=gone.news)
-
+    @operation(scope=None)
     async def check(self) -> str:
         """Ask for one vector, and say what came; raises where none did."""
         async with self._database.connection() as c:
@@ -176,6 +183,8 @@ class Models:
         sources: Sequence[int],
     ) -> tuple[Spent, EmbeddingError | None]:
         """Embed until all is there and the model is switched to; one that another process is at is waited for."""
+        from rowen.harvest.embed import Spent
+
         spent = Spent()
 
         def tell(live: Embedding) -> None:
@@ -209,6 +218,12 @@ class Models:
     async def _switch(self, model: Model) -> bool:
         async with self._database.transaction() as c:
             return await pending_texts.activate(c, model)
+
+    @operation(scope=Scope.READ)
+    async def list(self) -> list[ModelStatus]:
+        """All models that there are vectors of; the active one is searched."""
+        async with self._database.connection() as c:
+            return [await _status(c, model) for model in await embeddings.every(c)]
 
 
 async def _status(c: Connection, model: Model) -> ModelStatus:

@@ -1,33 +1,42 @@
 """The database, the worker processes and the kinds: what they are, and whether they work."""
 
+from __future__ import annotations
+
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rowen.connectors import registry
 from rowen.errors import StoreError
 from rowen.harvest import sandbox
-from rowen.harvest.engine import Engine
 from rowen.harvest.parse_pool import INLINE_BYTES
+from rowen.model.access import Scope
 from rowen.model.items import Raw
-from rowen.model.status import DatabaseStatus, ServerStatus
+from rowen.model.status import DatabaseStatus, ServerStatus, Tidied
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.programs import find
 from rowen.settings import Settings
-from rowen.store import changes, migrate
+from rowen.store import changes, migrate, runs
 from rowen.store.database import without_password
 from rowen.store.migrate import check_vectors
+from rowen.store.search import embeddings
 from rowen.store.server.embedded import EmbeddedServer
 
-__all__ = ["Maintenance", "kinds", "server_status", "stop_server"]
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
 
 
-class Maintenance:
+__all__ = ["DatabaseCare", "kinds", "server_status", "stop_server"]
+
+
+class DatabaseCare(ResourceGroup):
     """Looking after the database and this process."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._database = engine.database
-
-    async def database(self) -> DatabaseStatus:
+    @operation(scope=Scope.READ)
+    async def status(self) -> DatabaseStatus:
         """Which database this is; an open one has the newest schema that the program knows."""
         async with self._database.connection() as c:
             number = c.info.server_version
@@ -46,6 +55,7 @@ class Maintenance:
             runs_at_once=self._engine.places,
         )
 
+    @operation(scope=None)
     async def conninfo(self) -> str:
         """What a PostgreSQL client needs to connect, password included."""
         url = self._engine.settings.database_url
@@ -55,7 +65,10 @@ class Maintenance:
             raise StoreError("The database is not open.")
         return await asyncio.to_thread(self._database.embedded.join)
 
-    async def client_call(self, name: str) -> tuple[str, str, dict[str, str]]:
+    @operation(scope=None)
+    async def client_command(
+        self, name: Annotated[str, Meta(description="Name of the client program, such as psql.")]
+    ) -> tuple[str, str, dict[str, str]]:
         """How to start a client of PostgreSQL: its path, what may stand in its command line, the variables it needs.
 
         One that is installed is what its user is used to; where there is none, the package's own serves.
@@ -65,29 +78,40 @@ class Maintenance:
         where, secrets = without_password(await self.conninfo())
         return find(name) or await client_program(name), where, secrets
 
-    async def dump(self, path: Path) -> int:
+    @operation(scope=None)
+    async def dump(self, path: Annotated[Path, Meta(description="The file of the dump.")]) -> int:
         """Write the whole database into a new file; returns its size in bytes."""
         from rowen.store.server.dumps import dump
 
         return await dump(self._database, await self.conninfo(), path)
 
-    async def restore(self, path: Path) -> None:
+    @operation(scope=None)
+    async def restore(self, path: Annotated[Path, Meta(description="The file of the dump.")]) -> None:
         """Put what a dump holds into a database without sources, whole or not at all; open it again afterwards."""
         from rowen.store.server.dumps import restore
 
         await restore(self._database, await self.conninfo(), path)
 
+    @operation(scope=None)
     async def check_vectors(self) -> None:
         """Compute a few distances; raises where the server's pgvector does not fit its processor."""
         async with await self._database.connect() as connection:
             await check_vectors(connection)
 
+    @operation(scope=None)
     async def check_workers(self) -> tuple[int, list[str]]:
         """Send a document through a worker process; returns how many bytes of text came back, and which locks hold."""
         body = b"# Well\n\n" + b"Water, clear and cold.\n\n" * (INLINE_BYTES // 20)
         document = await self._engine.workers.read(Raw("file:///well.md", body, "well.md", "text/markdown"))
         _, locks = await self._engine.workers.call(sandbox.report, body)
         return len(document.text), locks
+
+    @operation(scope=None)
+    async def tidy(self) -> Tidied:
+        """Forget vectors that no passage has needed for `embeddings_kept_days`, and what else is too old."""
+        tidied = await embeddings.drop_unused(self._database, kept_days=self._settings.embeddings_kept_days)
+        gone = await runs.forget_all_old(self._database, self._settings)
+        return replace(tidied, runs=gone.runs, answers=gone.answers, news=gone.news)
 
 
 def kinds() -> tuple[str, ...]:

@@ -2,82 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
-from rowen.harvest.engine import Engine
 from rowen.jobs.queue import Queue
-from rowen.model.extraction import ExtractionLimits
+from rowen.model.access import Scope
 from rowen.model.page import Page
 from rowen.model.queue import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.schemas import SchemaRef
-from rowen.model.status import Health
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_number, decoded, page_of
-from rowen.operations.runs import Runs
 from rowen.store import jobs, source_schemas
 from rowen.store import sources as source_store
-from rowen.store.search import embeddings, pending_texts
 
 if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
     from rowen.jobs.worker import Worker
+    from rowen.operations.parameters import (
+        After,
+        Everything,
+        ExtractionOptions,
+        JobId,
+        Limit,
+        OnlySource,
+        SchemaName,
+        SourceName,
+    )
 
-__all__ = ["Jobs"]
+__all__ = ["JobQueue"]
 
 
-class Jobs:
+class JobQueue(ResourceGroup):
     """What is to be done."""
 
-    def __init__(self, engine: Engine, runs: Runs) -> None:
-        self._engine = engine
-        self._database = engine.database
-        self._runs = runs
-        self._queue = Queue(engine)
+    def _prepare(self) -> None:
+        self._queue = Queue(self._engine)
         self._worker: Worker | None = None
 
-    async def every(
-        self, source: str | None = None, *, state: JobState | None = None, limit: int = 20, after: str | None = None
-    ) -> Page[Job]:
-        """Jobs, newest first; `after` is the `next` of the page before."""
-        listing = ["jobs", source, state]
-        place = decoded(after, listing, as_number)
-        async with self._database.connection() as c:
-            if source is not None:
-                await source_store.need(c, source)
-            found = await jobs.every(c, state=state, source=source, limit=limit + 1, after=place[0] if place else None)
-        return page_of(found, limit, listing, lambda job: [job.id])
-
-    async def get(self, job_id: int) -> Job:
+    @operation(scope=Scope.READ)
+    async def get(self, job_id: JobId) -> Job:
         """One job."""
         async with self._database.connection() as c:
             return await jobs.get(c, job_id)
 
+    @operation(scope=Scope.READ)
+    def watch(self, job: Job) -> AsyncGenerator[Job]:
+        """Yield this state of a job, and then each new one, until the job is deleted."""
+        return self._client.runs.watches.states(("job", job.id), job)
+
+    @operation(scope=Scope.READ)
     async def depth(self) -> QueueDepth:
         """How much there is to do."""
         async with self._database.connection() as c:
             return await jobs.depth(c)
 
-    async def workers(self) -> list[LiveWorker]:
+    @operation(scope=Scope.READ)
+    async def list_workers(self) -> list[LiveWorker]:
         """Who works."""
         async with self._database.connection() as c:
             return await jobs.workers(c)
 
-    async def health(self) -> Health:
-        """How everything is doing, as numbers: the queue, who works, what fails, what waits."""
-        async with self._database.connection() as c:
-            model = await embeddings.active(c)
-            waiting = await pending_texts.coverage_by_source(c, model) if model else {}
-            pending = sum(one.waiting for one in waiting.values())
-            return await jobs.health(c, embeddings_pending=pending)
-
-    async def enqueue(self, name: str, *, full: bool = False, accept_deletions: bool = False) -> Job:
+    @operation(scope=Scope.WRITE)
+    async def enqueue(
+        self,
+        name: SourceName,
+        *,
+        full: Annotated[bool, Meta(description="Read and compare every item, whatever validators say.")] = False,
+        accept_deletions: Annotated[bool, Meta(description="Delete pending deletions as well.")] = False,
+    ) -> Job:
         """Have a source synced by a worker, soon; if a sync of it waits already, that one is hastened."""
         async with self._database.connection() as c:
             source = await source_store.get(c, name)
         return await self._queue.sync(source, full=full, accept_deletions=accept_deletions)
 
+    @operation(scope=Scope.WRITE)
     async def enqueue_extraction(
-        self, name: str, *, schema: str | None = None, everything: bool = False, **order: Unpack[ExtractionLimits]
+        self,
+        name: SourceName,
+        *,
+        schema: SchemaName | None = None,
+        everything: Everything = False,
+        **order: Unpack[ExtractionOptions],
     ) -> Job:
         """Have what changed in a source extracted by a worker, or everything again: one schema, or all it carries."""
         from rowen.jobs.queue import put_extraction
@@ -102,22 +111,27 @@ class Jobs:
                 )
             return await jobs.get(c, job_id)
 
-    async def cancel(self, job_id: int) -> Job:
+    @operation(scope=Scope.WRITE)
+    async def cancel(self, job_id: JobId) -> Job:
         """Take a job out of the queue; a running one ends soon, at a checkpoint."""
         return await self._queue.cancel(job_id)
 
-    async def retry(self, job_id: int) -> Job:
+    @operation(scope=Scope.WRITE)
+    async def retry(self, job_id: JobId) -> Job:
         """Begin a job again that failed or was cancelled."""
         return await self._queue.retry(job_id)
 
+    @operation(scope=Scope.ADMIN)
     async def pause(self) -> None:
         """Begin no job until the queue is resumed; what runs is finished."""
         await self._queue.pause()
 
+    @operation(scope=Scope.ADMIN)
     async def resume(self) -> None:
         """Go on after a pause."""
         await self._queue.resume()
 
+    @operation(scope=None)
     async def work(
         self,
         *,
@@ -138,8 +152,25 @@ class Jobs:
         finally:
             self._worker = None
 
-    def stop(self) -> None:
-        """End what is live in this process soon: runs as cancelled, jobs given back. What is asked later is done."""
+    def stop_worker(self) -> None:
+        """End the worker of this process soon; its jobs are given back."""
         if self._worker is not None:
             self._worker.stop()
-        self._runs.stop()
+
+    @operation(scope=Scope.READ)
+    async def list(
+        self,
+        source: OnlySource | None = None,
+        *,
+        state: Annotated[JobState | None, Meta(description="Only jobs in this state.")] = None,
+        limit: Limit = 20,
+        after: After | None = None,
+    ) -> Page[Job]:
+        """Jobs, newest first; `after` is the `next` of the page before."""
+        listing = ["jobs", source, state]
+        place = decoded(after, listing, as_number)
+        async with self._database.connection() as c:
+            if source is not None:
+                await source_store.need(c, source)
+            found = await jobs.every(c, state=state, source=source, limit=limit + 1, after=place[0] if place else None)
+        return page_of(found, limit, listing, lambda job: [job.id])

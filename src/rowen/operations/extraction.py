@@ -5,28 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rowen.enrich.ledger import Purse
 from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
-from rowen.harvest.engine import Engine, Work
+from rowen.harvest.engine import Work
 from rowen.harvest.extraction import ExtractionOrder
 from rowen.harvest.extractor import Extractor, PageAccess, evaluate
 from rowen.harvest.page_facts import PageReading
-from rowen.model.access import Reach
+from rowen.model.access import Reach, Scope
 from rowen.model.extraction import (
     Extracted,
     Extraction,
     ExtractionReport,
-    Grounding,
     ModelScore,
-    PageOptions,
     SourceSchema,
 )
 from rowen.model.items import Document
-from rowen.model.models import Costs
 from rowen.model.page import Page
 from rowen.model.runs import Run
 from rowen.model.schemas import Schema, SchemaRef
@@ -34,6 +30,7 @@ from rowen.model.search import Condition
 from rowen.model.sources import Source
 from rowen.operations.carrying import check_fields, checked_rules, url_patterns
 from rowen.operations.items import key_of
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_text, decoded, page_of
 from rowen.operations.reach import refuse_local
 from rowen.operations.schemas import resolve, schema_of
@@ -43,29 +40,57 @@ from rowen.store import sources as source_store
 from rowen.store.source_schemas import Carried
 
 if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
     from pydantic import BaseModel
 
     from rowen.harvest.extraction import Observe
+    from rowen.operations.parameters import (
+        After,
+        BudgetTokens,
+        BudgetUsd,
+        CallerReach,
+        Conditions,
+        DryRun,
+        Everything,
+        Force,
+        GroundingMode,
+        ItemLimit,
+        ItemUrl,
+        ItemUrls,
+        Limit,
+        ModelName,
+        OnlySource,
+        OnlySources,
+        PageOptions,
+        Rules,
+        SchemaName,
+        SourceAddress,
+        SourceName,
+        UrlPatterns,
+    )
 
 __all__ = ["Extractions"]
 
 
-class Extractions:
+class Extractions(ResourceGroup):
     """Facts out of pages."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._database = engine.database
-        self._extractor = Extractor(engine)
+    def _prepare(self) -> None:
+        self._extractor = Extractor(self._engine)
 
+    @operation(scope=Scope.WRITE)
     async def extract(
         self,
-        address: str,
-        schema: str | Mapping[str, Any] | type[BaseModel],
+        address: SourceAddress,
+        schema: Annotated[
+            str | Mapping[str, Any] | type[BaseModel], Meta(description="A schema by name, or a JSON Schema.")
+        ],
         *,
-        budget_usd: float | None = None,
-        budget_tokens: int | None = None,
-        reach: Reach = Reach.ALL,
+        budget_usd: BudgetUsd | None = None,
+        budget_tokens: BudgetTokens | None = None,
+        reach: CallerReach = Reach.ALL,
         **how: Unpack[PageOptions],
     ) -> Extracted:
         """The facts of one page or file, read now. The schema is one by name, a JSON Schema, or a Pydantic model.
@@ -81,16 +106,20 @@ class Extractions:
             return found
         return replace(found, data=schema.model_validate(found.data))
 
-    async def read_page(self, url: str, *, reach: Reach = Reach.ALL) -> Document:
+    @operation(scope=Scope.WRITE)
+    async def read_page(self, url: ItemUrl, *, reach: CallerReach = Reach.ALL) -> Document:
         """The text of a page as it is now; nothing is kept of it."""
         return await self._extractor.document(refuse_local(reach, url))
 
+    @operation(scope=Scope.WRITE)
     async def estimate(
         self,
-        address: str,
-        schema: str | Mapping[str, Any] | type[BaseModel],
+        address: SourceAddress,
+        schema: Annotated[
+            str | Mapping[str, Any] | type[BaseModel], Meta(description="A schema by name, or a JSON Schema.")
+        ],
         *,
-        reach: Reach = Reach.ALL,
+        reach: CallerReach = Reach.ALL,
         **how: Unpack[PageOptions],
     ) -> tuple[int, float | None]:
         """About how many tokens a page will take, and what they cost, if that is known; nothing is asked."""
@@ -98,14 +127,17 @@ class Extractions:
         reading = _reading(await self._schema(schema), how)
         return await self._extractor.estimate(place, reading, access=_access(how))
 
+    @operation(scope=None)
     async def evaluate(
         self,
-        folder: Path | str,
-        schema: str | Mapping[str, Any] | type[BaseModel],
+        folder: Annotated[Path | str, Meta(description="A folder with pages and expected facts.")],
+        schema: Annotated[
+            str | Mapping[str, Any] | type[BaseModel], Meta(description="A schema by name, or a JSON Schema.")
+        ],
         *,
-        models: Sequence[str] = (),
-        budget_usd: float | None = None,
-        budget_tokens: int | None = None,
+        models: Annotated[Sequence[str], Meta(description="Language models to compare.", extra={"flag": "model"})] = (),
+        budget_usd: BudgetUsd | None = None,
+        budget_tokens: BudgetTokens | None = None,
         **how: Unpack[PageOptions],
     ) -> list[ModelScore]:
         """How well models read the pages of a folder, one score a model; without names the one of the settings.
@@ -119,18 +151,19 @@ class Extractions:
             self._engine, self._extractor, Path(folder), reading, models=list(models) or [""], purse=purse
         )
 
+    @operation(scope=Scope.WRITE)
     async def extract_source(
         self,
-        name: str,
-        schema: str | None = None,
+        name: SourceName,
+        schema: SchemaName | None = None,
         *,
-        everything: bool = False,
-        dry_run: bool = False,
-        force: bool = False,
-        budget_usd: float | None = None,
-        budget_tokens: int | None = None,
-        model: str | None = None,
-        limit: int | None = None,
+        everything: Everything = False,
+        dry_run: DryRun = False,
+        force: Force = False,
+        budget_usd: BudgetUsd | None = None,
+        budget_tokens: BudgetTokens | None = None,
+        model: ModelName | None = None,
+        limit: ItemLimit | None = None,
         observe: Observe | None = None,
     ) -> list[ExtractionReport]:
         """Extract what changed in a source since the last time, or everything again: one schema, or all it carries.
@@ -141,7 +174,7 @@ class Extractions:
         source = await self._source(name)
         given = await self._not_carried(source, schema) if schema is not None else None
         if given is not None and not dry_run:
-            await self.carry(source.name, given.schema.ref)
+            await self.attach(source.name, given.schema.ref)
             given = None
         wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._engine.work() as work:
@@ -159,16 +192,17 @@ class Extractions:
             return run
         return await self._in_stats(run, reports)
 
-    async def carry(
+    @operation(scope=Scope.WRITE)
+    async def attach(
         self,
-        source: str,
-        schema: str,
+        source: SourceName,
+        schema: SchemaName,
         *,
-        grounding: Grounding | None = None,
-        learn: bool | None = None,
-        rules: Mapping[str, str] | None = None,
-        conditions: Sequence[str] | None = None,
-        only_urls: Sequence[str] | None = None,
+        grounding: GroundingMode | None = None,
+        learn: Annotated[bool | None, Meta(description="Let a model find rules once.")] = None,
+        rules: Rules | None = None,
+        conditions: Conditions | None = None,
+        only_urls: UrlPatterns | None = None,
     ) -> SourceSchema:
         """Let a source carry a schema: each item that is new or changes is extracted from now on.
 
@@ -194,7 +228,8 @@ class Extractions:
             )
             return next(one for one in await schemas.overview(c, held.id) if one.schema.startswith(f"{found.name}@"))
 
-    async def drop(self, source: str, schema: str) -> None:
+    @operation(scope=Scope.WRITE)
+    async def detach(self, source: SourceName, schema: SchemaName) -> None:
         """Let a source carry a schema no longer; what was extracted stays."""
         held = await self._source(source)
         name = SchemaRef.parse(schema).name
@@ -202,40 +237,15 @@ class Extractions:
             if not await source_schemas.drop(c, held.id, name):
                 raise NotFoundError(f"Source {source!r} carries no schema {name!r}.")
 
-    async def carried(self, source: str | None = None) -> list[SourceSchema]:
+    @operation(scope=Scope.READ)
+    async def list_attached(self, source: OnlySource | None = None) -> list[SourceSchema]:
         """Which sources carry which schemas, and how far they are."""
         number = None if source is None else (await self._source(source)).id
         async with self._database.connection() as c:
             return await schemas.overview(c, number)
 
-    async def every(
-        self,
-        schema: str | None = None,
-        *,
-        sources: Sequence[str] = (),
-        where: Sequence[str] = (),
-        limit: int = 100,
-        after: str | None = None,
-    ) -> Page[Extraction]:
-        """The facts in force, by schema, source and address; `where` are conditions that they must satisfy."""
-        conditions = Condition.parse_all(where)
-        name = None if schema is None else SchemaRef.parse(schema).name
-        listing = ["extractions", name, sorted(sources), list(where)]
-        place = decoded(after, listing, as_text, as_text, as_text)
-        start = (place[0], place[1], place[2]) if place else None
-        found: list[Extraction] = []
-        async with self._database.connection() as c:
-            for one in sources:
-                await source_store.get(c, one)
-            while len(found) <= limit:
-                batch = await store.current(c, name=name, sources=list(sources), after=start, limit=limit + 1)
-                found += [one for one in batch if all(condition.holds(one.data) for condition in conditions)]
-                if len(batch) <= limit:
-                    break
-                start = _place(batch[-1])
-        return page_of(found, limit, listing, lambda one: list(_place(one)))
-
-    async def history(self, url: str, schema: str, *, source: str | None = None) -> list[Extraction]:
+    @operation(scope=Scope.READ)
+    async def history(self, url: ItemUrl, schema: SchemaName, *, source: OnlySource | None = None) -> list[Extraction]:
         """All versions of an item's facts under a schema, oldest first, each with what differs from the one before."""
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
@@ -249,7 +259,8 @@ class Extractions:
             )
         return found
 
-    async def histories(self, urls: Sequence[str], schema: str) -> dict[str, list[Extraction]]:
+    @operation(scope=Scope.READ)
+    async def histories(self, urls: ItemUrls, schema: SchemaName) -> dict[str, list[Extraction]]:
         """All versions of the facts of several items under a schema, by URL, oldest first."""
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
@@ -258,12 +269,6 @@ class Extractions:
         for one in found:
             told.setdefault(one.url, []).append(one)
         return told
-
-    async def costs(self, since: datetime | timedelta = timedelta(days=30)) -> Costs:
-        """What paid calls cost since a moment, by source, purpose and schema, with what was avoided beside."""
-        moment = datetime.now(UTC) - since if isinstance(since, timedelta) else since
-        async with self._database.connection() as c:
-            return Costs(moment, tuple(await store.costs(c, moment)))
 
     async def _in_stats(self, run: Run, reports: Sequence[ExtractionReport]) -> Run:
         stats = replace(run.stats)
@@ -296,6 +301,34 @@ class Extractions:
         if held is not None and ref.means(held.number):
             return None
         return Carried(source.id, found, 0, 0, "warn", False, {}, ())
+
+    @operation(scope=Scope.READ)
+    async def list(
+        self,
+        schema: SchemaName | None = None,
+        *,
+        sources: OnlySources = (),
+        where: Conditions = (),
+        limit: Limit = 100,
+        after: After | None = None,
+    ) -> Page[Extraction]:
+        """The facts in force, by schema, source and address; `where` are conditions that they must satisfy."""
+        conditions = Condition.parse_all(where)
+        name = None if schema is None else SchemaRef.parse(schema).name
+        listing = ["extractions", name, sorted(sources), list(where)]
+        place = decoded(after, listing, as_text, as_text, as_text)
+        start = (place[0], place[1], place[2]) if place else None
+        found: list[Extraction] = []
+        async with self._database.connection() as c:
+            for one in sources:
+                await source_store.get(c, one)
+            while len(found) <= limit:
+                batch = await store.current(c, name=name, sources=list(sources), after=start, limit=limit + 1)
+                found += [one for one in batch if all(condition.holds(one.data) for condition in conditions)]
+                if len(batch) <= limit:
+                    break
+                start = _place(batch[-1])
+        return page_of(found, limit, listing, lambda one: list(_place(one)))
 
 
 def _reading(schema: Schema, how: PageOptions) -> PageReading:

@@ -1,16 +1,26 @@
 """Saved searches: what somebody follows by words."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rowen.errors import RefusedError, UsageError
-from rowen.harvest.engine import Engine
+from rowen.model.access import Scope
 from rowen.model.page import Page
 from rowen.model.search import Query, SavedNews, SavedSearch, check_words
 from rowen.model.sources import one_or_more
 from rowen.model.wording import check_name
+from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_number, decoded, page_of
 from rowen.store import sources as source_store
 from rowen.store.search import saved
+
+if TYPE_CHECKING:
+    from typing import Annotated
+
+    from msgspec import Meta
+
+    from rowen.operations.parameters import After, Limit, NewName, OnlySources
 
 __all__ = ["SavedSearches"]
 
@@ -18,18 +28,17 @@ __all__ = ["SavedSearches"]
 _MOST_SAVED = 1_000
 
 
-class SavedSearches:
+class SavedSearches(ResourceGroup):
     """Following words."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._database = engine.database
-
-    async def every(self) -> list[SavedSearch]:
-        """All saved searches, by name."""
-        async with self._database.connection() as c:
-            return await saved.every(c)
-
-    async def save(self, name: str, query: str, *, sources: Sequence[str] = ()) -> SavedSearch:
+    @operation(scope=Scope.WRITE)
+    async def save(
+        self,
+        name: NewName,
+        query: Annotated[str, Meta(min_length=1, max_length=1000, description="Search words to follow.")],
+        *,
+        sources: OnlySources = (),
+    ) -> SavedSearch:
         """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
         check_name(name, "a saved search")
         check_words(query)
@@ -46,18 +55,33 @@ class SavedSearches:
                 )
             return await saved.add(c, name, query, sources)
 
-    async def forget(self, name: str) -> None:
+    @operation(scope=Scope.WRITE)
+    async def remove(self, name: Annotated[str, Meta(description="Name of the saved search.")]) -> None:
         """Follow a search no longer."""
         async with self._database.transaction() as c:
             await saved.remove(c, (await saved.get(c, name)).id)
 
-    async def news(self, name: str, *, after: int = 0, limit: int = 100) -> list[SavedNews]:
+    @operation(scope=Scope.READ)
+    async def news(
+        self,
+        name: Annotated[str, Meta(description="Name of the saved search.")],
+        *,
+        after: Annotated[int, Meta(ge=0, le=2**62, description="Only results after the one with this id.")] = 0,
+        limit: Limit = 100,
+    ) -> list[SavedNews]:
         """What newly matches a saved search, and what no longer does, after the line with this id."""
         await self._catch_up(name)
         async with self._database.connection() as c:
             return await saved.news(c, (await saved.get(c, name)).id, after=after, limit=limit)
 
-    async def newest_news(self, name: str, *, limit: int = 50, after: str | None = None) -> Page[SavedNews]:
+    @operation(scope=Scope.READ)
+    async def newest_news(
+        self,
+        name: Annotated[str, Meta(description="Name of the saved search.")],
+        *,
+        limit: Limit = 50,
+        after: After | None = None,
+    ) -> Page[SavedNews]:
         """The same, newest first; `after` is the `next` of the page before."""
         listing = ["saved news", name]
         place = decoded(after, listing, as_number)
@@ -73,3 +97,9 @@ class SavedSearches:
         while more:
             async with self._database.transaction() as c:
                 more = await saved.catch_up(c, name)
+
+    @operation(scope=Scope.READ)
+    async def list(self) -> list[SavedSearch]:
+        """All saved searches, by name."""
+        async with self._database.connection() as c:
+            return await saved.every(c)

@@ -1,0 +1,264 @@
+"""All operations, with everything that an interface derives from their declarations; read only on demand."""
+
+from __future__ import annotations
+
+import ast
+import collections.abc
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, reduce
+from importlib import import_module
+from operator import or_
+from pathlib import Path
+from typing import Any, Union, Unpack
+
+import msgspec
+from msgspec import Meta
+
+from rowen.errors import UsageError
+from rowen.model.access import Scope
+from rowen.operations import GROUPS
+from rowen.operations.operation import Operation
+
+__all__ = [
+    "CONTACTS",
+    "SIGNED",
+    "Parameter",
+    "Signature",
+    "operation_named",
+    "operations",
+    "scope_of",
+    "signature_of",
+    "validated",
+]
+
+CONTACTS = Scope.WRITE
+"""The scope that shows names and addresses of contacts in records."""
+
+SIGNED = frozenset({"push.receive_call", "push.receive_github", "push.receive_websub", "push.verify_websub"})
+"""Operations that take a signature instead of a token."""
+
+_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an operation.
+
+    `type` is what a caller over the wire sends, with its bounds; None for a parameter that only Python code has, such
+    as a callback. `flag` is the spelling of REST and the command line.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    bounds: Mapping[str, Any]
+    extra: Mapping[str, Any]
+    is_positional: bool
+
+    @property
+    def flag(self) -> str:
+        """The name by which REST and the command line call it."""
+        return str(self.extra.get("flag", self.name))
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a caller has to give it."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is decided in the process, and never by a caller over the wire."""
+        return self.type is None
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of an operation, and the type of its result, resolved."""
+
+    operation: Operation
+    parameters: Mapping[str, Parameter]
+    result: Any
+
+    @property
+    def sent(self) -> Iterator[Parameter]:
+        """The parameters that a caller over the wire may send."""
+        return (one for one in self.parameters.values() if not one.is_local)
+
+    def struct(self, names: Iterable[str] | None = None, *, by_flag: bool = False) -> type[msgspec.Struct]:
+        """Return a struct of the parameters that are sent, or of some of them; unknown fields are refused."""
+        wanted = None if names is None else set(names)
+        fields: list[Any] = []
+        for one in self.sent:
+            if wanted is not None and one.name not in wanted:
+                continue
+            default = msgspec.NODEFAULT if one.is_required else one.default
+            fields.append((one.name, one.type, msgspec.field(default=default, name=one.flag if by_flag else one.name)))
+        title = "".join(part.title() for part in self.operation.name.replace("_", ".").split("."))
+        return msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True)
+
+    def json_schema(self, names: Iterable[str] | None = None, *, by_flag: bool = False) -> dict[str, Any]:
+        """Return the JSON Schema of the parameters."""
+        return msgspec.json.schema(self.struct(names, by_flag=by_flag))
+
+    def result_schema(self) -> dict[str, Any] | None:
+        """Return the JSON Schema of the result; None if it has no JSON form."""
+        try:
+            return msgspec.json.schema(self.result)
+        except TypeError:
+            return None
+
+
+def operations() -> Mapping[str, Operation]:
+    """Return all operations by name."""
+    return {one.name: one for group in sorted(GROUPS) for one in _declared(group).values()}
+
+
+def operation_named(name: str) -> Operation:
+    """Return an operation by its name; raise `LookupError` for an unknown one."""
+    group, _, method = name.partition(".")
+    if group not in GROUPS or method not in _declared(group):
+        raise LookupError(f"There is no operation {name!r}.")
+    return _declared(group)[method]
+
+
+@cache
+def _declared(group: str) -> Mapping[str, Operation]:
+    """Return the operations of a group by the names of their methods, without importing other groups."""
+    members = vars(getattr(import_module(f"rowen.operations.{group}"), GROUPS[group]))
+    found = {name: getattr(member, "operation", None) for name, member in members.items()}
+    # An alias of a method, such as `__call__`, declares no operation of its own.
+    return {name: one for name, one in found.items() if isinstance(one, Operation) and one.function.__name__ == name}
+
+
+def scope_of(names: Iterable[str]) -> Scope:
+    """Return the scope that all of these operations take together."""
+    taken = [operation_named(name).scope for name in names]
+    if None in taken:
+        raise LookupError(f"One of {', '.join(names)} is internal and has no scope.")
+    return max((scope for scope in taken if scope is not None), key=list(Scope).index, default=Scope.READ)
+
+
+@cache
+def signature_of(name: str) -> Signature:
+    """Return the resolved signature of an operation."""
+    operation = operation_named(name)
+    hints = typing.get_type_hints(operation.function, _names(operation.function.__module__), {}, include_extras=True)
+    parameters: dict[str, Parameter] = {}
+    for one in list(inspect.signature(operation.function).parameters.values())[1:]:
+        hint = hints[one.name]
+        if one.kind is inspect.Parameter.VAR_KEYWORD:
+            if typing.get_origin(hint) is Unpack:
+                record = typing.get_args(hint)[0]
+                for field, of in typing.get_type_hints(record, include_extras=True).items():
+                    parameters[field] = _parameter(field, of, _default_of(of), is_positional=False)
+            continue
+        if one.kind is inspect.Parameter.VAR_POSITIONAL:
+            hint = types.GenericAlias(collections.abc.Sequence, hint)
+        parameters[one.name] = _parameter(
+            one.name, hint, one.default, is_positional=one.kind is not inspect.Parameter.KEYWORD_ONLY
+        )
+    return Signature(operation, types.MappingProxyType(parameters), hints.get("return"))
+
+
+def validated(
+    name: str, values: Mapping[str, Any], *, names: Iterable[str] | None = None, strict: bool = True
+) -> dict[str, Any]:
+    """Return untrusted values as arguments of an operation; only those that were sent.
+
+    `UsageError` names the parameter that is wrong. Without `strict`, text is read as numbers and truth values, as the
+    query of a URL has it.
+    """
+    struct = signature_of(name).struct(names)
+    try:
+        checked = msgspec.convert(dict(values), struct, strict=strict)
+    except msgspec.ValidationError as problem:
+        said, _, place = str(problem).partition(" - at `$")
+        raise UsageError(f"{place.strip('.`')}: {said}." if place.strip(".`") else f"{said}.") from None
+    return {field: getattr(checked, field) for field in values}
+
+
+def _parameter(name: str, hint: Any, default: Any, *, is_positional: bool) -> Parameter:
+    help_text = ""
+    extra: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
+    for meta in _metas(hint):
+        help_text = help_text or (meta.description or "")
+        extra = {**(meta.extra or {}), **extra}
+        bounds = {**{bound: value for bound in _BOUNDS if (value := getattr(meta, bound)) is not None}, **bounds}
+    sent = None if extra.get("local") else _on_the_wire(hint, extra)
+    if isinstance(default, Enum):
+        default = default.value
+    return Parameter(name, sent, default, help_text, bounds, extra, is_positional)
+
+
+def _metas(hint: Any) -> Iterator[Meta]:
+    """Return what is said about a type, the outermost first."""
+    yield from (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Meta))
+    if typing.get_origin(hint) is typing.Annotated:
+        yield from _metas(hint.__origin__)
+    elif typing.get_origin(hint) in (Union, types.UnionType):
+        for part in typing.get_args(hint):
+            yield from _metas(part)
+
+
+def _default_of(hint: Any) -> Any:
+    """Return the default of a field of a shared record, which may be left out."""
+    if any("default" in (meta.extra or {}) for meta in _metas(hint)):
+        return next(meta.extra["default"] for meta in _metas(hint) if meta.extra and "default" in meta.extra)
+    parts = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+    bare = [part.__origin__ if typing.get_origin(part) is typing.Annotated else part for part in parts]
+    plain = [one for part in bare for one in (typing.get_args(part) if _is_union(part) else (part,))]
+    if types.NoneType in plain:
+        return None
+    if bool in plain:
+        return False
+    return () if any(typing.get_origin(one) is collections.abc.Sequence for one in plain) else msgspec.UNSET
+
+
+def _on_the_wire(hint: Any, extra: Mapping[str, Any]) -> Any:
+    """Return the type that callers send; None if it is no data."""
+    if "wire" in extra:
+        description = next((meta.description for meta in _metas(hint) if meta.description), None)
+        return _annotated(extra["wire"], Meta(description=description))
+    if typing.get_origin(hint) is typing.Annotated:
+        inner = _on_the_wire(hint.__origin__, {})
+        return None if inner is None else _annotated(inner, *hint.__metadata__)
+    if _is_union(hint):
+        parts = [sent for part in typing.get_args(hint) if (sent := _on_the_wire(part, {})) is not None]
+        return reduce(or_, parts) if any(part is not types.NoneType for part in parts) else None
+    if typing.get_origin(hint) in (collections.abc.Callable, type) or hint is Path:
+        return None
+    try:
+        msgspec.json.schema(hint)
+    except TypeError:
+        return None
+    return hint
+
+
+def _annotated(kind: Any, *metas: Any) -> Any:
+    return typing.Annotated[(kind, *metas)]
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (Union, types.UnionType)
+
+
+@cache
+def _names(module: str) -> dict[str, Any]:
+    """Return the names that annotations of a module may use, also those that it imports for type checkers only."""
+    loaded = sys.modules[module]
+    names = dict(vars(loaded))
+    for node in ast.parse(inspect.getsource(loaded)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for statement in node.body:
+                if isinstance(statement, ast.ImportFrom):
+                    origin = import_module(statement.module or "")
+                    names |= {one.asname or one.name: getattr(origin, one.name) for one in statement.names}
+    return names

@@ -1,0 +1,78 @@
+"""How everything is, at a glance: counts that every page may ask for, however many items there are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rowen.model.access import Scope
+from rowen.model.models import Costs
+from rowen.model.status import Health, Savings, Situation, SwitchedOff
+from rowen.operations.operation import ResourceGroup, operation
+from rowen.store import extractions as store
+from rowen.store import jobs, status
+from rowen.store.search import embeddings, pending_texts
+
+if TYPE_CHECKING:
+    from rowen.operations.parameters import Moment
+
+__all__ = ["StatusReports"]
+
+# Ten thousand runs take a tenth of a second to sum up; of a week, five minutes are nothing.
+SUMMED_UP_FOR = timedelta(minutes=5)
+
+
+class StatusReports(ResourceGroup):
+    """The whole in numbers."""
+
+    def _prepare(self) -> None:
+        self._savings: dict[timedelta, tuple[tuple[int, int], Savings]] = {}
+
+    @operation(scope=Scope.READ)
+    async def get(self) -> Situation:
+        """How everything is."""
+        counts, stale = await self._client.sources.counts.items(), await self._client.sources.counts.stale_shares()
+        async with self._database.connection() as c:
+            told = await status.state(c)
+        known = [(share, counts.get(source_id, 0)) for source_id, share in stale.items()]
+        share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
+        return Situation(items=sum(counts.values()), stale=share, **told)
+
+    @operation(scope=None)
+    async def list_disabled(self) -> tuple[SwitchedOff, ...]:
+        """Receivers and endpoints that are told nothing any more, since calls failed for days."""
+        async with self._database.connection() as c:
+            return await status.switched_off(c)
+
+    @operation(scope=Scope.READ)
+    async def savings(self, since: Moment = timedelta(days=7)) -> Savings:
+        """What runs since a moment found, spent and spared.
+
+        For a length of time it is not summed up again until a run begins or ends, or some minutes have passed.
+        """
+        if not isinstance(since, timedelta):
+            async with self._database.connection() as c:
+                return await status.savings(c, since)
+        now = datetime.now(UTC)
+        async with self._database.connection() as c:
+            runs = await status.newest_run(c)
+            known = self._savings.get(since)
+            if known is None or known[0] != runs or now - (known[1].since + since) > SUMMED_UP_FOR:
+                known = self._savings[since] = (runs, await status.savings(c, now - since))
+        return known[1]
+
+    @operation(scope=Scope.READ)
+    async def health(self) -> Health:
+        """How everything is doing, as numbers: the queue, who works, what fails, what waits."""
+        async with self._database.connection() as c:
+            model = await embeddings.active(c)
+            waiting = await pending_texts.coverage_by_source(c, model) if model else {}
+            pending = sum(one.waiting for one in waiting.values())
+            return await jobs.health(c, embeddings_pending=pending)
+
+    @operation(scope=Scope.READ)
+    async def costs(self, since: Moment = timedelta(days=30)) -> Costs:
+        """What paid calls cost since a moment, by source, purpose and schema, with what was avoided beside."""
+        moment = datetime.now(UTC) - since if isinstance(since, timedelta) else since
+        async with self._database.connection() as c:
+            return Costs(moment, tuple(await store.costs(c, moment)))
