@@ -14,7 +14,8 @@ from rowen.model.page import Page
 from rowen.model.search import check_words
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_number, decoded, page_of
-from rowen.store import changes, runs
+from rowen.store import changes
+from rowen.store.database import Connection, runs
 
 if TYPE_CHECKING:
     from typing import Annotated
@@ -82,7 +83,7 @@ class Changes(ResourceGroup):
                 for change in batch:
                     yield change
 
-    async def _number(self, c: changes.Connection, since: int | datetime | timedelta) -> int:
+    async def _number(self, c: Connection, since: int | datetime | timedelta) -> int:
         return since if isinstance(since, int) else await changes.number_before(c, _moment(since))
 
     @operation(scope=Scope.READ)

@@ -159,7 +159,7 @@ async def filters_of(
         _check_languages(narrowing["languages"], await filter_store.languages(c))
     if not names and not kinds and version is None:
         return Filters(**rest)
-    held = await source_store.uncounted_sources(c)
+    held = await source_store.listed(c)
     for name in set(names or ()) - {source.name for source in held}:
         await source_store.get(c, name)
     _check_kinds(kinds or (), {source.kind for source in held})

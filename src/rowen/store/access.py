@@ -12,24 +12,6 @@ from rowen.model.access import AccessToken, AuditLine, Credential, Principal, Re
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one, scalar
 
-__all__ = [
-    "add_session",
-    "add_token",
-    "audit",
-    "audit_lines",
-    "claim_answer",
-    "drop_answer",
-    "drop_session",
-    "forget_over",
-    "is_full",
-    "keep_answer",
-    "of_session",
-    "of_token",
-    "remove_token",
-    "tokens",
-    "valid_digests",
-]
-
 _SELECT = "select name, scope, created_at, expires_at, last_used_at from access_token"
 
 

@@ -20,31 +20,6 @@ from rowen.store.items.items import whole
 from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, list_of, one, scalar
 
-__all__ = [
-    "LISTEN",
-    "LOOKED_THROUGH",
-    "OF_FIELD",
-    "Connection",
-    "LogBatch",
-    "LogLine",
-    "LogRange",
-    "append",
-    "has_run",
-    "last_number",
-    "newest",
-    "newest_published",
-    "next_range",
-    "number_before",
-    "number_of_last",
-    "numbers_about",
-    "of_source",
-    "published",
-    "published_page",
-    "read_after",
-    "spans",
-]
-
-
 _CHANNEL = "rowen_change"
 LISTEN = f"listen {_CHANNEL}"
 # Workers are told only where a receiver waits to be called.

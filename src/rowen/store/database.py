@@ -36,16 +36,6 @@ from rowen.store.migrate import SCHEMA, check_vectors, migrate
 from rowen.store.rows import one
 from rowen.store.server.embedded import EmbeddedServer
 
-__all__ = [
-    "Connection",
-    "Connections",
-    "Database",
-    "Patience",
-    "has_news",
-    "translate_database_errors",
-    "without_password",
-]
-
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
 # Three writers, the planner, and a connector that reads what we hold: with fewer, they could wait for each other.

@@ -20,25 +20,6 @@ from rowen.store.rows import all_rows, one
 from rowen.store.runs import ANSWER_SEEN_DAYS
 from rowen.store.source_schemas import Carried
 
-__all__ = [
-    "AvoidedCalls",
-    "FoundFacts",
-    "KeptAnswer",
-    "Saved",
-    "avoid",
-    "close_gone",
-    "costs",
-    "current",
-    "current_in_batches",
-    "fail",
-    "find_answer",
-    "forget_answer",
-    "histories",
-    "history",
-    "keep_answer",
-    "save",
-]
-
 
 class KeptAnswer(NamedTuple):
     """A valid answer that was paid for before."""

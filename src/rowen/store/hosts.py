@@ -12,19 +12,6 @@ from rowen.net.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
 from rowen.store.database import Connection, Database
 from rowen.store.rows import all_rows, list_of, one
 
-__all__ = [
-    "CircuitKey",
-    "HostSlotTable",
-    "circuits",
-    "forget_idle",
-    "remove_circuit",
-    "remove_circuits_of",
-    "renew_circuits",
-    "reset_circuits",
-    "store_circuit",
-]
-
-
 # Who waits for its start asks for it so much earlier, and waits for the rest by itself: a task wakes up milliseconds
 # late, and a statement takes one. A part of the gap, since the last ones to start were as exact as that.
 _LEAD_S = 0.02

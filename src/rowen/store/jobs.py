@@ -12,9 +12,6 @@ from rowen.model.status import FailingSource, Health, OpenCircuit, OverdueSource
 from rowen.store.database import Connection
 from rowen.store.rows import first_of, list_of, one, scalar
 
-__all__ = ["cancel", "depth", "every", "get", "hasten", "health", "of_numbers", "revive", "workers"]
-
-
 _SELECT = """
 select job.id, job.task_name as task, source.name as source,
        case job.status::text when 'todo' then 'waiting' when 'doing' then 'running' when 'succeeded' then 'done'

@@ -12,9 +12,6 @@ from rowen.model.models import Charge, LedgerEntry, SpentUsd
 from rowen.store.database import Connection, Database
 from rowen.store.rows import one
 
-__all__ = ["KEPT_DAYS", "ProviderLedger", "prune"]
-
-
 KEPT_DAYS = 90
 """A quarter, so that the bill of a month can be compared with the one before; budgets look back 30 days."""
 

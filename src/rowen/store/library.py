@@ -15,24 +15,6 @@ from rowen.store.items.items import whole
 from rowen.store.rows import Parameters, Statement, all_rows, list_of, one
 from rowen.store.runs import LAST_WHOLE
 
-__all__ = [
-    "at_page",
-    "checked",
-    "entries",
-    "entries_of",
-    "first_of_source",
-    "last_new_at",
-    "overview",
-    "passages",
-    "pending_deletions",
-    "quarantine_cases",
-    "revisions",
-    "source_urls",
-    "superseded_record",
-    "withdrawn_entries",
-    "withdrawn_revisions",
-]
-
 
 async def quarantine_cases(
     c: Connection, *, source: str | None = None, limit: int = 100, after: tuple[datetime, str, str] | None = None

@@ -17,9 +17,7 @@ from rowen.errors import StoreError, StoreUnavailableError
 from rowen.model.changes import Change
 from rowen.net.politeness import backoff_s
 from rowen.store import changes
-from rowen.store.database import Database, translate_database_errors
-
-__all__ = ["BATCH", "Listener"]
+from rowen.store.database import Connection, Database, translate_database_errors
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +182,7 @@ class Listener:
                 log.warning("lost the connection that listens to the change log: %s", problem)
             await self._sleep(backoff_s(failures, self._random))
 
-    async def _hear(self, connection: changes.Connection) -> None:
+    async def _hear(self, connection: Connection) -> None:
         """Return at the next notification."""
         while True:
             async for _ in connection.notifies(timeout=self._ping_s, stop_after=1):

@@ -14,19 +14,6 @@ from psycopg.rows import TupleRow
 
 from rowen.store.rows import scalar
 
-__all__ = [
-    "ALL_PASSAGES",
-    "Lock",
-    "hold",
-    "hold_session",
-    "hold_session_shared",
-    "hold_shared",
-    "release_at_end",
-    "release_session",
-    "try_hold",
-    "try_session",
-]
-
 # A server that is well answers within milliseconds; one behind a cable that was cut never does.
 _RELEASE_S = 2.0
 

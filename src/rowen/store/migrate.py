@@ -22,19 +22,6 @@ from rowen.errors import NewerDatabaseError, StoreUnavailableError, StoreUnfitEr
 from rowen.store.locks import Lock, hold, try_hold, try_session
 from rowen.store.rows import all_rows, scalar
 
-__all__ = [
-    "SCHEMA",
-    "check_vectors",
-    "hold_restore",
-    "is_queue_current",
-    "latest",
-    "migrate",
-    "prepare_queue",
-    "schema_aside",
-    "settle_restore",
-]
-
-
 log = logging.getLogger(__name__)
 
 

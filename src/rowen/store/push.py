@@ -13,27 +13,6 @@ from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
-__all__ = [
-    "ANNOUNCEMENTS",
-    "Merged",
-    "announced_after",
-    "announced_documents",
-    "by_callback",
-    "count_announced",
-    "due_renewals",
-    "feed_of",
-    "holders",
-    "merge_into_waiting_sync",
-    "note_error",
-    "remove_subscription",
-    "settle",
-    "store_request",
-    "subscription",
-    "subscriptions",
-    "take_delivery",
-]
-
-
 _SELECT = """
 select source.name as source, topic, hub, push_subscription.state, asked_at, expires_at, renew_at, error
   from push_subscription join source on source.id = push_subscription.source_id

@@ -22,39 +22,6 @@ from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold_session_shared
 from rowen.store.rows import all_rows, one, scalar
 
-__all__ = [
-    "DUE_CHANNEL",
-    "Ending",
-    "JobClaim",
-    "Pulse",
-    "QueueConnector",
-    "Rescued",
-    "aborted_job",
-    "claim",
-    "defer",
-    "finish",
-    "forget_ended",
-    "hasten_held_up",
-    "heartbeat",
-    "is_idle",
-    "leave",
-    "listen",
-    "lock_worker",
-    "mark_gone",
-    "mend_times",
-    "note",
-    "prune_workers",
-    "pulse",
-    "put_off",
-    "register",
-    "release_unknown",
-    "rescue",
-    "seconds_to_next",
-    "sees_loss",
-    "unregister",
-    "wake_waiting",
-]
-
 DUE_CHANNEL = "rowen_due"
 GONE_S = 5.0
 """How long the session of a worker must be gone before its jobs are taken back.

@@ -13,31 +13,6 @@ from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock
 from rowen.store.rows import all_rows, first_of, list_of, scalar
 
-__all__ = [
-    "MOST_IN_A_FILE",
-    "READY_TARGETS",
-    "advance_target",
-    "append",
-    "changed",
-    "current",
-    "files",
-    "forget_changes",
-    "has_statements",
-    "hold_target",
-    "note_target_failure",
-    "of_file",
-    "of_items",
-    "ready_targets",
-    "remove_target",
-    "rewind_target",
-    "still_stated",
-    "store_target",
-    "target",
-    "target_by_id",
-    "targets",
-]
-
-
 _PAGES_AT_ONCE = 200  # pages of 1,865 statements, as the largest recorded one has, are 60 MB
 
 MOST_IN_A_FILE = 100

@@ -6,8 +6,6 @@ from typing import Any, LiteralString, TypeAlias, TypeVar
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
-__all__ = ["Parameters", "Statement", "all_rows", "first_of", "list_of", "one", "scalar"]
-
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Statement: TypeAlias = LiteralString | bytes
 T = TypeVar("T")

@@ -20,27 +20,6 @@ from rowen.store.database import Connection, Database, translate_database_errors
 from rowen.store.locks import Lock, hold_session, release_session
 from rowen.store.rows import all_rows, one, scalar
 
-__all__ = [
-    "ANSWER_SEEN_DAYS",
-    "BEYOND_LIMIT",
-    "LAST_WHOLE",
-    "ForgottenRows",
-    "Lease",
-    "Problem",
-    "amend",
-    "deleted_since_whole",
-    "fence",
-    "forget_all_old",
-    "forget_old",
-    "get",
-    "live_of",
-    "of_numbers",
-    "recent",
-    "refuse_live",
-    "request_cancel",
-]
-
-
 # For statements over `source`. The table calls a run complete that ended at a limit, since it swept; interfaces do not.
 BEYOND_LIMIT = """
 coalesce((select (run.tally->>'truncated')::int from run where run.source_id = source.id order by id desc limit 1), 0)

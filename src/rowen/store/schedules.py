@@ -10,42 +10,6 @@ from rowen.store.database import Connection
 from rowen.store.locks import Lock, try_hold
 from rowen.store.rows import all_rows, one, scalar
 
-__all__ = [
-    "AutoSource",
-    "ChangedPage",
-    "DueSource",
-    "DueStatus",
-    "PastCheck",
-    "SourceFreshness",
-    "VolatilePage",
-    "auto_sources",
-    "changed_pages",
-    "database_time",
-    "due_sources",
-    "due_status",
-    "freshness",
-    "furthest_due",
-    "histories",
-    "is_paused",
-    "kind_and_cursor",
-    "modified_dates",
-    "note_unchanged",
-    "notify_workers",
-    "past_checks",
-    "price",
-    "requests_of_day",
-    "schedule_of",
-    "set_due",
-    "set_paused",
-    "store_due_status",
-    "store_freshness",
-    "store_page_rates",
-    "store_price",
-    "try_tick",
-    "volatile_pages",
-    "volatile_sample",
-]
-
 
 class DueSource(NamedTuple):
     """A source that may be looked at now."""

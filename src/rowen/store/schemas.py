@@ -12,8 +12,6 @@ from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 from rowen.store.source_schemas import CARRIED_COLUMNS, Carried, pending_count
 
-__all__ = ["add", "every", "find", "highest", "number_of", "overview", "remove", "use_of"]
-
 _SELECT = "select name, version, definition, bundled, created_at from schema"
 
 

@@ -21,25 +21,6 @@ from rowen.store.rows import all_rows, one, scalar
 if TYPE_CHECKING:
     from rowen.model.extraction import Grounding
 
-__all__ = [
-    "CARRIED_COLUMNS",
-    "Carried",
-    "PendingItem",
-    "carried",
-    "carry",
-    "drop",
-    "follow_moves",
-    "look_again",
-    "mark_extracted",
-    "pending",
-    "pending_count",
-    "set_rules",
-    "sources_behind",
-    "wait",
-    "waits",
-    "work_list",
-]
-
 
 class Carried(NamedTuple):
     """A schema that a source carries."""

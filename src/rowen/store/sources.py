@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 from psycopg import errors
@@ -19,47 +18,33 @@ from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, first_of, list_of, one
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-__all__ = [
-    "add",
-    "all_notes",
-    "by_id",
-    "by_kind",
-    "count_notes",
-    "edit",
-    "every",
-    "forget_notes",
-    "get",
-    "ids",
-    "move_cursor",
-    "need",
-    "recall_notes",
-    "remove",
-    "remove_all",
-    "set_state",
-    "take_turns",
-    "uncounted_sources",
-    "write_notes",
-]
-
-
-async def uncounted_sources(c: Connection) -> list[Source]:
-    """All sources, without what must be counted."""
-    rows = await all_rows(c, "select id, name, kind, url, version from source order by name")
-    return [Source(number, name, kind, url, version=version) for number, name, kind, url, version in rows]
-
-
-_ITEMS = "(select count(*) from item where item.source_id = source.id)"
-_STALE = "(select stale from source_stale where source_stale.source_id = source.id)"
-_HELD = "(select count(*) from item_held where item_held.source_id = source.id and kept_at is null)"
-_SELECT = f"""
+# One source. Items, and how many of them are stale, are counted on request: a million take a tenth of a second.
+_ONE = f"""
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
        source.cursor, source.version, source.created_at,
-       {_HELD} as deletions_held, {_ITEMS} as items,
+       (select count(*) from item_held where item_held.source_id = source.id and kept_at is null) as deletions_held,
+       case when %(counted)s then (select count(*) from item where item.source_id = source.id) else 0 end as items,
        (select started_at from run where run.source_id = source.id order by id desc limit 1) as last_run_at,
        {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
        source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
-       {_STALE} as stale
+       case when %(counted)s then (select stale from source_stale where source_stale.source_id = source.id) end as stale
   from source left join source_due on source_due.source_id = source.id
+"""  # noqa: S608 (constants)
+# Many sources: all items are counted at once. Where one source has most of them, the planner would otherwise read these
+# for each source.
+_EVERY = f"""
+select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
+       source.cursor, source.version, source.created_at,
+       coalesce(held.items, 0) as deletions_held, coalesce(counted.items, 0) as items,
+       (select started_at from run where run.source_id = source.id order by id desc limit 1) as last_run_at,
+       {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
+       source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
+       null::float8 as stale
+  from source left join source_due on source_due.source_id = source.id
+  left join (select source_id, count(*) as items from item where %(counted)s group by source_id) counted
+       on counted.source_id = source.id
+  left join (select source_id, count(*) as items from item_held where kept_at is null group by source_id) held
+       on held.source_id = source.id
 """  # noqa: S608 (constants)
 
 
@@ -83,30 +68,19 @@ async def add(
 async def every(
     c: Connection, *, after: str | None = None, limit: int | None = None, counted: bool = False
 ) -> list[Source]:
-    """All sources by name; those that follow the name `after`, if it is given.
+    """Return the sources by name, from the one after the name `after` on.
 
-    Their items are counted if that is wanted, what of them is stale never is.
+    Their items are counted only if `counted`, their stale items never.
     """
-    select = _EVERY if counted else _EVERY.replace(_COUNT_ITEMS, _NO_ITEMS)
     where = "" if after is None else "where source.name > %(after)s"
-    ordered = f"{select} {where} order by source.name limit %(limit)s"
-    return await list_of(c, Source, ordered.encode(), {"after": after, "limit": limit})
+    ordered = f"{_EVERY} {where} order by source.name limit %(limit)s"
+    return await list_of(c, Source, ordered.encode(), {"after": after, "limit": limit, "counted": counted})
 
 
-# Of many sources, all is counted at once: where one has most of it, the planner would read that for each source.
-_COUNT_ITEMS = "(select source_id, count(*) as items from item group by source_id)"
-_NO_ITEMS = "(select 0 as source_id, 0 as items)"
-_COUNT_HELD = "(select source_id, count(*) as items from item_held where kept_at is null group by source_id)"
-_COUNTED = f"""
-left join {_COUNT_ITEMS} counted on counted.source_id = source.id
-left join {_COUNT_HELD} held on held.source_id = source.id
-"""
-_AT_ONCE = {_HELD: "coalesce(held.items, 0)", _ITEMS: "coalesce(counted.items, 0)", _STALE: "null::float8"}
-_EVERY = reduce(lambda told, one: told.replace(*one), _AT_ONCE.items(), _SELECT) + _COUNTED
-
-
-def _uncounted() -> str:
-    return _SELECT.replace(_ITEMS, "0").replace(_STALE, "null::float8")
+async def listed(c: Connection) -> list[Source]:
+    """Return id, name, kind, URL and version of all sources, by name."""
+    rows = await all_rows(c, "select id, name, kind, url, version from source order by name")
+    return [Source(number, name, kind, url, version=version) for number, name, kind, url, version in rows]
 
 
 async def by_kind(c: Connection) -> dict[str, int]:
@@ -121,8 +95,7 @@ async def exist_any(c: Connection) -> bool:
 
 async def get(c: Connection, name: str, *, counted: bool = False) -> Source:
     """The source of this name; counting its items, and what of them is stale, takes a tenth of a second a million."""
-    select = _SELECT if counted else _uncounted()
-    source = await first_of(c, Source, select + " where source.name = %s", [name])
+    source = await first_of(c, Source, _ONE + " where source.name = %(name)s", {"name": name, "counted": counted})
     if source is None:
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
     return source
@@ -141,7 +114,7 @@ async def ids(c: Connection, names: Sequence[str]) -> dict[str, int]:
 
 async def by_id(c: Connection, source_id: int) -> Source | None:
     """The source of this number, unless it was removed; its items are not counted."""
-    return await first_of(c, Source, _uncounted() + " where source.id = %s", [source_id])
+    return await first_of(c, Source, _ONE + " where source.id = %(id)s", {"id": source_id, "counted": False})
 
 
 async def edit(

@@ -11,21 +11,6 @@ from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
 from rowen.store.search.search import condition
 
-__all__ = [
-    "ItemCounts",
-    "browse",
-    "count_items",
-    "counted_since",
-    "detail",
-    "last_runs",
-    "newest_run",
-    "savings",
-    "stale_shares",
-    "state",
-    "switched_off",
-    "troubles",
-]
-
 
 class ItemCounts(NamedTuple):
     """How many items each source has, by its number, as of a line of the log."""

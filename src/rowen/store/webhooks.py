@@ -13,25 +13,6 @@ from rowen.store.changes import LogBatch, read_after
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
 
-__all__ = [
-    "READY",
-    "Attempt",
-    "add",
-    "by_id",
-    "deliveries",
-    "every",
-    "get",
-    "pending",
-    "ready",
-    "record",
-    "remove",
-    "set_after",
-    "set_secrets",
-    "set_state",
-    "settle_failure",
-    "settle_success",
-]
-
 # A day of a busy receiver; what became of older calls says nothing about now.
 _DELIVERIES_KEPT = 10_000
 

@@ -12,24 +12,6 @@ from rowen.store.rows import all_rows, scalar
 if TYPE_CHECKING:
     from rowen.model.passages import Chunk
 
-__all__ = [
-    "PASSAGE_HASHES",
-    "NewChunk",
-    "OutdatedItem",
-    "StoredChunk",
-    "delete",
-    "hash_version",
-    "insert",
-    "lock_outdated",
-    "move",
-    "outdated",
-    "rehash",
-    "retitle",
-    "set_chunker",
-    "set_hash_version",
-    "stored",
-]
-
 
 class OutdatedItem(NamedTuple):
     """An item whose passages another version of the chunker made."""

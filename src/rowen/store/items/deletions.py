@@ -14,35 +14,6 @@ from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, one, scalar
 
-__all__ = [
-    "DeletedItem",
-    "PendingDeletions",
-    "add_pending",
-    "copy_withdrawn",
-    "count_pending",
-    "create_missing_table",
-    "delete_marked",
-    "expire_withdrawn",
-    "gone",
-    "keep_pending",
-    "mark_all_deleted",
-    "mark_deleted",
-    "mark_gone",
-    "mark_overdue",
-    "mark_pending_deleted",
-    "note_gone",
-    "note_unseen",
-    "pending",
-    "pending_among",
-    "read_deleted",
-    "remove_pending",
-    "restore_withdrawn",
-    "unmark_gone",
-    "unmark_kept",
-    "unmark_unconfirmed",
-]
-
-
 # Ids in one statement: an array of 400 kB.
 _IDS_AT_ONCE = 50_000
 # Deletions are announced in steps: as many lines are held in memory at a time, some megabytes.

@@ -9,9 +9,6 @@ from rowen.store.database import Connection, Database
 from rowen.store.items.items import whole
 from rowen.store.rows import all_rows
 
-__all__ = ["MAKE_LISTING", "count_datasets", "fill_marks", "group_of", "groups", "listing", "page_of_datasets"]
-
-
 # City, region, nation, union: a dataset has few stations. The bound is for those who would make a long chain.
 _STEPS = 8
 # As many as a group of a harvest: a transaction of a moment.

@@ -18,9 +18,6 @@ from rowen.store.items.items import FACTS_JSON, RECORD_KIND, whole_json
 from rowen.store.rows import all_rows, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-__all__ = ["Exported", "Snapshot", "snapshot"]
-
-
 # Rows that are in memory at once, with their texts and records some MB: with more, memory is given back and taken anew.
 _BATCH = 100
 _RECORD_AT = 5  # behind key, URL, title, text and tags

@@ -21,38 +21,6 @@ from rowen.model.items import Document, Failed
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
-__all__ = [
-    "FACTS_JSON",
-    "RECORD_KIND",
-    "InlineCheck",
-    "ItemCheck",
-    "ItemContent",
-    "KnownItem",
-    "QuarantineRow",
-    "StoredItem",
-    "contents",
-    "count",
-    "count_unread",
-    "every_known",
-    "insert",
-    "keep_revisions",
-    "known",
-    "pack",
-    "quarantine",
-    "quarantined",
-    "quarantined_keys",
-    "release_quarantined",
-    "source_records",
-    "store_checks",
-    "stored",
-    "touch",
-    "unpacked",
-    "update",
-    "whole",
-    "whole_json",
-]
-
-
 LEVEL = 1
 """The quickest that still finds repetitions: level 3 takes half as long again for 2 % less, -1 gives 30 % more."""
 

@@ -26,9 +26,6 @@ from rowen.store.changes import LogLine
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
-__all__ = ["Arrival", "FoundMoves", "Move", "arrival", "find", "is_arrival", "made", "make"]
-
-
 # Shorter titles are words such as "Budget", which several records share, if not all at the same time.
 _LEAST_TITLE = 8
 # Bytes: a sentence. Shorter texts ("No description.") are the same for different things.

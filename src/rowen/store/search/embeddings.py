@@ -25,35 +25,6 @@ from rowen.store.database import Connection, Database, has_news, translate_datab
 from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_end, try_session
 from rowen.store.rows import all_rows, first_of, list_of, scalar
 
-__all__ = [
-    "Claim",
-    "IndexState",
-    "Model",
-    "active",
-    "build_index",
-    "carry",
-    "drop",
-    "drop_index",
-    "drop_unused",
-    "every",
-    "find",
-    "hold_passages",
-    "index_state",
-    "last_text",
-    "note_trouble",
-    "query_vector",
-    "refuse",
-    "refused",
-    "register",
-    "reused",
-    "set_dimensions",
-    "share_passages",
-    "store_query_vector",
-    "stored",
-    "unlist",
-]
-
-
 # How often a server that is being restarted is asked for a connection, so that what was answered can be stored.
 _RETRY_S = 0.1
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)

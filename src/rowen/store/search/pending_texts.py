@@ -13,30 +13,6 @@ from rowen.store.locks import ALL_PASSAGES, Lock, try_hold
 from rowen.store.rows import all_rows, one, scalar
 from rowen.store.search.embeddings import Model, hold_passages, last_text
 
-__all__ = [
-    "OF_SOURCES",
-    "TITLE",
-    "WITHOUT_VECTOR",
-    "Amount",
-    "Depth",
-    "PendingText",
-    "VectorCoverage",
-    "activate",
-    "amount",
-    "amount_listed",
-    "amount_to_repeat",
-    "count_listed",
-    "count_pending",
-    "cover",
-    "coverage_by_source",
-    "forget_removed",
-    "list_texts",
-    "note_wanted",
-    "pending",
-    "pending_listed",
-    "pending_wanted",
-]
-
 
 class PendingText(NamedTuple):
     """The words of a passage or title that have no vector yet, and a source that has them."""

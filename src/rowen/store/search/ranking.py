@@ -1,15 +1,15 @@
-"""The one statement of a search: words and meaning are ranked apart, and the two scores added.
+"""The search statement: it ranks passages by words and by meaning apart, and adds the two scores.
 
-Equal scores are ordered by the items' keys and the passages' places, never by ids: an index that was refreshed answers
-like one that was built anew. What is left to chance is which passages are looked at beyond `MOST_CANDIDATES`, and which
-neighbours an approximate index of vectors misses.
+Equal scores are ordered by the keys of items and the positions of passages, never by ids, so that a refreshed index
+answers like a rebuilt one. Two things are left to chance: which passages are scored beyond `MOST_CANDIDATES`, and which
+neighbours an approximate vector index misses.
 
-Words are ranked by BM25. How often a word stands in a passage is read off `ts_rank` with equal weights, which is
-rank = sum(1/n², n = 1 … frequency) / (π²/6): rank / (1 - rank) grows with the frequency, 1.6 for each time. Passages
-are looked up by the rarest words, as far as they are rare enough together, and else by pairs and triples of them. So a
-common word costs nothing: it only adds to the score of what the others found.
+Words are ranked by BM25. The frequency of a word in a passage is derived from `ts_rank` with equal weights, which is
+rank = sum(1/n², n = 1 … frequency) / (π²/6): rank / (1 - rank) grows with the frequency, by 1.6 for each occurrence.
+Passages are looked up by the rarest words, as long as these are rare enough together, and otherwise by pairs and
+triples of words. So a common word costs nothing: it only adds to the scores of passages that other words found.
 
-A filter that leaves few passages is looked through whole, by words and by meaning; otherwise the indexes lead.
+A filter that leaves few passages is scanned whole, by words and by meaning; otherwise the indexes lead.
 """
 
 from dataclasses import dataclass
@@ -17,65 +17,66 @@ from functools import lru_cache
 
 from rowen.store.items.items import RECORD_KIND
 
-__all__ = ["Meaning", "statement"]
-
-
-# Words that are ranked at all, the rarest first; each costs one rank a candidate. Long questions gained up to .05 nDCG
-# by 32 instead of 16 (CACM, LISA), and nothing by more.
+# Maximum number of words that are ranked, the rarest first; each costs one rank per candidate. Long questions gained up
+# to .05 nDCG by 32 instead of 16 (CACM, LISA), and nothing by more.
 MOST_WORDS = 32
-# How soon typing a word once more stops counting (BM25's k3, usually 7 or more): long questions repeat what they are
-# about, which was worth .04 nDCG on CISI and .05 on LISA.
+# How soon repeating a word in the query stops counting (BM25's k3, usually 7 or more): long questions repeat their
+# subject, which was worth .04 nDCG on CISI and .05 on LISA.
 REPETITION = 8
 # Words that are looked up in the index. With eight instead of sixteen, .03 nDCG were lost on CACM and .01 on SciFact;
 # more gained nothing.
 LOOKED_UP_WORDS = 16
-# Common words that are looked up in pairs and triples: of eight there are 84 of both.
+# Common words that are looked up in pairs and triples: eight words have 84 of both.
 COMBINED_WORDS = 8
-# About so many passages are scored: small collections whole, large ones by their rare words. Each costs one rank
-# a word.
+# Approximate number of passages that are scored: small collections whole, large ones by their rare words. Each costs
+# one rank per word.
 CANDIDATES = 1_500
-# A filter takes some of the candidates away again, so that more are looked up.
+# A filter removes some of the candidates, so more are looked up.
 CANDIDATES_TO_FILTER = 5_000
-# A hard stop for estimates that were wrong: the counts of words may be old.
+# A hard limit for wrong estimates: the word counts may be old.
 MOST_CANDIDATES = 4_000
-# A filter that leaves no more passages is looked through whole: by words, where each passage costs a rank, and by
-# meaning, where it costs but a distance, and where an index that is asked for few of many loses most.
+# A filter that leaves at most this many passages is scanned whole: by words, where each passage costs a rank, and by
+# meaning, where it costs only a distance, and where an index that has to return few of many misses most.
 SMALL_FILTER, SMALL_FOR_MEANING = 3_000, 10_000
 # Counting stops here: one more than what is still small.
 FILTER_BOUND = SMALL_FOR_MEANING + 1
 # Items that are fused: ten times as many as are shown.
 WORDS_DEPTH = 100
-# Fewer by meaning: every vector is near to some degree, and the farther ones of them are noise.
+# Fewer by meaning: every vector is near to some degree, and the farther ones are noise.
 MEANING_DEPTH = 60
-# With a filter: fewer, since each has to be looked for among those that the filter takes away.
+# Fewer still with a filter, since each has to be found among those that the filter removes.
 FILTERED_DEPTH = 50
-# Vectors that are taken from the index at most. Some have no passage any more, and with a filter most have none that is
-# allowed: at a fifth of all passages, 50 of the nearest are found among some 250, at 1 % among 5,000.
+# Maximum number of vectors taken from the index. Some have no passage any more, and with a filter most have none that
+# is allowed: at a fifth of all passages, 50 of the nearest are found among some 250, at 1 % among 5,000.
 SCANNED, SCANNED_FILTERED = 200, 8_000
-# Passages with one and the same text that may be near, the first by key of so many that a filter leaves. A text that
-# stands in more places, such as a licence, says little about any of them.
+# Passages with one and the same text that may be near: the first by key of at most so many that a filter leaves. A text
+# with more copies, such as a licence, says little about any of its items.
 COPIES, MOST_COPIES = 3, 100
-# How much of an item's distance is that of its title: enough to decide between items that say the same. More was worse
-# on tuning halves: nDCG@10 of CISI .421 at 0, .413 at .05 and .393 at .15, of Medline .754, .753 and .753; Cranfield's
-# is .581 at 0 and at .15. Before the passages have their vectors it is all there is.
+# Share of the title in an item's distance: enough to decide between items that say the same. More was worse on tuning
+# halves: nDCG@10 of CISI .421 at 0, .413 at .05 and .393 at .15, of Medline .754, .753 and .753; Cranfield's is .581 at
+# 0 and at .15. Before the passages have their vectors, the title's distance is the only one.
 TITLE_SHARE = 0.01
-# Vectors that are looked at for each that is in use. Unused ones are dropped after some weeks; with more of them than
-# that, fewer of the nearest are found.
+# Vectors that are scanned for each that is in use. Unused ones are dropped after some weeks; if they are more than
+# this, fewer of the nearest are found.
 _PASSED_OVER = 4
-# BM25: how soon more of the same word stops counting (k1, 1.2 is the usual value), and how much long passages are held
-# back (b, usually 0.75; passages differ less in length than whole documents). Chosen on Cranfield and Python's docs.
+# BM25: how soon repetitions of a word stop counting (k1, 1.2 is the usual value), and how much long passages are
+# penalised (b, usually 0.75; passages differ less in length than whole documents). Chosen on Cranfield and Python's
+# docs.
 SATURATION, LENGTH_SHARE = 1.2, 0.6
 # How much a word in a title (1) or heading (0.4) counts beside its frequency; chosen on the same two sets.
 BOOST = 5.0
 # How much meaning counts beside words, at an embedder's weight of 1: 3 and 5 are as good within .005 nDCG on the tuning
-# halves of six sets. That scores are added, not ranks, was decided with both halves in sight.
+# halves of six sets. Adding scores instead of ranks was decided with both halves in sight.
 MEANING_SHARE = 4
-# Texts that tell how far apart texts usually are: few enough to cost nothing, enough for a mean.
+# Texts that show how far apart texts usually are: few enough to cost nothing, enough for a mean.
 SAMPLED_VECTORS = 64
-# With a vector for fewer of the candidates, words alone rank them. Between .3 and .5 some small set always lost up to
+# If fewer of the candidates have a vector, words alone rank them. Between .3 and .5 some small set always lost up to
 # .003 nDCG at a quarter or a half of the vectors. Half, and one standard deviation of chance among so many candidates
 # twice over: .6 of a hundred, .7 of 25, all of four. Of few, chance alone gives some questions six in ten.
 LEAST_SHARE = "least(1, 0.5 + 1 / sqrt(candidates))"
+# What decides between items of equal scores, whatever happened before. Two sources may have items of one key.
+_KEY = "item.key || convert_to(source.name, 'UTF8')"
+_OF_SOURCE = "join source on source.id = item.source_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,58 +90,57 @@ class Meaning:
 
 @lru_cache(maxsize=64)
 def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> str:
-    """The statement for items that fulfil a condition; the first row explains, each other one is a passage.
+    """Return the statement that searches the items which fulfil a condition.
 
-    Its parameters are kinds, terms, times, vector, weight, limit, depth, after_score, after_item, passages and those of
-    the condition. A strict query has phrases: what is near must be among what has them.
+    Its first row explains the ranking, each other row is a passage. Its parameters are kinds, terms, times, vector,
+    weight, limit, depth, after_score, after_item, passages and those of the condition. A strict query has phrases: a
+    passage that is near must be among those that have them.
     """
-    parts = (
-        _words(),
-        _lookup(CANDIDATES_TO_FILTER if where else CANDIDATES),
-        _allowed(where) if where else "",
-        _scored(_candidates(where)),
-        _near(where, meaning, strict=strict),
-        _fused(meaning),
-        _PLACED,
-        _answer("(select passages from filtered)" if where else "null"),
-    )
-    return "".join(parts)
-
-
-def _candidates(where: str) -> str:
-    """By the index where there is no filter; else by the way that suits the size of what it leaves."""
-    if not where:
-        return _looked_up(inside="", unless="false")
-    small = _leaves_at_most(SMALL_FILTER)
-    return f"({_looked_up(inside=_inside(where), unless=small)}) union all ({_LOOKED_THROUGH} and {small})"
-
-
-def _near(where: str, meaning: Meaning | None, *, strict: bool) -> str:
+    candidates = CANDIDATES_TO_FILTER if where else CANDIDATES
+    filtered, inside, small = "", "", "false"
+    if where:
+        small = f"(select passages <= {SMALL_FILTER} from filtered)"
+        # Each passage's item is looked up by key: `exists` might read all items instead.
+        inside = f"and (select true from item where item.id = chunk.item_id and {where})"
+        # The passages that the filter leaves: counted by the index alone, and read only if they are few.
+        filtered = f""", filtered as materialized (
+    select count(*) as passages from (
+        select from item join chunk on chunk.item_id = item.id where {where} limit {FILTER_BOUND}) passage
+), allowed as materialized (
+    select chunk.id, chunk.item_id, chunk.text_hash from item join chunk on chunk.item_id = item.id
+     where {where} and (select passages <= {SMALL_FOR_MEANING} from filtered)
+)"""
+    looked_up = f"""
+    select chunk.id, chunk.item_id, chunk.position, chunk.tsv from chunk
+     where not {small} and chunk.tsv @@ (select chosen from plan) {inside} limit {MOST_CANDIDATES}"""
+    if where:
+        # `offset 0` keeps the planner from turning few look-ups by key into a scan of everything that has the words.
+        looked_up = f"""({looked_up}) union all (
+    select chunk.* from allowed cross join lateral (
+           select chunk.id, chunk.item_id, chunk.position, chunk.tsv from chunk
+            where chunk.id = allowed.id offset 0) chunk
+     where chunk.tsv @@ (select every from plan) and {small})"""
     if meaning is None:
-        return _NOTHING_NEAR
-    model = meaning.model_id
-    distance = _distance(meaning)
-    if strict:
-        return _nearest(_near_scored(distance, model), distance, model)
-    if not where:
-        by_index = _near_by_index(distance, model, inside="", unless="false", depth=MEANING_DEPTH, scanned=SCANNED)
-        return _nearest(by_index, distance, model)
-    small = _leaves_at_most(SMALL_FOR_MEANING)
-    by_index = _near_by_index(
-        distance,
-        model,
-        inside=_inside(where),
-        unless=small,
-        depth=FILTERED_DEPTH,
-        scanned=SCANNED_FILTERED,
-    )
-    looked_through = _near_looked_through(distance, model, only=small)
-    return _nearest(f"({by_index}) union all {looked_through}", distance, model)
-
-
-def _words() -> str:
-    """What is asked: the words in every language, how rare they are, and what they weigh."""
+        own_distance = "null::float8"
+        usual_distance = "select null::float8 as distance"
+    else:
+        model, distance = meaning.model_id, _distance(meaning)
+        # How far the best passage of an item by words is from the question; null if it has no vector.
+        own_distance = f"""(
+        select (1 - {TITLE_SHARE}) * own + {TITLE_SHARE} * coalesce(title, own) from (
+            select (select min({distance}) from embedding
+                     where model_id = {model} and embedding.text_hash = chunk.text_hash) as own,
+                   (select min({distance}) from item_title join embedding using (text_hash)
+                     where model_id = {model} and item_title.item_id = chunk.item_id) as title
+              from chunk where chunk.id = best) vectors)"""
+        # How far random texts are from the question: those in use with the lowest hashes, which are random enough.
+        usual_distance = f"""
+    select avg(distance) as distance from (
+        select {distance} as distance from embedding
+         where model_id = {model} and {_in_use("embedding")}
+         order by model_id, text_hash limit {SAMPLED_VECTORS}) sample"""
     return f"""
+-- The query: its words in every language, how rare they are, and their weights.
 with config(name) as materialized (
     select * from text_configs()
 ), asked(kind, term, times, number) as (
@@ -201,12 +201,9 @@ with config(name) as materialized (
       from sought cross join collection
     window ordered as (order by sought.passages, number, part)
      order by sought.passages, number, part limit {MOST_WORDS}
-)"""
-
-
-def _lookup(candidates: int) -> str:
-    """Which passages are worth scoring: those with the rarest words, or with pairs and triples of common ones."""
-    return f""", required as (
+)
+-- The passages worth scoring: those with the rarest words, or with pairs and triples of common ones.
+, required as (
     select string_agg(query, ' & ')::tsquery as query, coalesce(bool_or(positive), false) as positive from (
         select case when kind like 'without%%' then '!(' else '(' end
                || string_agg(distinct '(' || parsed::text || ')', ' | ') || ')', kind not like 'without%%'
@@ -218,7 +215,7 @@ def _lookup(candidates: int) -> str:
 ), common as (
     select * from needle where running > {candidates} and place <= {COMBINED_WORDS}
 ), combined as (
-    -- Words stand together more often than by chance: eight times is what was seen.
+    -- Words stand together more often than by chance: eight times as often was measured.
     select query, sum(expected) over least_first as running, row_number() over least_first as place from (
         select 2 as size, '(' || a.query::text || ') & (' || b.query::text || ')' as query,
                8 * a.passages * b.passages / collection.passages as expected
@@ -229,7 +226,7 @@ def _lookup(candidates: int) -> str:
           from collection, common a join common b on a.place < b.place join common c on b.place < c.place) combination
     window least_first as (partition by size order by expected, query)
 ), chosen as (
-    -- Of pairs and of triples at least the rarest is looked up, whatever it costs.
+    -- At least the rarest pair and the rarest triple are looked up, whatever that costs.
     select string_agg('(' || query || ')', ' | ')::tsquery as query from (
         select query::text from needle where running <= {candidates} and place <= {LOOKED_UP_WORDS}
         union all
@@ -244,54 +241,13 @@ def _lookup(candidates: int) -> str:
      cross join (select string_agg('(' || query::text || ')', ' | ')::tsquery as query from needle) every
      cross join lateral (
            select coalesce(chosen.query && required.query, chosen.query) as query from chosen) wanted
-)"""
-
-
-def _allowed(where: str) -> str:
-    """What a filter leaves: counted by the index alone; the passages themselves are read only if they are few."""
-    return f""", filtered as materialized (
-    select count(*) as passages from (
-        select from item join chunk on chunk.item_id = item.id where {where} limit {FILTER_BOUND}) passage
-), allowed as materialized (
-    select chunk.id, chunk.item_id, chunk.text_hash from item join chunk on chunk.item_id = item.id
-     where {where} and (select passages <= {SMALL_FOR_MEANING} from filtered)
-)"""
-
-
-def _leaves_at_most(bound: int) -> str:
-    """Whether a filter leaves so few passages."""
-    return f"(select passages <= {bound} from filtered)"
-
-
-def _inside(where: str) -> str:
-    """A condition on a passage's item, looked up by key for each passage: `exists` might read all items instead."""
-    return f"""
-       and (select true from item where item.id = chunk.item_id and {where})"""
-
-
-def _looked_up(*, inside: str, unless: str) -> str:
-    return f"""
-    select chunk.id, chunk.item_id, chunk.position, chunk.tsv from chunk
-     where not {unless} and chunk.tsv @@ (select chosen from plan){inside} limit {MOST_CANDIDATES}"""
-
-
-# `offset 0` keeps the planner from turning few look-ups by key into a scan of everything that has the words.
-_LOOKED_THROUGH = """
-    select chunk.* from allowed cross join lateral (
-           select chunk.id, chunk.item_id, chunk.position, chunk.tsv from chunk
-            where chunk.id = allowed.id offset 0) chunk
-     where chunk.tsv @@ (select every from plan)"""
-
-
-def _scored(candidate: str) -> str:
-    """BM25 of each candidate.
-
-    Each rank is written once, since what is written twice is computed twice: with K for saturation and length,
-    tf / (tf + K) is 1 / (1 + K / tf), and r / (1 - r) is 1 / (1 / r - 1).
-    """
-    return f""", scored as materialized (
+)
+{filtered}
+-- BM25 of each candidate. Each rank is written once, since what is written twice is computed twice: with K for
+-- saturation and length, tf / (tf + K) is 1 / (1 + K / tf), and r / (1 - r) is 1 / (1 / r - 1).
+, scored as materialized (
     select candidate.id, candidate.item_id, candidate.position, ranked.score
-      from ({candidate}) candidate
+      from ({looked_up}) candidate
      cross join lateral (
            select sum(needle.weight / (1 + (needle.flat + needle.slope * length(candidate.tsv)) / (
                       0.625::float8 / (1 / least(
@@ -299,123 +255,12 @@ def _scored(candidate: str) -> str:
                       + {BOOST}::float8 * ts_rank('{{0, 0, 0.4, 1}}', candidate.tsv, needle.query)))) as score
              from needle where candidate.tsv @@ needle.query) ranked
      where ranked.score is not null
-)"""
-
-
-# What decides between items of equal scores, whatever happened before. Two sources may have items of one key.
-_KEY = "item.key || convert_to(source.name, 'UTF8')"
-_OF_SOURCE = "join source on source.id = item.source_id"
-_NOTHING_NEAR = """, near as (
-    select null::bigint as id, null::bigint as item_id, null::bigint as position, null::bytea as key,
-           null::float8 as distance where false
-)"""
-
-
-def _nearest(passages: str, distance: str, model: int) -> str:
-    """The nearest passages, with their titles: what was found by one of the two is looked up by the other as well.
-
-    A passage is as far as the nearest of its parts; what has but one vector, its own or its title's, is as far as that.
-    """
-    return f""", found as materialized (
-    select id, item_id, min(own) as own, min(title) as title from ({passages}) passage group by id, item_id
-), near as materialized (
-    select id, item_id, position, key,
-           (1 - {TITLE_SHARE}) * coalesce(own, title) + {TITLE_SHARE} * coalesce(title, own) as distance
-      from (select id, item_id, (select position from chunk where chunk.id = found.id) as position,
-                   (select {_KEY} from item {_OF_SOURCE} where item.id = found.item_id) as key, coalesce(own, (
-                       select min({distance}) from chunk join embedding using (text_hash)
-                        where chunk.id = found.id and model_id = {model})) as own,
-                   coalesce(title, (
-                       select min({distance}) from item_title join embedding using (text_hash)
-                        where item_title.item_id = found.item_id and model_id = {model})) as title
-              from found) passage
-     order by distance, key, position limit {MEANING_DEPTH}
-)"""
-
-
-def _near_by_index(distance: str, model: int, *, inside: str, unless: str, depth: int, scanned: int) -> str:
-    """Of the nearest vectors those of passages, and those of titles, which stand for the first passage of an item.
-
-    Vectors whose text is gone are kept for a while, and passed over: they take no place from others.
-    """
-    return f"""
-    select passage.id, passage.item_id, case when not titled then nearest.distance end as own,
-           case when titled then nearest.distance end as title
-      from (select text_hash, distance
-              from (select text_hash, {distance} as distance from embedding where model_id = {model}
-                     order by {distance} limit {_PASSED_OVER * scanned}) vector
-             where {_in_use("vector")} limit {scanned}) nearest
-     cross join lateral (
-          (select copy.id, copy.item_id, false as titled
-             from (select chunk.id, chunk.item_id, chunk.position from chunk
-                    where chunk.text_hash = nearest.text_hash
-                      and coalesce(chunk.tsv @@ (select query from required), true){inside}
-                    limit {MOST_COPIES}) copy
-             join item on item.id = copy.item_id {_OF_SOURCE} order by {_KEY}, copy.position limit {COPIES})
-           union all
-          (select copy.id, copy.item_id, true
-             from (select opening.id, item_title.item_id
-                     from item_title cross join lateral ({_opening("item_title", inside)}) opening
-                    where item_title.text_hash = nearest.text_hash limit {MOST_COPIES}) copy
-             join item on item.id = copy.item_id {_OF_SOURCE} order by {_KEY} limit {COPIES})) passage
-     where not {unless} limit {2 * depth}"""
-
-
-def _in_use(of: str) -> str:
-    """Whether a passage or title has this text; looked up by key for each vector."""
-    return f"""coalesce(
-           (select true from chunk where chunk.text_hash = {of}.text_hash limit 1),
-           (select true from item_title where item_title.text_hash = {of}.text_hash limit 1))"""
-
-
-def _opening(of: str, inside: str = "") -> str:
-    """The first passage of an item that has what is required."""
-    return f"""
-           select chunk.id from chunk
-            where chunk.item_id = {of}.item_id and coalesce(chunk.tsv @@ (select query from required), true){inside}
-            order by chunk.position limit 1"""
-
-
-def _near_looked_through(distance: str, model: int, *, only: str) -> str:
-    return f"""(
-    select allowed.id, allowed.item_id, nearest.distance as own, null::float8 as title
-      from allowed cross join lateral (
-           select min({distance}) as distance from embedding
-            where embedding.model_id = {model} and embedding.text_hash = allowed.text_hash) nearest
-     where {only} and nearest.distance is not null
-       and ((select query from required) is null
-            or (select tsv @@ (select query from required) from chunk where chunk.id = allowed.id))
-     order by nearest.distance limit {MEANING_DEPTH}
-) union all (
-    select opening.id, named.item_id, null, named.distance
-      from (select item_title.item_id, nearest.distance
-              from (select distinct item_id from allowed) item join item_title using (item_id)
-             cross join lateral (
-                   select min({distance}) as distance from embedding
-                    where embedding.model_id = {model} and embedding.text_hash = item_title.text_hash) nearest
-             where {only} and nearest.distance is not null
-             order by nearest.distance limit {MEANING_DEPTH}) named
-     cross join lateral ({_opening("named")}) opening
-)"""
-
-
-def _near_scored(distance: str, model: int) -> str:
-    return f"""
-    select chunk.id, chunk.item_id, nearest.distance as own, null::float8 as title
-      from scored join chunk using (id) cross join lateral (
-           select min({distance}) as distance from embedding
-            where embedding.model_id = {model} and embedding.text_hash = chunk.text_hash) nearest
-     where nearest.distance is not null order by nearest.distance limit {MEANING_DEPTH}"""
-
-
-def _fused(meaning: Meaning | None) -> str:
-    """The two rankings of items, and the sum of their scores.
-
-    By words the best has 1. By meaning it is how much nearer an item is than texts at random, so that models whose
-    vectors all lie close together count like others.
-    """
-    return f""", by_words as materialized (
-    select item_id, key, score, passages, rank, {_distance_of_best(meaning)} as distance from (
+)
+{_near(where, inside, meaning, strict=strict)}
+-- The two rankings of items, and the sum of their scores. By words the best has 1. By meaning the score is how much
+-- nearer an item is than random texts, so that models whose vectors all lie close together count like others.
+, by_words as materialized (
+    select item_id, key, score, passages, rank, {own_distance} as distance from (
         select item_id, {_KEY} as key, score, passages, best, row_number() over (order by score desc, {_KEY}) as rank
           from (select item_id, max(score) as score, count(*) as passages,
                        (array_agg(id order by score desc, position))[1] as best
@@ -430,7 +275,7 @@ def _fused(meaning: Meaning | None) -> str:
     select item_id, key, min(distance) as distance, count(*) as passages,
            row_number() over (order by min(distance), key) as rank
       from near group by item_id, key
-), usual as ({_usual_distance(meaning)}
+), usual as ({usual_distance}
 ), fused as (
     select item_id, coalesce(by_words.key, by_meaning.key) as key, by_words.rank as word_rank,
            by_words.score as word_score, by_meaning.rank as meaning_rank,
@@ -440,13 +285,11 @@ def _fused(meaning: Meaning | None) -> str:
            coalesce(by_words.score / best, 0) + {MEANING_SHARE} * %(weight)s::float8 * greatest(0, coalesce(
                1 - least(by_words.distance, by_meaning.distance) / nullif(usual.distance, 0), 0)) as score
       from by_words full join by_meaning using (item_id) cross join coverage cross join usual
-)"""
-
-
-# An item whose best passage by words has no vector keeps its place by words; the others share the places that are left,
-# in the order of their fused scores. So nothing loses for want of a vector. With none the answer is that of words, with
-# all it is that of both.
-_PLACED = """, placed as (
+)
+-- An item whose best passage by words has no vector keeps its place by words; the others share the remaining places, in
+-- the order of their fused scores. So no item loses for want of a vector. Without any vector the answer is that of
+-- words, with all vectors it is that of both.
+, placed as (
     select item_id, coalesce(slot.place, word_rank) as place from (
         select item_id, word_rank, covered,
                row_number() over (partition by covered order by score desc, key) as number
@@ -455,8 +298,8 @@ _PLACED = """, placed as (
         select coalesce(word_rank, 1e9) as place, row_number() over (order by word_rank nulls last) as number
           from fused where covered) slot on item.covered and slot.number = item.number
 ), ranked as (
-    -- The best score belongs to the first place, and so on, whoever has it; no two are alike, since what follows is
-    -- asked for by score.
+    -- The best score belongs to the first place, and so on, whichever item has it. No two scores are equal, since the
+    -- next page is requested by score.
     select fused.*, graded.score - number * 1e-12 as place_score
       from (select item_id, row_number() over (order by place, fused.score desc, key) as number
               from placed join fused using (item_id)) placed
@@ -474,40 +317,7 @@ _PLACED = """, placed as (
                    + case when covered then %(weight)s::float8 * coalesce(1 - near.distance, 0) else 0 end desc,
                near.distance, coalesce(scored.position, near.position)) as place
       from scored full join near using (id, item_id) join top using (item_id)
-)"""
-
-
-def _distance_of_best(meaning: Meaning | None) -> str:
-    """How far the best passage of an item by words is from what is asked; null if it has no vector."""
-    if meaning is None:
-        return "null::float8"
-    model, distance = meaning.model_id, _distance(meaning)
-    return f"""(
-        select (1 - {TITLE_SHARE}) * own + {TITLE_SHARE} * coalesce(title, own) from (
-            select (select min({distance}) from embedding
-                     where model_id = {model} and embedding.text_hash = chunk.text_hash) as own,
-                   (select min({distance}) from item_title join embedding using (text_hash)
-                     where model_id = {model} and item_title.item_id = chunk.item_id) as title
-              from chunk where chunk.id = best) vectors)"""
-
-
-def _usual_distance(meaning: Meaning | None) -> str:
-    """How far texts at random are from what is asked: of those in use the lowest hashes, which are as random as any."""
-    if meaning is None:
-        return "select null::float8 as distance"
-    return f"""
-    select avg(distance) as distance from (
-        select {_distance(meaning)} as distance from embedding
-         where model_id = {meaning.model_id} and {_in_use("embedding")}
-         order by model_id, text_hash limit {SAMPLED_VECTORS}) sample"""
-
-
-def _distance(meaning: Meaning) -> str:
-    return f"vector::halfvec({meaning.dimensions}) <=> %(vector)s::halfvec({meaning.dimensions})"
-
-
-def _answer(filtered: str) -> str:
-    return f"""
+)
 select jsonb_build_object(
            'words', (select jsonb_agg(jsonb_build_object(
                          'word', word, 'query', query::text, 'passages', passages, 'weight', weight) order by place)
@@ -515,7 +325,7 @@ select jsonb_build_object(
            'unknown', (select jsonb_agg(word) from (
                            select word from counted group by word having sum(passages) = 0) word),
            'looked_up', (select chosen::text from plan),
-           'filtered', {filtered},
+           'filtered', {"(select passages from filtered)" if where else "null"},
            'scored', (select count(*) from scored),
            'near', (select count(*) from near),
            'coverage', (select share from coverage))
@@ -536,3 +346,105 @@ select * from (select jsonb_build_object(
   join source on source.id = item.source_id
  order by top.score desc, top.item_id, passage.place) found
 """
+
+
+def _near(where: str, inside: str, meaning: Meaning | None, *, strict: bool) -> str:
+    """Return the part of the statement that finds the nearest passages."""
+    if meaning is None:
+        return """, near as (
+    select null::bigint as id, null::bigint as item_id, null::bigint as position, null::bytea as key,
+           null::float8 as distance where false
+)"""
+    model, distance = meaning.model_id, _distance(meaning)
+    depth, scanned, small = MEANING_DEPTH, SCANNED, "false"
+    if where:
+        depth, scanned = FILTERED_DEPTH, SCANNED_FILTERED
+        small = f"(select passages <= {SMALL_FOR_MEANING} from filtered)"
+
+    def opening(of: str, inside: str = "") -> str:
+        """Select the first passage of an item that has what the query requires."""
+        return f"""
+           select chunk.id from chunk
+            where chunk.item_id = {of}.item_id and coalesce(chunk.tsv @@ (select query from required), true) {inside}
+            order by chunk.position limit 1"""
+
+    # The vectors of the passages that the words found.
+    of_scored = f"""
+    select chunk.id, chunk.item_id, nearest.distance as own, null::float8 as title
+      from scored join chunk using (id) cross join lateral (
+           select min({distance}) as distance from embedding
+            where embedding.model_id = {model} and embedding.text_hash = chunk.text_hash) nearest
+     where nearest.distance is not null order by nearest.distance limit {MEANING_DEPTH}"""
+    # The nearest vectors of passages, and of titles, which stand for the first passage of their item. Vectors whose
+    # text is gone are kept for a while, and skipped: they take no place from others.
+    by_index = f"""
+    select passage.id, passage.item_id, case when not titled then nearest.distance end as own,
+           case when titled then nearest.distance end as title
+      from (select text_hash, distance
+              from (select text_hash, {distance} as distance from embedding where model_id = {model}
+                     order by {distance} limit {_PASSED_OVER * scanned}) vector
+             where {_in_use("vector")} limit {scanned}) nearest
+     cross join lateral (
+          (select copy.id, copy.item_id, false as titled
+             from (select chunk.id, chunk.item_id, chunk.position from chunk
+                    where chunk.text_hash = nearest.text_hash
+                      and coalesce(chunk.tsv @@ (select query from required), true) {inside}
+                    limit {MOST_COPIES}) copy
+             join item on item.id = copy.item_id {_OF_SOURCE} order by {_KEY}, copy.position limit {COPIES})
+           union all
+          (select copy.id, copy.item_id, true
+             from (select opening.id, item_title.item_id
+                     from item_title cross join lateral ({opening("item_title", inside)}) opening
+                    where item_title.text_hash = nearest.text_hash limit {MOST_COPIES}) copy
+             join item on item.id = copy.item_id {_OF_SOURCE} order by {_KEY} limit {COPIES})) passage
+     where not {small} limit {2 * depth}"""
+    # The vectors of all passages and titles that a filter leaves, if these are few.
+    of_allowed = f"""(
+    select allowed.id, allowed.item_id, nearest.distance as own, null::float8 as title
+      from allowed cross join lateral (
+           select min({distance}) as distance from embedding
+            where embedding.model_id = {model} and embedding.text_hash = allowed.text_hash) nearest
+     where {small} and nearest.distance is not null
+       and ((select query from required) is null
+            or (select tsv @@ (select query from required) from chunk where chunk.id = allowed.id))
+     order by nearest.distance limit {MEANING_DEPTH}
+) union all (
+    select opening.id, named.item_id, null, named.distance
+      from (select item_title.item_id, nearest.distance
+              from (select distinct item_id from allowed) item join item_title using (item_id)
+             cross join lateral (
+                   select min({distance}) as distance from embedding
+                    where embedding.model_id = {model} and embedding.text_hash = item_title.text_hash) nearest
+             where {small} and nearest.distance is not null
+             order by nearest.distance limit {MEANING_DEPTH}) named
+     cross join lateral ({opening("named")}) opening
+)"""
+    passages = of_scored if strict else f"({by_index}) union all {of_allowed}" if where else by_index
+    # A passage found by its own vector gets the distance of its title looked up, and the other way round. It is as far
+    # as the nearest of its parts; with only one vector, its own or its title's, it is as far as that.
+    return f""", found as materialized (
+    select id, item_id, min(own) as own, min(title) as title from ({passages}) passage group by id, item_id
+), near as materialized (
+    select id, item_id, position, key,
+           (1 - {TITLE_SHARE}) * coalesce(own, title) + {TITLE_SHARE} * coalesce(title, own) as distance
+      from (select id, item_id, (select position from chunk where chunk.id = found.id) as position,
+                   (select {_KEY} from item {_OF_SOURCE} where item.id = found.item_id) as key, coalesce(own, (
+                       select min({distance}) from chunk join embedding using (text_hash)
+                        where chunk.id = found.id and model_id = {model})) as own,
+                   coalesce(title, (
+                       select min({distance}) from item_title join embedding using (text_hash)
+                        where item_title.item_id = found.item_id and model_id = {model})) as title
+              from found) passage
+     order by distance, key, position limit {MEANING_DEPTH}
+)"""
+
+
+def _in_use(of: str) -> str:
+    """Return the condition that a passage or title has this text; it is looked up by key for each vector."""
+    return f"""coalesce(
+           (select true from chunk where chunk.text_hash = {of}.text_hash limit 1),
+           (select true from item_title where item_title.text_hash = {of}.text_hash limit 1))"""
+
+
+def _distance(meaning: Meaning) -> str:
+    return f"vector::halfvec({meaning.dimensions}) <=> %(vector)s::halfvec({meaning.dimensions})"

@@ -11,9 +11,6 @@ from rowen.store.changes import last_number, next_range
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one, scalar
 
-__all__ = ["add", "catch_up", "count", "every", "get", "newest", "news", "remove"]
-
-
 # Lines of the log that are looked at in one transaction; each costs a look at its item's passages.
 _BATCH = 1_000
 

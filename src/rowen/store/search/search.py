@@ -13,9 +13,6 @@ from rowen.store.items.items import RECORD_KIND
 from rowen.store.rows import all_rows, scalar
 from rowen.store.search.ranking import Meaning, statement
 
-__all__ = ["CopiedItem", "Copies", "RankedItem", "condition", "copies", "item_vector", "languages", "search"]
-
-
 # A sentence, as for twins: shorter texts ("No description.") are the same for different things.
 _ENOUGH_CHARACTERS = 40
 # How many passages of one text are looked at: an opening that more items share is boilerplate, and few are copies.

@@ -16,9 +16,6 @@ from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold, try_hold
 from rowen.store.rows import all_rows, one, scalar
 
-__all__ = ["WordIndex", "characteristic_words", "corrections", "count_words", "restore_word_index", "variants"]
-
-
 SAMPLE = 50_000
 """Of more passages at most so many are counted, and the counts scaled up: a whole count takes a second or two."""
 

@@ -16,9 +16,6 @@ from rowen.store.migrate import SCHEMA, hold_restore, schema_aside
 from rowen.store.server.programs import program_folders
 from rowen.store.sources import exist_any
 
-__all__ = ["client_program", "dump", "restore", "run_client"]
-
-
 # What is asked for where the server does not say: the version of the package.
 _USUAL_MAJOR = 18
 

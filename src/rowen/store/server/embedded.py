@@ -31,9 +31,6 @@ from rowen.store.server.site import (
     site_folder,
 )
 
-__all__ = ["EmbeddedServer", "await_recovery", "by_socket", "by_tcp", "run_keeper", "store_password", "welcoming"]
-
-
 _SUPERUSER = "postgres"
 _GREETING_POLL_S = 0.02  # a look costs a connection attempt; nobody feels 20 ms
 # A server that has said that it is ready answers at once; after so long its socket is gone or another's.

@@ -16,9 +16,6 @@ from typing import NamedTuple
 from rowen.errors import Hint, StoreUnavailableError, action
 from rowen.store.server.programs import Account, run_as
 
-__all__ = ["FileLock", "Postmaster", "exclusive", "find_server", "halt", "settled"]
-
-
 _POLL_S = 0.02  # a look at a file; nobody feels 20 ms
 # Longer than a start may take (300 s): whoever holds the lock is starting the server.
 _PATIENCE_S = 330.0

@@ -21,9 +21,6 @@ from typing import Any
 from rowen.errors import ConfigurationError, StoreUnavailableError, StoreUnfitError
 from rowen.programs import find, run
 
-__all__ = ["Account", "Binaries", "choose_binaries", "program_folders", "run_as", "server_account"]
-
-
 _BORROWED = ("postgres", "nobody")
 
 

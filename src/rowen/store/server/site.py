@@ -20,21 +20,6 @@ from pathlib import Path
 from rowen.errors import StoreError, StoreFullError, StoreUnavailableError
 from rowen.store.server.programs import Account, Binaries, run_as, server_account
 
-__all__ = [
-    "ServerSite",
-    "check_home",
-    "check_link",
-    "check_record",
-    "explained",
-    "failure",
-    "initialise",
-    "make_site",
-    "prepare_start",
-    "record",
-    "site_folder",
-]
-
-
 _RECORD = "home"
 # A path has at most 4,096 bytes on Linux; what is longer was not written by us.
 _MOST_BYTES = 4_096
