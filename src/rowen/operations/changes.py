@@ -14,8 +14,8 @@ from rowen.model.page import Page
 from rowen.model.search import check_words
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_number, decoded, page_of
-from rowen.store import changes
-from rowen.store.database import Connection, runs
+from rowen.store import changes, runs
+from rowen.store.database import Connection
 
 if TYPE_CHECKING:
     from typing import Annotated

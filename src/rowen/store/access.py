@@ -1,4 +1,4 @@
-"""Tokens and sessions by their hashes, the log of writes, and answers that are given again."""
+"""Access tokens and sessions by their hashes, the audit log, and answers kept for repeated requests."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,19 +16,20 @@ _SELECT = "select name, scope, created_at, expires_at, last_used_at from access_
 
 
 def _token(row: Sequence[Any]) -> AccessToken:
+    """Return the token of a row."""
     name, scope, *times = row
     return AccessToken(name, Scope(scope), *times)
 
 
 async def tokens(c: Connection) -> list[AccessToken]:
-    """All tokens, by name."""
+    """Return all tokens, by name."""
     return [_token(row) for row in await all_rows(c, f"{_SELECT} order by name".encode())]
 
 
 async def add_token(
     c: Connection, name: str, *, digest: bytes, scope: Scope, expires_at: datetime | None
 ) -> AccessToken:
-    """Keep the hash of a token under a name."""
+    """Store the hash of a token under a name."""
     try:
         await c.execute(
             "insert into access_token (name, hash, scope, expires_at) values (%s, %s, %s, %s)",
@@ -42,7 +43,7 @@ async def add_token(
 
 
 async def remove_token(c: Connection, name: str) -> None:
-    """Forget a token, and with it the sessions that were made from it."""
+    """Delete a token, and with it the sessions that were opened with it."""
     if await one(c, "delete from access_token where name = %s returning id", [name]) is None:
         raise NotFoundError(f"There is no token {name!r}.", hint=Hint(action("token list"), " lists all."))
 
@@ -60,7 +61,7 @@ select name, scope, id from found
 
 
 async def of_token(c: Connection, digest: bytes) -> tuple[Principal, int] | None:
-    """Who has this token, and its number; None for one that is unknown or has expired."""
+    """Return the holder and number of a token; None if it is unknown or expired."""
     row = await one(c, _HOLDER, [digest])
     return (Principal(f"token:{row[0]}", Scope(row[1]), Credential(digest)), row[2]) if row else None
 
@@ -68,7 +69,7 @@ async def of_token(c: Connection, digest: bytes) -> tuple[Principal, int] | None
 async def add_session(
     c: Connection, principal: Principal, *, digest: bytes, token_id: int | None, expires_at: datetime
 ) -> datetime:
-    """Open a session; it ends no later than its token. Returns when."""
+    """Open a session, which ends no later than its token, and return when it ends."""
     ends: datetime = await scalar(
         c,
         "insert into access_session (hash, token_id, name, scope, expires_at)"
@@ -88,7 +89,7 @@ select coalesce('token:' || token.name, session.name), session.scope
 
 
 async def of_session(c: Connection, digest: bytes) -> Principal | None:
-    """Whose session this is; None for one that is unknown or over."""
+    """Return the holder of a session; None if it is unknown or over."""
     row = await one(c, _SESSION, [digest])
     return Principal(row[0], Scope(row[1]), Credential(digest)) if row else None
 
@@ -101,7 +102,7 @@ select hash from access_session where hash = any(%(digests)b) and expires_at > n
 
 
 async def valid_digests(c: Connection, digests: Sequence[bytes]) -> set[bytes]:
-    """Return the hashes of these tokens and sessions that were neither revoked nor have expired."""
+    """Return those of these hashes whose token or session is neither revoked nor expired."""
     return {row[0] for row in await all_rows(c, _VALID, {"digests": list(digests)})}
 
 
@@ -111,7 +112,7 @@ async def drop_session(c: Connection, digest: bytes) -> None:
 
 
 async def audit(c: Connection, line: Sequence[Any]) -> None:
-    """Write down what somebody did: who, from where, method, path, status and the number of the request."""
+    """Log a write: principal, address, method, path, status and request id."""
     await c.execute(
         "insert into audit_log (principal, address, method, path, status, request) values (%s, %s, %s, %s, %s, %s)",
         line,
@@ -119,7 +120,7 @@ async def audit(c: Connection, line: Sequence[Any]) -> None:
 
 
 async def audit_lines(c: Connection, *, limit: int, before: int | None, principal: str | None) -> list[AuditLine]:
-    """The last lines of the log, newest first."""
+    """Return the last lines of the audit log, newest first."""
     return await list_of(
         c,
         AuditLine,
@@ -144,9 +145,9 @@ returning true
 async def claim_answer(
     c: Connection, principal: str, key: str, *, fingerprint: bytes, kept_h: int, longest_s: float
 ) -> tuple[bytes, RepeatedAnswer | None] | None:
-    """Begin what has not been asked for before, and return None; else what was asked, and its answer if there is one.
+    """Claim a request key and return None; if it is taken, return its fingerprint and the answer, if there is one.
 
-    What was begun longer ago than any request takes has died with its process, and may be begun again.
+    A claim that is older than any request takes is from a process that died. It may be claimed again.
     """
     values = {"principal": principal, "key": key, "fingerprint": fingerprint, "kept_h": kept_h, "longest_s": longest_s}
     if await one(c, _CLAIM, values) is not None:
@@ -169,12 +170,12 @@ select not exists (select from idempotent_answer where principal = %(principal)s
 
 
 async def is_full(c: Connection, principal: str, key: str, *, most: int) -> bool:
-    """Return whether so many other answers of a caller are kept that there is no room for one more."""
+    """Return whether a caller has reached the maximum number of kept answers."""
     return bool(await scalar(c, _FULL, {"principal": principal, "key": key, "most": most}))
 
 
 async def keep_answer(c: Connection, principal: str, key: str, answer: RepeatedAnswer) -> None:
-    """Keep an answer for who asks the same again."""
+    """Store the answer to a request, for the next request with the same key."""
     headers: Mapping[str, str] = dict(answer.headers)
     await c.execute(
         "update idempotent_answer set status = %s, headers = %s, body = %s where principal = %s and key = %s",
@@ -183,12 +184,12 @@ async def keep_answer(c: Connection, principal: str, key: str, answer: RepeatedA
 
 
 async def drop_answer(c: Connection, principal: str, key: str) -> None:
-    """Forget what was begun and came to nothing, so that it can be tried again."""
+    """Delete the claim of a request that failed, so that it can be repeated."""
     await c.execute("delete from idempotent_answer where principal = %s and key = %s", [principal, key])
 
 
 async def forget_over(c: Connection, *, kept_h: int, audit_days: float) -> None:
-    """Forget sessions that are over, answers that nobody asks for again, and what was written long ago."""
+    """Delete sessions that are over, expired answers and old lines of the audit log."""
     await c.execute("delete from access_session where expires_at < now()")
     await c.execute("delete from idempotent_answer where created_at < now() - make_interval(hours => %s)", [kept_h])
     await c.execute("delete from audit_log where at < now() - make_interval(days => %s)", [int(audit_days)])

@@ -1,8 +1,16 @@
 """The change log: an outbox whose lines become visible in the order of their numbers.
 
-A writer takes the log's lock as the last lock of its transaction and keeps it to the commit. So number n is
+A writer takes the log's lock as the last lock of its transaction and keeps it until the commit. So number n is
 committed before n + 1 is given out, and a reader that has seen n never finds a smaller one later. Times never fall as
-numbers rise, although transactions begin in another order than they log: who reads by time misses nothing either.
+numbers rise, although transactions begin in another order than they log: readers by time miss nothing either. Numbers
+have no gaps, so a full span of them never changes.
+
+Searching the log for words needs no index of words over titles and lines, which each change would have to pay for.
+Common words stand in the newest lines, and are found by walking back. Rare ones are looked up in the passages, and
+their items then in the log.
+
+Published changes contain what their items say. That is read from the item as long as the hash of the whole record
+agrees, and left out otherwise.
 """
 
 import re
@@ -31,7 +39,7 @@ select pg_notify('rowen_due', '') where exists (select from webhook where state 
 
 
 class LogLine(NamedTuple):
-    """A change about to be logged; `statements` tell how those of a page differ, of a move those of the old address."""
+    """A change about to be logged; `statements` are changed RDF statements, for a move those of the old address."""
 
     kind: ChangeKind
     key: Hash
@@ -46,7 +54,7 @@ class LogLine(NamedTuple):
 
 
 async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[LogLine]) -> None:
-    """Log what this transaction does; must be its last step."""
+    """Log the changes of this transaction; must be its last step."""
     if not lines:
         return
     await hold(c, Lock.CHANGE)
@@ -77,7 +85,8 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
 class LogBatch(NamedTuple):
     """Lines after a number, the number up to which the log was read, and whether it ended there.
 
-    Between the lines' numbers and `reached` there is nothing else that the reader wants: it may go on from `reached`.
+    Between the lines' numbers and `reached` there is nothing else that the reader wants: it may continue from
+    `reached`.
     """
 
     lines: list[Change]
@@ -93,7 +102,7 @@ async def read_after(
     where: LiteralString = "true",
     values: Mapping[str, Any] | None = None,
 ) -> LogBatch:
-    """Read the next lines after a number, at most so many, and how far the log was read.
+    """Return the next lines after a number, at most `limit`, and how far the log was read.
 
     Every consumer that keeps a position moves it to `reached`, and to nothing else. Both come from one statement, which
     has one snapshot: with two, a line that is committed between them is in no batch, and below the next position.
@@ -126,7 +135,7 @@ class LogRange(NamedTuple):
 
 
 async def next_range(c: Connection, after: int, *, lines: int | None = None) -> LogRange:
-    """Choose the next range of the log, of so many lines at most, for a consumer that reads it by its own statements.
+    """Return the next range of the log, at most `lines` long, for a consumer with statements of its own.
 
     Lines become visible in the order of their numbers. So each later statement that asks for numbers above `after` and
     up to `upto` sees all of them.
@@ -137,17 +146,17 @@ async def next_range(c: Connection, after: int, *, lines: int | None = None) -> 
 
 
 def of_source(source: str | None) -> tuple[LiteralString, dict[str, Any]]:
-    """The condition and values of `read_after` for the lines of one source, or of all."""
+    """Return the condition and values of `read_after` for the lines of one source, or of all."""
     return ("true", {}) if source is None else (_of(source), {"source": source})
 
 
 def _of(source: str | None) -> LiteralString:
-    """Whether a line is of a source; said in a way that leads to its index."""
+    """Return the condition that a line is of a source, in a form that uses its index."""
     return "true" if source is None else "source = %(source)s"
 
 
 async def has_run(c: Connection, run: int | None) -> bool:
-    """Whether a run has lines in the log."""
+    """Return whether a run has lines in the log."""
     return bool(await scalar(c, "select exists (select from change where run_id = %s)", [run]))
 
 
@@ -164,10 +173,10 @@ async def newest(
     query: str | None = None,
     field: str | None = None,
 ) -> list[Change]:
-    """The newest lines first, or those before a number, as far as they fit.
+    """Return the newest lines first, or those before a number, that match.
 
-    With a query, those whose titles have its words, or whose items have them now, among the last lines of the log, or
-    the last before that number; with a field, those in which a field of that name differs.
+    With a query these are lines whose titles have its words, or whose items have them now, among the last lines of the
+    log or the last before that number; with a field, lines in which a field of that name differs.
     """
     # Only lines about facts tell of fields.
     kinds = kinds or (_ABOUT_FACTS if field is not None else ())
@@ -220,7 +229,7 @@ _FITTING = {
 
 
 async def number_of_last(c: Connection, count: int, *, source: str | None = None) -> int:
-    """The number after which so many lines follow."""
+    """Return the number that `count` lines follow."""
     number = await scalar(
         c,
         f"select number - 1 from change where {_of(source)} order by number desc offset %(count)s - 1 limit 1".encode(),  # noqa: S608 (a condition of our own)
@@ -230,12 +239,12 @@ async def number_of_last(c: Connection, count: int, *, source: str | None = None
 
 
 async def last_number(c: Connection) -> int:
-    """The number of the newest line."""
+    """Return the number of the newest line."""
     return int(await scalar(c, "select coalesce(max(number), 0) from change") or 0)
 
 
 async def number_before(c: Connection, moment: datetime) -> int:
-    """The number of the last line written before a moment."""
+    """Return the number of the last line before a moment."""
     return int(await scalar(c, "select coalesce(max(number), 0) from change where at < %s", [moment]) or 0)
 
 
@@ -289,7 +298,7 @@ _ANYTHING = "T"
 async def numbers_about(
     c: Connection, query: str, *, before: int | None, limit: int, where: str, values: Mapping[str, Any]
 ) -> list[int]:
-    """The newest lines about some words that fit, newest first, among so many before a number or before the end."""
+    """Return the newest matching lines with some words, newest first, among the last lines before a number."""
     row = await one(
         c, "select querytree(websearch_to_tsquery('simple', %s)), coalesce(max(number), 0) from change", [query]
     )
@@ -309,7 +318,7 @@ async def numbers_about(
 
 
 def _parts(tree: str) -> list[str]:
-    """Patterns of which a title that answers has one: of its words that are all needed, the longest."""
+    """Return patterns of which a matching title has one: of the words that are all required, the longest."""
     if tree == _ANYTHING:
         return ["%"]
     words = [word.replace("''", "'").replace("\\\\", "\\") for word in re.findall(r"'((?:[^']|'')+)'", tree)]
@@ -318,7 +327,7 @@ def _parts(tree: str) -> list[str]:
 
 
 async def _items(c: Connection, query: str) -> dict[str, list[Any]] | None:
-    """The items that have the words now, with the configuration that their language must have; None if too many."""
+    """Return the items that have the words now, with the text configuration they must have; None if too many."""
     items: list[int] = []
     configs: list[str | None] = []
     rows = await all_rows(c, _ITEMS, {"query": query, "most": _MOST_ITEMS + 1})
@@ -385,13 +394,13 @@ async def newest_published(
     kinds: Sequence[str] = (),
     field: str | None = None,
 ) -> list[PublishedChange]:
-    """The newest lines of `newest`, with what their items say."""
+    """Return the newest lines of `newest`, with what their items say."""
     lines = await newest(c, before=before, limit=limit, source=source, query=query, kinds=kinds, field=field)
     return (await published(c, [line.number for line in lines]))[::-1]
 
 
 async def published(c: Connection, numbers: Sequence[int]) -> list[PublishedChange]:
-    """Some lines by their numbers, in order."""
+    """Return some lines by their numbers, in order, with the beginnings of what their items say."""
     text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
     told = _PUBLISHED_LINES.format(text=text, **_NO_RECORD, where="change.number = any(%(numbers)s)", order="asc")
     values = {"numbers": list(numbers), "limit": len(numbers), "earlier": EARLIER_CHARS}
@@ -399,9 +408,9 @@ async def published(c: Connection, numbers: Sequence[int]) -> list[PublishedChan
 
 
 async def published_page(c: Connection, number: int, *, size: int, source: str | None) -> list[PublishedChange]:
-    """The lines of one stretch of the log that are the last word on their item, in order, with all that it says.
+    """Return the lines of one span that are the last about their item, in order, with all that it says.
 
-    A deletion in one source is left out of the log of all as long as another source has the item.
+    A deletion in one source is left out of the log of all sources as long as another source has the item.
     """
     where = [
         "change.number > %(first)s",
@@ -441,9 +450,9 @@ _LAST_LINE = {
 async def spans(
     c: Connection, *, size: int, source: str | None, after: int = 0, until: int | None = None
 ) -> list[LogSpan]:
-    """The stretches of so many lines each that have any, between two numbers.
+    """Return the spans of `size` lines that have any, between two numbers.
 
-    Times never fall as numbers rise: the first line of a stretch and its last tell its times, and those between are not
+    Times never fall as numbers rise: the first and the last line of a span tell its times, and those between are not
     read.
     """
     of_one = source is not None

@@ -1,4 +1,4 @@
-"""The connection to PostgreSQL, embedded or by URL: its pool, and its errors in our own classes."""
+"""The connection to PostgreSQL, embedded or by URL: its pool, and its errors as errors of the store."""
 
 import asyncio
 import math
@@ -64,19 +64,19 @@ class Connections:
 
     @classmethod
     def budget(cls, allowed: int, in_use: int, *, runs: int) -> "Connections":
-        """Enough for so many runs, if the server has them; never fewer than one run needs."""
+        """Return a budget for so many runs, if the server has the connections; at least for one run."""
         one, shared = RUN_CONNECTIONS + LEASE_CONNECTIONS, DOOR_CONNECTIONS + OWN_CONNECTIONS
         free = allowed - in_use - SPARE_CONNECTIONS
         return cls(allowed, in_use, max(shared + one, min(shared + runs * one, free)))
 
     @property
     def runs(self) -> int:
-        """How many runs may be live at a time."""
+        """The maximum number of live runs."""
         return (self.pooled - DOOR_CONNECTIONS) // (RUN_CONNECTIONS + LEASE_CONNECTIONS)
 
     @property
     def pooled(self) -> int:
-        """How many of ours are in the pool."""
+        """The number of our connections in the pool."""
         return self.taken - OWN_CONNECTIONS
 
 
@@ -107,7 +107,7 @@ select least(current_setting('max_connections')::integer
 
 
 class Patience:
-    """Waits while the database is away, longer each time; `told` hears why, and for how many seconds."""
+    """Waits while the database is away, longer each time; `told` is called with the error and the seconds."""
 
     def __init__(self, told: Callable[[StoreError, float], None], random: Random | None = None) -> None:
         self._told = told
@@ -116,9 +116,9 @@ class Patience:
         self._has_died = False
 
     def can_outlast(self, problem: StoreError) -> bool:
-        """Whether the database may be back soon.
+        """Return whether the database may be back soon.
 
-        A server that is gone while it computes distances has the wrong processor, if that happens twice.
+        A server that dies twice while it computes distances has the wrong processor.
         """
         if isinstance(problem, StoreUnfitError) and isinstance(problem.__cause__, psycopg.OperationalError):
             has_died, self._has_died = self._has_died, True
@@ -148,10 +148,10 @@ class Database:
         self._used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
 
     async def open(self, *, patience: "Patience | None" = None) -> None:
-        """Start or find the server, bring the schema up to date, open the pool.
+        """Start or find the server, bring the schema up to date, and open the pool.
 
-        With `patience` an outage of the server is waited out, whenever it begins. Whatever else is wrong is raised, as
-        is an embedded server that does not start.
+        With `patience` an outage of the server is waited out, whenever it begins. Any other error is raised, as is that
+        of an embedded server that does not start.
         """
         try:
             while True:
@@ -203,7 +203,7 @@ class Database:
         await self._pool.open()
 
     async def close(self) -> None:
-        """Give the connections back, and leave the embedded server."""
+        """Close the pool, and leave the embedded server."""
         pool, self._pool = self._pool, None
         embedded, self.embedded = self.embedded, None
         try:
@@ -216,7 +216,7 @@ class Database:
 
     @property
     def place(self) -> str:
-        """Which database this is, without its password."""
+        """The name of the database in messages, without its password."""
         if self.embedded is not None or self.settings.database_url is None:
             return f"the embedded database in {self.settings.home}"
         try:
@@ -230,7 +230,7 @@ class Database:
         return {"application_name": "rowen", "connect_timeout": math.ceil(self.settings.database_patience_s)}
 
     async def connect(self) -> Connection:
-        """A connection of its own, outside the pool: for locks that live as long as it does."""
+        """Open a connection outside the pool, for locks that live as long as it does."""
         with translate_database_errors(self.place):
             connection = await self._connected()
             try:
@@ -244,7 +244,7 @@ class Database:
     async def alone(self, lock: Lock, key: int | str) -> AsyncIterator[bool]:
         """Hold a lock as long as the block lasts; yield False if another session holds it.
 
-        It lives and dies with a connection outside of the pool, so that the server frees it also after a kill -9.
+        It lives and dies with a connection outside the pool, so that the server frees it also after a kill -9.
         """
         async with self._alone[lock], await self.connect() as connection:
             with translate_database_errors(self.place):
@@ -256,9 +256,9 @@ class Database:
                     await release_at_end(connection, lock, key)
 
     async def _configure(self, connection: Connection) -> None:
-        """Make a session ours. A process that is frozen inside a transaction is thrown out with the end of its lease.
+        """Configure a session. The server ends it if its process is frozen inside a transaction for as long as a lease.
 
-        The locks of that transaction would otherwise keep the run from being taken over.
+        The locks of that transaction would otherwise keep another process from taking over the run.
         """
         idle_s = self._idle_limit_s
         await connection.set_autocommit(True)
@@ -282,7 +282,7 @@ class Database:
                 await connection.execute("select")
 
     async def _connected(self) -> Connection:
-        """A new connection; where the server has none left, one is waited for."""
+        """Open a connection; if the server has none left, wait for one."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.settings.database_patience_s
         while True:
@@ -295,7 +295,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A pooled connection in autocommit mode, for reading."""
+        """Lend a pooled connection in autocommit mode, for reading."""
         connection = await self.borrow()
         try:
             with translate_database_errors(self.place), _cancellable():
@@ -305,9 +305,10 @@ class Database:
             await self.give_back(connection)
 
     async def borrow(self) -> Connection:
-        """A pooled connection to keep for long, as leases are bound to one; it goes back by `give_back`.
+        """Take a pooled connection for long, as a lease does; it is returned by `give_back`.
 
-        Who has to wait for another task of this process waits as long as it takes; patience ends only with the server.
+        A caller that has to wait for another task of this process waits as long as it takes; patience ends only with
+        the server.
         """
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
@@ -327,7 +328,7 @@ class Database:
         return connection
 
     async def give_back(self, connection: Connection) -> None:
-        """Return what was borrowed, also when cancelled; the caller has freed its locks, or closed it."""
+        """Return a borrowed connection, also when cancelled; the caller has freed its locks, or closed it."""
         self._places.release()
         self._used_at[connection] = asyncio.get_running_loop().time()
         # A connection lost on its way back would be missing from the pool for ever.
@@ -336,8 +337,8 @@ class Database:
     async def _put_back(self, connection: Connection) -> None:
         """Return a connection to the pool; one whose pipeline was cancelled is closed, and the pool opens another one.
 
-        Its next borrower would write inside a transaction that nobody ends, and hold its locks. Not a `reset` of the
-        pool, which returns each connection through a task of its own.
+        Its next borrower would write inside a transaction that nobody ends, and hold its locks. This is not a `reset`
+        of the pool, which returns each connection through a task of its own.
         """
         if self._pool is None or connection.pgconn.pipeline_status != PipelineStatus.OFF:
             await connection.close()
@@ -345,20 +346,20 @@ class Database:
             await self._pool.putconn(connection)
 
     async def _check(self, connection: Connection) -> None:
-        """Make sure that a connection of the pool is alive; one that was just used is, unless its server hung up."""
+        """Make sure that a pooled connection is alive; one that was just used is, unless its server hung up."""
         used_at = self._used_at.get(connection, -math.inf)
         if asyncio.get_running_loop().time() - used_at > TRUSTED_S or has_news(connection):
             await AsyncConnectionPool.check_connection(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """One transaction: all of it or nothing."""
+        """Lend a pooled connection inside a transaction."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
 
 async def _lent(pool: AsyncConnectionPool[Connection]) -> Connection:
-    """A connection of the pool; a busy machine may take longer to open one than anybody waits for a dead server."""
+    """Return a pooled connection; a busy machine may take longer to open one than a dead server is waited for."""
     while True:
         failures = pool.get_stats().get("connections_errors", 0)
         try:
@@ -381,8 +382,9 @@ def _cancellable() -> Iterator[None]:
 
 
 def _cancellations() -> int:
-    """How often this task was cancelled so far. It may go on after that: in Python 3.11 a `TaskGroup` that failed says
-    that its task is being cancelled, for ever.
+    """Return how often this task was cancelled so far.
+
+    It may continue after that: in Python 3.11 the task of a failed `TaskGroup` counts as being cancelled for ever.
     """
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
@@ -395,26 +397,26 @@ def _mind_cancellation(before: int) -> None:
 
 
 def _is_crowded(problem: psycopg.OperationalError) -> bool:
-    """Whether all connections of the server are in use; before a session begins there is only the text to tell."""
+    """Return whether all connections of the server are in use; before a session begins only the text tells."""
     return problem.sqlstate == _TOO_MANY or any(words in str(problem) for words in _TOO_MANY_WORDS)
 
 
 async def _server_connections(connection: Connection) -> tuple[int, int]:
-    """How many connections the server allows us, and how many others have."""
+    """Return how many connections the server allows us, and how many others have."""
     row = await one(connection, _CONNECTIONS)
     assert row is not None  # noqa: S101 (it has no table to find nothing in)
     return int(row[0]), int(row[1])
 
 
 def has_news(connection: Connection) -> bool:
-    """Whether the server said something that it was not asked, as it does when it ends a session, or hung up."""
+    """Return whether the server sent something unasked, as when it ends a session, or hung up."""
     news = select.poll()
     news.register(connection.fileno(), select.POLLIN)
     return bool(news.poll(0))
 
 
 def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
-    """Where to connect without any secret, and the variables by which a PostgreSQL client is told the password.
+    """Return a connection string without secrets, and the environment that gives a PostgreSQL client the password.
 
     The passphrase of a key has no variable: the client asks for it.
     """
@@ -426,7 +428,7 @@ def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
 
 @contextmanager
 def translate_database_errors(place: str) -> Iterator[None]:
-    """Turn the driver's errors into ours; what was not committed was not stored."""
+    """Turn the driver's errors into errors of the store; what was not committed was not stored."""
     try:
         yield
     except RowenError:
@@ -457,14 +459,14 @@ def translate_database_errors(place: str) -> Iterator[None]:
 
 
 def _is_unanswered(problem: Exception) -> bool:
-    """Whether nobody answered at an address, as that of a server that was never there; the embedded one has none."""
+    """Return whether no server answered at an address; the embedded server has none."""
     return " port " in str(problem) or "resolve host" in str(problem) or "translate host" in str(problem)
 
 
 def _is_turned_away(problem: Exception) -> bool:
-    """Whether the server does not let this user in, or has no such database: asking again does not help.
+    """Return whether the server refuses this user or has no such database: trying again does not help.
 
-    While a connection is opened, the driver tells no code, only the server's words.
+    While a connection is opened, the driver gives no code, only the server's words.
     """
     said = str(problem)
     return "FATAL:" in said and any(words in said for words in _TURNED_AWAY)
@@ -475,7 +477,7 @@ def _first_line(problem: Exception) -> str:
 
 
 def _postgresql(url: str) -> str:
-    """The address of a database, if it is of a kind that can be one."""
+    """Return the URL of a database after checking its scheme."""
     scheme, separator, _ = url.partition("://")
     if separator and scheme not in ("postgresql", "postgres"):
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""What was extracted: answers by what they were an answer to, versions of each item's facts, and what was avoided."""
+"""Extractions: model answers by question, versions of each item's data, and costs spent and avoided."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -32,7 +32,7 @@ class KeptAnswer(NamedTuple):
 
 
 class FoundFacts(NamedTuple):
-    """Facts on their way into the store."""
+    """Extracted data to be stored."""
 
     data: Any
     origin: Origin
@@ -43,7 +43,7 @@ class FoundFacts(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What became of facts: a first version, another one, or the same again; and the conditions that came true."""
+    """The outcome for extracted data: a first version, another one, or the same; and new matches of conditions."""
 
     outcome: Literal["created", "changed", "same"]
     number: int
@@ -65,7 +65,7 @@ select data, model, calls, tokens_sent + tokens_received, usd from told limit 1
 
 
 async def find_answer(c: Connection, key: Hash) -> KeptAnswer | None:
-    """The answer to a question, if it was ever given and is still kept; that it was used is noted once a day."""
+    """Return the stored answer to a question, if there is one; its use is noted once a day."""
     row = await one(c, _FIND_ANSWER, {"key": key, "days": ANSWER_SEEN_DAYS})
     return KeptAnswer(*row) if row else None
 
@@ -73,7 +73,7 @@ async def find_answer(c: Connection, key: Hash) -> KeptAnswer | None:
 async def keep_answer(
     c: Connection, key: Hash, data: Any, *, model: str, calls: int, tokens: tuple[int, int], usd: float | None
 ) -> None:
-    """Keep an answer that was found valid; whoever comes second has paid for nothing new."""
+    """Store a valid answer, unless there is one."""
     await c.execute(
         "insert into answer (key, data, model, calls, tokens_sent, tokens_received, usd)"
         " values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing",
@@ -82,14 +82,14 @@ async def keep_answer(
 
 
 async def forget_answer(c: Connection, key: Hash) -> None:
-    """Forget an answer, since another one was asked for."""
+    """Delete an answer, since the question was asked again."""
     await c.execute("delete from answer where key = %s", [key])
 
 
 async def save(
     c: Connection, source: Source, carried: Carried, key: Hash, *, url: str, title: str, facts: FoundFacts, number: int
 ) -> Saved:
-    """Compare facts with the version in force; a difference is a new version, and a line of the log.
+    """Compare extracted data with the version in force; a difference is a new version, and a line of the log.
 
     Must be the last step of a transaction.
     """
@@ -123,7 +123,7 @@ async def save(
 
 
 def _matched(conditions: Any, before: Any, after: Any) -> tuple[str, ...]:
-    """The conditions that hold now and did not before; a first version is what later ones are compared with."""
+    """Return the conditions that hold now and did not before; a first version matches none."""
     if before is None:
         return ()
     parsed = [Condition.parse(text) for text in conditions]
@@ -198,9 +198,9 @@ async def fail(
     code: str,
     answer_key: Hash | None = None,
 ) -> None:
-    """Note that facts could not be had; the last version stays in force, and the item's next change tries again.
+    """Store that extraction failed; the last version stays in force, and the item's next change tries again.
 
-    The answer of a model that was refused stays kept: it is not paid for again.
+    The refused answer of a model stays stored: it is not paid for again.
     """
     await c.execute(
         "insert into extraction_check as held (source_id, key, name, state, change, tries, error, error_code,"
@@ -213,7 +213,7 @@ async def fail(
 
 
 async def close_gone(c: Connection, source_id: int, key: Hash, name: str, *, number: int) -> bool:
-    """Note that an item is gone, and its facts with it; False if there were none."""
+    """Store that an item is gone, and its data with it; return False if there were none."""
     closed = await c.execute(
         "update extraction_check set state = 'gone', change = greatest(change, %s), checked_at = now()"
         " where source_id = %s and key = %s and name = %s and state <> 'gone'",
@@ -241,7 +241,7 @@ _VERSIONS = f"""
 
 
 async def history(c: Connection, key: Hash, name: str, *, source: str | None = None) -> list[Extraction]:
-    """All versions of what an item yields under a schema, oldest first, whatever the version of the schema."""
+    """Return all versions of an item's data under a schema name, oldest first."""
     rows = await all_rows(
         c,
         _VERSIONS
@@ -253,7 +253,7 @@ async def history(c: Connection, key: Hash, name: str, *, source: str | None = N
 
 
 async def histories(c: Connection, keys: list[Hash], name: str) -> list[Extraction]:
-    """All versions of what several items yield under a schema, oldest first within each."""
+    """Return all versions of some items' data under a schema name, oldest first for each."""
     rows = await all_rows(
         c,
         _VERSIONS
@@ -304,7 +304,7 @@ async def current(
     after: tuple[str, str, str] | None = None,
     limit: int,
 ) -> list[Extraction]:
-    """The facts in force, in the order of schema, source and address; those that follow a place, if it is given."""
+    """Return the data in force, by schema, source and address, from a place on if it is given."""
     place = list(after[:2]) if after else None
     pairs = await all_rows(c, _PAIRS, {"name": name, "sources": sources or None, "after": place})
     found: list[Extraction] = []
@@ -320,7 +320,7 @@ async def current(
 async def current_in_batches(
     c: Connection, *, name: str | None, sources: list[str] | None, size: int
 ) -> AsyncGenerator[list[Extraction]]:
-    """The same, all of them, some at a time."""
+    """Yield all data in force, in batches."""
     after: tuple[str, str, str] | None = None
     while batch := await current(c, name=name, sources=sources, after=after, limit=size):
         yield batch
@@ -338,7 +338,7 @@ def _extraction(row: tuple[Any, ...]) -> Extraction:
 
 
 class AvoidedCalls(NamedTuple):
-    """Questions that were not put to a model."""
+    """Questions that were not sent to a model."""
 
     calls: int = 0
     tokens: int = 0
@@ -346,7 +346,7 @@ class AvoidedCalls(NamedTuple):
 
 
 async def avoid(c: Connection, source_id: int | None, name: str, avoided: Mapping[str, AvoidedCalls]) -> None:
-    """Add to what was not spent today, by reason."""
+    """Add to the avoided calls of today, by reason."""
     for reason, counts in avoided.items():
         if counts.calls:
             await c.execute(
@@ -381,7 +381,7 @@ select source.name, avoided_call.name, sum(calls)::bigint, sum(tokens)::bigint, 
 
 
 async def costs(c: Connection, since: datetime) -> list[CostLine]:
-    """By source, purpose, schema and model; what was avoided stands beside the first line that it belongs to."""
+    """Return costs by source, purpose, schema and model, with avoided calls in the first line they belong to."""
     avoided: dict[Any, tuple[Any, ...]] = {}
     for source, name, *counts in await all_rows(c, _AVOIDED, [since]):
         avoided[source, "extract", name] = tuple(counts)

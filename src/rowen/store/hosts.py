@@ -1,7 +1,7 @@
-"""Where the processes of a database agree on how often they ask a host: the tables `host_pace` and `host_slot`.
+"""What processes share about hosts: request slots, and circuits that are not closed.
 
-The rules are functions of the database (migration `0024_late_starts`), so that a question is one statement, answered
-under the lock of one row and by one clock.
+The rules of the slots are functions of the database (migration `0024_late_starts`), so that a request for a slot is one
+statement, answered under the lock of one row and by one clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _IDLE_S = 3600.0
 
 
 class HostSlotTable:
-    """The slots of one database, for one process; implements `fetch.shared_pace.HostSlots`."""
+    """The request slots of one database, for one process; implements `net.shared_pace.HostSlots`."""
 
     def __init__(self, database: Database, *, lease_s: float = LEASE_S) -> None:
         self.lease_s = lease_s
@@ -46,12 +46,12 @@ class HostSlotTable:
         return HostAnswer(*row)
 
     async def sent(self, host: str) -> None:
-        """Tell that a request has left."""
+        """Report that a request was sent."""
         async with self._database.connection() as c:
             await c.execute("select host_sent(%s, %s)", [host, self._holder])
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
-        """Tell how far this process is at some hosts, and hear of others there."""
+        """Report the state of this process at some hosts, and return that of others there."""
         hosts, actives, frees, leaves = (list(column) for column in zip(*reports, strict=True))
         async with self._database.connection() as c:
             if all(leaves):
@@ -65,7 +65,7 @@ class HostSlotTable:
 
 
 async def forget_idle(c: Connection) -> None:
-    """Forget hosts that nobody has asked for long, and places of the dead."""
+    """Delete hosts that were not requested for long, and slots of dead processes."""
     await c.execute("delete from host_slot where lease_until < now() - make_interval(secs => %s)", [_IDLE_S])
     await c.execute(
         "delete from host_pace where greatest(last_start, free_at) < now() - make_interval(secs => %s)"
@@ -89,7 +89,7 @@ async def store_circuit(
     retry_in_s: float,
     lease_s: float,
 ) -> None:
-    """Write down that a circuit has opened, or opened again; forget those of processes that died."""
+    """Store that a circuit has opened, or opened again; delete those of dead processes."""
     await c.execute("delete from circuit where expires_at < now() and process <> %s", [process])
     await c.execute(
         """
@@ -116,12 +116,12 @@ async def store_circuit(
 
 
 async def remove_circuit(c: Connection, process: str, key: CircuitKey) -> None:
-    """Write down that a circuit has closed."""
+    """Delete a circuit that has closed."""
     await c.execute("delete from circuit where process = %s and kind = %s and name = %s", [process, *key])
 
 
 async def renew_circuits(c: Connection, process: str, *, lease_s: float) -> Mapping[CircuitKey, int]:
-    """Say that a process lives; returns its circuits, with how often somebody wanted each to be reset."""
+    """Renew the lease of a process on its circuits; return them with their numbers of requested resets."""
     rows = await all_rows(
         c,
         "update circuit set expires_at = now() + make_interval(secs => %s) where process = %s"
@@ -132,12 +132,12 @@ async def renew_circuits(c: Connection, process: str, *, lease_s: float) -> Mapp
 
 
 async def remove_circuits_of(c: Connection, process: str) -> None:
-    """Forget the circuits of a process that ends."""
+    """Delete the circuits of a process that ends."""
     await c.execute("delete from circuit where process = %s", [process])
 
 
 async def circuits(c: Connection) -> list[CircuitStatus]:
-    """All circuits that are not closed; the time decides which of them may be probed."""
+    """Return all circuits that are not closed; their time decides whether they may be probed."""
     return await list_of(
         c,
         CircuitStatus,
@@ -150,7 +150,7 @@ async def circuits(c: Connection) -> list[CircuitStatus]:
 
 
 async def reset_circuits(c: Connection, name: str | None = None) -> None:
-    """Want a circuit to be closed in all processes, or every circuit; each process sees it with its next beat."""
+    """Ask all processes to close a circuit, or every circuit; each does so at its next renewal."""
     await c.execute(
         "update circuit set resets = resets + 1 where %(name)s::text is null or name = %(name)s", {"name": name}
     )

@@ -1,4 +1,4 @@
-"""Jobs as interfaces show them: rows of the queue with their times, workers and runs."""
+"""Jobs with their times, workers and runs, and the health of the whole system."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ async def every(
     limit: int = 20,
     after: int | None = None,
 ) -> list[Job]:
-    """Jobs, newest first; those that follow the job `after` in this order, if it is given."""
+    """Return jobs, newest first, from the one after the job `after` on."""
     where = """
      where (%(states)s::text[] is null or job.status::text = any(%(states)s))
        and (%(source)s::text is null or source.name = %(source)s)
@@ -66,7 +66,7 @@ async def every(
 
 
 async def get(c: Connection, job_id: int) -> Job:
-    """One job."""
+    """Return a job."""
     found = await first_of(c, Job, _SELECT + " where job.id = %s", [job_id])
     if found is None:
         raise NotFoundError(f"There is no job {job_id}.", hint=Hint(action("jobs"), " lists them."))
@@ -74,12 +74,12 @@ async def get(c: Connection, job_id: int) -> Job:
 
 
 async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Job]:
-    """Return the jobs of these numbers that there are."""
+    """Return the jobs with these numbers, without those that do not exist."""
     return await list_of(c, Job, _SELECT + " where job.id = any(%s::bigint[])", [list(numbers)])
 
 
 async def depth(c: Connection) -> QueueDepth:
-    """How much there is to do."""
+    """Return how many jobs wait, are put off and run."""
     row = await one(
         c,
         "select count(*) filter (where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),"
@@ -91,7 +91,7 @@ async def depth(c: Connection) -> QueueDepth:
 
 
 async def workers(c: Connection) -> list[LiveWorker]:
-    """The workers that live, or did until a moment ago."""
+    """Return the live workers, with those that were alive until a moment ago."""
     return await list_of(
         c,
         LiveWorker,
@@ -104,9 +104,9 @@ async def workers(c: Connection) -> list[LiveWorker]:
 
 
 async def hasten(c: Connection, source_id: int, priority: int, told: Mapping[str, Any]) -> int | None:
-    """Let the sync that waits for a source begin at once, before others, with what was told beside, if there is one.
+    """Start the waiting sync of a source at once, with further arguments; return its job, None if no sync waits.
 
-    One that was to look at some items only looks at all of them.
+    A sync that was limited to some items now covers all of them.
     """
     job_id: int | None = await scalar(
         c,
@@ -121,12 +121,12 @@ async def hasten(c: Connection, source_id: int, priority: int, told: Mapping[str
 
 
 async def cancel(c: Connection, job_id: int) -> bool:
-    """Take a job out of the queue, or ask its worker to end it; False if it is over."""
+    """Cancel a job, or ask its worker to abort it; return False if it has ended."""
     return await scalar(c, "select procrastinate_cancel_job_v1(%s, true, false)", [job_id]) is not None
 
 
 async def revive(c: Connection, job_id: int) -> bool:
-    """Put a job that is over into the queue again; False if another one has its place."""
+    """Put a job that has ended back into the queue; return False if another job has its queueing lock."""
     try:
         async with c.transaction():
             await c.execute(
@@ -142,7 +142,7 @@ async def revive(c: Connection, job_id: int) -> bool:
 
 
 async def _tell(c: Connection, job_id: int) -> None:
-    """Wake the workers for a job that was in the queue already."""
+    """Notify the workers of a job that was in the queue already."""
     await c.execute(
         "select pg_notify('procrastinate_queue_v1#' || queue_name,"
         " json_build_object('type', 'job_inserted', 'job_id', id)::text) from procrastinate_jobs where id = %s",
@@ -177,7 +177,7 @@ select coalesce(source.name, '') as source, job.id as job, job.scheduled_at as u
 
 
 async def health(c: Connection, *, embeddings_pending: int) -> Health:
-    """How everything is doing now."""
+    """Return the health of the system, from a few counts that each use an index."""
     counts = await one(c, _COUNTS)
     due, held, quarantined = counts or (0, 0, 0)
     return Health(

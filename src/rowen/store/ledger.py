@@ -1,7 +1,7 @@
-"""What paid calls cost, kept for a while: the table `provider_call`.
+"""The ledger of paid calls: the table `provider_call`.
 
-Entries are written on connections of the pool, each by itself: what was paid stays written down when the harvest that
-needed it is rolled back.
+Entries are written on connections of the pool, each by itself: a cost stays on record when the harvest that caused it
+is rolled back.
 """
 
 import time
@@ -30,7 +30,7 @@ class ProviderLedger:
         self._prune_at = float("-inf")
 
     async def record(self, entry: LedgerEntry) -> None:
-        """Keep an entry, and let those go that are too old."""
+        """Store an entry, and delete expired ones once an hour."""
         async with self._database.connection() as c:
             await c.execute(_INSERT, _values(entry))
             if self._clock() >= self._prune_at:
@@ -38,7 +38,7 @@ class ProviderLedger:
                 await prune(c)
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """What was spent by the charge's run, for its source since a moment, and by all since the day began."""
+        """Return what the run has cost, its source since a moment, and all sources since the day began."""
         values = {"run": charge.run_id, "source": charge.source_id, "day": day, "since": source_since}
         async with self._database.connection() as c:
             row = await one(c, _SPENT, values)
@@ -46,7 +46,7 @@ class ProviderLedger:
 
 
 async def prune(c: Connection, *, kept_days: int = KEPT_DAYS) -> int:
-    """Forget the oldest entries beyond their time, a bounded number at once; returns how many."""
+    """Delete the oldest expired entries, a bounded number at once; return how many."""
     return (await c.execute(_PRUNE, {"days": kept_days, "limit": _PRUNED_AT_ONCE})).rowcount
 
 

@@ -1,4 +1,4 @@
-"""Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
+"""Reading single items and the whole: what `get`, `history`, `diff` and `status` show."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from rowen.store.runs import LAST_WHOLE
 async def quarantine_cases(
     c: Connection, *, source: str | None = None, limit: int = 100, after: tuple[datetime, str, str] | None = None
 ) -> list[Case]:
-    """The items in quarantine, newest trouble first; those that follow a place, if it is given."""
+    """Return the quarantined items, newest error first, from a place on if it is given."""
     at, url, name = after or (None, None, None)
     return await list_of(
         c,
@@ -37,7 +37,7 @@ async def quarantine_cases(
 
 
 async def passages(c: Connection, item_id: int) -> list[Chunk]:
-    """The passages of one item, in order."""
+    """Return the passages of an item, in order."""
     rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
     return [Chunk(text, tuple(heading), anchor) for text, heading, anchor in rows]
 
@@ -45,9 +45,9 @@ async def passages(c: Connection, item_id: int) -> list[Chunk]:
 async def pending_deletions(
     c: Connection, *, source: str | None = None, limit: int | None = None, after: tuple[str, str] | None = None
 ) -> list[HeldDeletion]:
-    """What is held back, by source and URL; what follows a place, if it is given.
+    """Return the pending deletions, by source and URL, from a place on if it is given.
 
-    Source by source: the planner does not know that most of what is held is often of one of them.
+    They are read source by source: the planner does not know that most of them often belong to one source.
     """
     name, url = after or (None, None)
     asked = {"source": source, "name": name}
@@ -77,7 +77,7 @@ select source.name as source, item.url, item.title, item_held.at as since,
 
 
 async def withdrawn_entries(c: Connection, key: Hash, *, days: float) -> list[Entry]:
-    """The withdrawn copies under a key that are not older, the last one first."""
+    """Return the copies of items under a key that were deleted within so many days, the last one first."""
     return await entries_of(
         c,
         """
@@ -93,7 +93,7 @@ async def withdrawn_entries(c: Connection, key: Hash, *, days: float) -> list[En
 
 
 async def withdrawn_revisions(c: Connection, item_id: int) -> list[Revision]:
-    """All texts of a withdrawn item, oldest first."""
+    """Return all revisions of a withdrawn item, oldest first."""
     return await list_of(
         c,
         Revision,
@@ -121,7 +121,7 @@ _ENTRY = """
 
 
 async def entries_of(c: Connection, statement: Statement, parameters: Parameters) -> list[Entry]:
-    """The items that a statement finds, with whole records."""
+    """Return the items that a statement finds, with whole records."""
     cursor = await c.cursor(row_factory=dict_row).execute(statement, parameters)
     rows = await cursor.fetchall()
     return [_entry(**row) for row in rows]
@@ -132,27 +132,27 @@ def _entry(*, record: Mapping[str, Any], source_record: bytes | None, **rest: An
 
 
 async def entries(c: Connection, *keys: Hash) -> list[Entry]:
-    """The items under some keys; one in each source that has it."""
+    """Return the items under some keys, one for each source that has it."""
     return await entries_of(c, f"{_ENTRY} where key = any(%s) order by source.name, item.url", [list(keys)])
 
 
 async def at_page(c: Connection, mark: int) -> list[Entry]:
-    """The datasets that have a mark of a page."""
+    """Return the datasets that have the mark of a page."""
     return await entries_of(c, f"{_ENTRY} where item.twins @> array[%s::bigint] order by source.name", [mark])
 
 
 async def first_of_source(c: Connection, name: str) -> list[Entry]:
-    """The item of a source by its name; two where there are more."""
+    """Return the item of a source by its name; two if it has more."""
     return await entries_of(c, f"{_ENTRY} where source.name = %s limit 2", [name])
 
 
 async def source_urls(c: Connection) -> dict[str, str]:
-    """The URLs of all sources, by their names."""
+    """Return the URLs of all sources, by name."""
     return dict(await all_rows(c, "select name, url from source"))
 
 
 async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:
-    """When the items under some keys were last looked at, by source and URL."""
+    """Return when the items under some keys were last checked, by source and URL."""
     found = await all_rows(
         c,
         """
@@ -169,7 +169,7 @@ async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], 
 
 
 async def revisions(c: Connection, item_id: int) -> list[Revision]:
-    """All texts of an item, oldest first; the last one is in force."""
+    """Return all revisions of an item, oldest first, ending with the present one."""
     return await list_of(
         c,
         Revision,
@@ -184,7 +184,7 @@ async def revisions(c: Connection, item_id: int) -> list[Revision]:
 
 
 async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, Any], datetime] | None:
-    """The record that the present one took the place of, and since when it was in force."""
+    """Return the record before the present one, and since when it was in force."""
     row = await one(
         c,
         "select record, source_record, at from superseded_record where item_id = %s order by number desc limit 1",
@@ -194,7 +194,7 @@ async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, A
 
 
 async def last_new_at(c: Connection, source_ids: Sequence[int]) -> dict[int, datetime]:
-    """When a run of each of these sources last stored something new."""
+    """Return when a run of each of these sources last stored something new."""
     rows = await all_rows(
         c,
         """
@@ -253,10 +253,10 @@ async def overview(
     only: str | None = None,
     needing: bool = False,
 ) -> list[Overview]:
-    """How all sources are doing, by name; those that follow the name `after`, if it is given.
+    """Return the status of all sources by name, from the one after the name `after` on.
 
-    `only` is the one of this name, `named` are those with this text in their name or address, `needing` those that
-    somebody should look at. Items, and how many of them are stale, are not counted here.
+    `only` is the source of this name, `named` are those with this text in their name or address, `needing` those that
+    need attention. Items are not counted here, nor how many of them are stale.
     """
     given = {"after": after, "named": named, "only": only, "needing": needing or None}
     values = {name: value for name, value in given.items() if value is not None}

@@ -1,8 +1,8 @@
-"""The change log as it grows: all readers of a process share one connection that listens for new lines.
+"""Following the change log: all readers of a process share one connection that listens for new lines.
 
 Readers that have seen the same lines share the next read as well. A slow one reads the log from its own number, one
-batch at a time, on a connection that goes back to the pool before the batch is looked at: it holds nothing up, keeps
-one batch, and misses nothing.
+batch at a time, on a connection that goes back to the pool before the batch is processed: it blocks nobody, holds one
+batch, and misses nothing.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _GIVE_UP_S = 300.0
 
 
 class _Read(NamedTuple):
-    """One read of the log, and what it is about: readers with the same news, place and source share it."""
+    """One read of the log with its parameters: readers with the same news, position and source share it."""
 
     news: asyncio.Event
     after: int
@@ -73,7 +73,7 @@ class Listener:
     async def follow(
         self, since: int, *, source: str | None = None, batch: int = BATCH
     ) -> AsyncGenerator[list[Change]]:
-        """The lines after a number in batches, then new ones as they are committed, until the listener is closed.
+        """Yield the lines after a number in batches, then new ones as they are committed, until the listener is closed.
 
         An outage of the server is waited out; `StoreUnavailableError` is raised if it lasts.
         """
@@ -86,7 +86,7 @@ class Listener:
             await self._leave()
 
     async def close(self) -> None:
-        """End all readers, and the connection."""
+        """End all readers, and close the connection."""
         self._closed = True
         self._announce()
         await self._stop()

@@ -1,7 +1,9 @@
-"""A restore that was broken off: the schema that it put aside comes back, or goes if the restore had got through.
+"""The schema of the database: migrations, the tables of the queue, interrupted restores, and pgvector's self test.
 
-A dump is read by a program in a transaction of its own, so that what is there can only be renamed before and dropped
-after it. Who dies in between leaves the schema under its other name, and the next one to open the database tidies up.
+Numbered SQL migrations are applied in order under an advisory lock. The tables of the queue come from Procrastinate's
+own SQL files: a new database gets the whole schema, and later releases add their steps. A dump is restored by a program
+in a transaction of its own, so the present schema can only be renamed before and dropped afterwards. If that process
+dies, the next one to open the database finishes or undoes the restore.
 """
 
 import hashlib
@@ -26,12 +28,12 @@ log = logging.getLogger(__name__)
 
 
 def schema_aside(schema: str) -> str:
-    """The name of a schema while a dump is restored in its place."""
+    """Return the name of a schema while a dump is restored in its place."""
     return f"{schema}_before_restore"
 
 
 async def hold_restore(connection: AsyncConnection[TupleRow]) -> None:
-    """Let nobody else restore, or tidy up after this restore, as long as the connection lives."""
+    """Block other restores, and the repair of this one, as long as the connection lives."""
     if not await try_session(connection, Lock.RESTORE):
         raise _busy()
 
@@ -66,7 +68,7 @@ def _busy() -> StoreUnavailableError:
 
 
 async def is_queue_current(connection: AsyncConnection[TupleRow], schema: str) -> bool:
-    """Whether all steps that the installed package knows have been applied."""
+    """Return whether all steps of the installed package have been applied."""
     if await scalar(connection, "select to_regclass(%s)", [f"{schema}.queue_migration"]) is None:
         return False
     rows = await all_rows(connection, f"select name from {schema}.queue_migration".encode())  # noqa: S608 (a constant)
@@ -74,7 +76,7 @@ async def is_queue_current(connection: AsyncConnection[TupleRow], schema: str) -
 
 
 async def prepare_queue(connection: AsyncConnection[TupleRow]) -> None:
-    """Make the tables of the queue, or bring them up to date; the search path names our schema."""
+    """Create or update the tables of the queue; the search path names our schema."""
     await connection.execute(
         "create table if not exists queue_migration (name text primary key, applied_at timestamptz not null"
         " default now())"
@@ -88,7 +90,7 @@ async def prepare_queue(connection: AsyncConnection[TupleRow]) -> None:
 
 
 def _sql() -> Path:
-    """The package's folder of SQL, found without importing the package, which takes longer than most commands."""
+    """Return the package's folder of SQL without importing the package, which takes longer than most commands."""
     found = find_spec("procrastinate")
     assert found is not None  # noqa: S101 (it is installed with us)
     assert found.origin is not None  # noqa: S101 (it is a package of files)
@@ -96,7 +98,7 @@ def _sql() -> Path:
 
 
 def _steps() -> list[str]:
-    """The names of the package's steps, in order."""
+    """Return the names of the package's steps, in order."""
     return sorted(file.name for file in (_sql() / "migrations").glob("*.sql"))
 
 
@@ -115,7 +117,12 @@ async def _execute(connection: AsyncConnection[TupleRow], statement: str) -> Non
 
 
 async def check_vectors(connection: AsyncConnection[TupleRow], *, run: Run = _execute) -> None:
-    """Compute a few distances; the extension `vector` is there."""
+    """Compute a few distances, to find out whether the server's pgvector runs on its CPU.
+
+    The bundled pgvector is built for newer processors and does not check: on others the first distance that is computed
+    kills the backend, and the server restarts with all connections lost. So the first connection tries, before there
+    are others. The extension `vector` must exist.
+    """
     try:
         for statement in _VECTOR_STATEMENTS:
             await _check_statement(connection, statement, run)
@@ -173,25 +180,25 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """What tells an edited migration from the one that was applied."""
+        """The checksum that reveals an edited migration."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """All steps that this program knows, in order."""
+    """Return all steps that this program knows, in order."""
     files = (f for f in resources.files("rowen.store.migrations").iterdir() if f.name.endswith(".sql"))
     steps = [Migration(int(f.name[:4]), f.name[5:-4], f.read_text("utf-8")) for f in files]
     return tuple(sorted(steps, key=lambda step: step.number))
 
 
 def latest() -> int:
-    """The number of the last step that this program knows."""
+    """Return the number of the last step that this program knows."""
     return max(step.number for step in migrations())
 
 
 async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
-    """Bring the database up to date; returns the numbers applied now."""
+    """Bring the database up to date; return the numbers applied now."""
     if await scalar(connection, "select to_regnamespace(%s) is not null", [schema_aside(SCHEMA)]):
         await settle_restore(connection, SCHEMA)
     applied = await _applied(connection)

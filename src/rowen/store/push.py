@@ -1,4 +1,4 @@
-"""Push: subscriptions to hubs, deliveries that were taken, and who holds what was named."""
+"""News from sources: subscriptions to hubs, received deliveries, and announcements of feeds."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -22,23 +22,23 @@ _KEPT_DAYS = 30
 
 
 class Merged(NamedTuple):
-    """The job that waits for a source, and how many URLs it will look at; 0 for all."""
+    """The job that waits for a source, and how many URLs it will check; 0 for all."""
 
     job: int
     urls: int
 
 
 async def holders(c: Connection, keys: Sequence[Hash]) -> list[tuple[int, Hash, str]]:
-    """The sources that hold items under some keys, with the URLs that they are stored under."""
+    """Return the sources that have items under some keys, with their stored URLs."""
     return await all_rows(c, "select source_id, key, url from item where key = any(%s)", [list(keys)])
 
 
 async def merge_into_waiting_sync(
     c: Connection, source_id: int, priority: int, urls: Sequence[str], *, most: int
 ) -> Merged | None:
-    """Let the sync that waits for a source look at these URLs too: all of it, for none or for more than it may have.
+    """Add URLs to the waiting sync of a source; without any, or with too many, it checks the whole source.
 
-    None if no sync waits. One that waits for its host goes on waiting.
+    Return None if no sync waits. A sync that waits for its host continues to wait.
     """
     row = await one(
         c,
@@ -65,7 +65,7 @@ async def merge_into_waiting_sync(
 async def store_request(
     c: Connection, source_id: int, *, topic: str, hub: str, callback_hash: Hash, now: datetime, again_at: datetime
 ) -> None:
-    """Note that a hub is about to be asked for a subscription; one that is active stays so meanwhile."""
+    """Store that a subscription is about to be requested from a hub; an active one stays active meanwhile."""
     await c.execute(
         "insert into push_subscription (source_id, topic, hub, callback_hash, state, asked_at, renew_at)"
         " values (%(source)s, %(topic)s, %(hub)s, %(hash)s, 'pending', %(now)s, %(again)s)"
@@ -79,17 +79,17 @@ async def store_request(
 
 
 async def subscription(c: Connection, source_id: int) -> Subscription | None:
-    """The subscription of a source."""
+    """Return the subscription of a source."""
     return await first_of(c, Subscription, _SELECT + " where source_id = %s", [source_id])
 
 
 async def subscriptions(c: Connection) -> list[Subscription]:
-    """All subscriptions, by the names of their sources."""
+    """Return all subscriptions, by the names of their sources."""
     return await list_of(c, Subscription, _SELECT + " order by source.name")
 
 
 async def by_callback(c: Connection, callback_hash: Hash) -> tuple[int, Subscription] | None:
-    """The subscription whose callback address has this hash, with the number of its source; it stays locked."""
+    """Return the subscription whose callback address has this hash, and the id of its source; lock it."""
     source_id = await scalar(
         c, "select source_id from push_subscription where callback_hash = %s for update", [callback_hash]
     )
@@ -100,7 +100,7 @@ async def by_callback(c: Connection, callback_hash: Hash) -> tuple[int, Subscrip
 async def settle(
     c: Connection, source_id: int, state: SubscriptionState, *, expires_at: datetime | None, renew_at: datetime | None
 ) -> None:
-    """Note what a hub has confirmed, or that it is to end."""
+    """Store what a hub has confirmed, or that a subscription is to end."""
     await c.execute(
         "update push_subscription set state = %s, expires_at = %s, renew_at = %s, error = null where source_id = %s",
         [state, expires_at, renew_at, source_id],
@@ -108,7 +108,7 @@ async def settle(
 
 
 async def note_error(c: Connection, source_id: int, error: str, *, state: SubscriptionState | None = None) -> None:
-    """Keep why a subscription does not come about; one in another `state` is renewed no more."""
+    """Store why a subscription failed; one with another `state` is not renewed any more."""
     await c.execute(
         "update push_subscription set error = %s, state = coalesce(%s, state),"
         " renew_at = case when %s::text is null then renew_at end where source_id = %s",
@@ -117,12 +117,12 @@ async def note_error(c: Connection, source_id: int, error: str, *, state: Subscr
 
 
 async def remove_subscription(c: Connection, source_id: int) -> None:
-    """Forget a subscription."""
+    """Delete a subscription."""
     await c.execute("delete from push_subscription where source_id = %s", [source_id])
 
 
 async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]:
-    """The sources whose subscriptions are to be renewed."""
+    """Return the sources whose subscriptions are to be renewed."""
     rows = await all_rows(
         c,
         "select source_id from push_subscription join source on source.id = source_id"
@@ -134,7 +134,7 @@ async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]
 
 
 async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute: int) -> bool | None:
-    """Whether a delivery is new; None if its sender comes too often, and then it is not taken."""
+    """Store a delivery and return whether it is new; None if its sender exceeds the rate limit."""
     await hold(c, Lock.PUSH, sender)
     lately = await scalar(
         c,
@@ -162,7 +162,7 @@ _AT_ONCE = 1_000  # records of a kilobyte; a page of a feed has fewer
 
 
 async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | None:
-    """The feed that is kept of an address, as number and name: the first that is not the asking source itself."""
+    """Return id and name of the first source with this address that is not the asking source itself."""
     found = await one(
         c,
         "select id, name from source where url = %s and id <> %s and kind <> 'announced' order by id",
@@ -172,7 +172,7 @@ async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | 
 
 
 async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIterator[Sequence[Announcement]]:
-    """What a feed announced after a number: each entry once, as it is now, in the order of its last line."""
+    """Yield what a feed announced after a number: each entry once, as it is now, in the order of its last line."""
     while True:
         rows = await all_rows(
             c,
@@ -198,7 +198,7 @@ async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIt
 async def announced_documents(
     c: Connection, source_id: int, *, limit: int, outcome: str | None = None
 ) -> list[AnnouncedDocument]:
-    """What became of announcements, the latest first; only those with an outcome, if one is named."""
+    """Return the outcomes of announcements, latest first; only those with an outcome, if it is given."""
     rows = await all_rows(
         c,
         """
@@ -215,7 +215,7 @@ async def announced_documents(
 
 
 async def count_announced(c: Connection, source_id: int) -> dict[str, int]:
-    """How many announcements there are of each outcome."""
+    """Return the number of announcements with each outcome."""
     return dict(
         await all_rows(
             c,

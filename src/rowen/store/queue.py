@@ -1,7 +1,7 @@
-"""The queue at work: Procrastinate's tables and functions on our own connections, and what they do not keep.
+"""The queue: Procrastinate's tables and functions on our own connections, with what they do not record.
 
-A job is claimed by Procrastinate's own statement, without races. It is given back only by who has it: a worker that was
-frozen for so long that its job was taken from it changes nothing when it wakes (`finish` and `put_off`).
+A job is claimed by Procrastinate's own statement, without races. Only its holder gives it back: a worker that was
+frozen for so long that its job was taken from it changes nothing when it wakes up (`finish` and `put_off`).
 """
 
 import json
@@ -39,7 +39,7 @@ Ending: TypeAlias = Literal["succeeded", "failed", "aborted"]
 
 
 class JobClaim(NamedTuple):
-    """A job that a worker has: the task and its arguments, and at which try it was claimed."""
+    """A job that a worker holds: the task, its arguments, and at which try it was claimed."""
 
     id: int
     worker_id: int
@@ -57,31 +57,31 @@ class QueueConnector(BaseAsyncConnector):
         self._database = database
 
     async def open_async(self, pool: Any = None) -> None:
-        """The database is open already."""
+        """Do nothing: the database is open already."""
 
     async def close_async(self) -> None:
-        """The database is closed by whoever opened it."""
+        """Do nothing: the database is closed by its owner."""
 
     async def execute_query_async(self, query: str, **arguments: Any) -> None:
-        """A statement without an answer."""
+        """Run a statement."""
         await self.execute_query_all_async(query, **arguments)
 
     async def execute_query_one_async(self, query: str, **arguments: Any) -> dict[str, Any]:
-        """The first row."""
+        """Return the first row."""
         rows = await self.execute_query_all_async(query, **arguments)
         if not rows:
             raise exceptions.NoResult
         return rows[0]
 
     async def execute_query_all_async(self, query: str, **arguments: Any) -> list[dict[str, Any]]:
-        """All rows."""
+        """Return all rows."""
         async with self._database.connection() as c:
             return await _rows(c, query, arguments)
 
     async def execute_query_all_async_with_connection(
         self, connection: Connection, query: str, **arguments: Any
     ) -> list[dict[str, Any]]:
-        """All rows, as a part of the caller's transaction."""
+        """Return all rows, within the caller's transaction."""
         return await _rows(connection, query, arguments)
 
 
@@ -97,7 +97,7 @@ async def _rows(c: Connection, query: str, arguments: Mapping[str, Any]) -> list
 
 
 def _wrapped(value: Any) -> Any:
-    """A value as PostgreSQL takes it; a tuple stands for a row of one."""
+    """Return a value as PostgreSQL takes it; a tuple stands for a row value."""
     match value:
         case dict():
             return Jsonb(value)
@@ -109,7 +109,7 @@ def _wrapped(value: Any) -> Any:
 
 
 async def defer(c: Connection, database: Database, entry: Entry) -> int | None:
-    """Put a job into the queue, as a part of a transaction; None if one with its queueing lock waits already."""
+    """Add a job to the queue within a transaction; return None if one with its queueing lock waits already."""
     manager = JobManager(QueueConnector(database))
     try:
         async with c.transaction():
@@ -120,7 +120,7 @@ async def defer(c: Connection, database: Database, entry: Entry) -> int | None:
 
 
 async def claim(manager: JobManager, queues: list[str], worker_id: int) -> JobClaim | None:
-    """The next job that may begin, if there is one."""
+    """Return the next job that may begin, if there is one."""
     job = await manager.fetch_job(queues=queues, worker_id=worker_id)
     if job is None:
         return None
@@ -135,7 +135,7 @@ select id, abort_requested from procrastinate_jobs
 
 
 async def finish(c: Connection, job: JobClaim, ending: Ending) -> bool:
-    """End a job; False if it is no longer this worker's."""
+    """End a job; return False if this worker does not hold it any more."""
     ended = await c.execute(
         f"select procrastinate_finish_job_v1(mine.id, %s, false) from ({_MINE}) mine".encode(),  # noqa: S608 (a constant)
         [ending, job.id, job.worker_id, job.attempts],
@@ -144,9 +144,9 @@ async def finish(c: Connection, job: JobClaim, ending: Ending) -> bool:
 
 
 async def put_off(c: Connection, job: JobClaim, *, wait_s: float, counted: bool) -> bool:
-    """Let a job wait before it is begun again; uncounted, it keeps its tries. False if it is no longer ours.
+    """Make a job wait before its next try, which is `counted` or not; return False if this worker lost it.
 
-    One that somebody wants to end is not begun again.
+    A job that somebody aborted is not tried again.
     """
     async with c.transaction():
         mine = await one(c, _MINE, [job.id, job.worker_id, job.attempts])
@@ -165,8 +165,8 @@ async def put_off(c: Connection, job: JobClaim, *, wait_s: float, counted: bool)
 async def _begin_again(c: Connection, job_id: int, wait_s: float) -> None:
     """Put a job back into the queue and notify the workers.
 
-    A job loses its queueing lock if another job took the lock in the meantime. Both run then, since their arguments
-    may differ.
+    A job loses its queueing lock if another job took the lock in the meantime. Both run then, since their arguments may
+    differ.
     """
     try:
         async with c.transaction():
@@ -184,7 +184,7 @@ async def _retry(c: Connection, job_id: int, wait_s: float) -> None:
 
 
 async def note(c: Connection, job_id: int, error: str, code: str | None, *, waited: bool = False) -> None:
-    """Keep why a job failed or waits."""
+    """Store why a job failed or waits."""
     await c.execute(
         "insert into job_note (job_id, error, error_code, waits) values (%s, %s, %s, %s)"
         " on conflict (job_id) do update set error = excluded.error, error_code = excluded.error_code, at = now(),"
@@ -196,7 +196,7 @@ async def note(c: Connection, job_id: int, error: str, code: str | None, *, wait
 async def register(
     c: Connection, manager: JobManager, *, host: str, pid: int, version: str, places: Mapping[str, int]
 ) -> int:
-    """Note that a worker has begun; returns its number."""
+    """Register a worker that has begun; return its number."""
     worker_id = await manager.register_worker()
     await c.execute(
         "insert into worker (id, host, pid, version, places) values (%s, %s, %s, %s, %s)",
@@ -206,33 +206,33 @@ async def register(
 
 
 async def heartbeat(c: Connection, worker_id: int) -> bool:
-    """Say that a worker lives; False if others took it for dead, and it has no number any more."""
+    """Record a heartbeat; return False if the worker was declared dead and has no number any more."""
     beat = await c.execute("update procrastinate_workers set last_heartbeat = now() where id = %s", [worker_id])
     return bool(beat.rowcount)
 
 
 async def lock_worker(c: Connection, worker_id: int) -> None:
-    """Lock a worker's number for as long as this session lives, so that others see when it is gone.
+    """Lock a worker's number as long as this session lives, so that others see when it is gone.
 
-    The lock is shared: a session of the same worker that the server still takes for alive keeps nobody waiting.
+    The lock is shared: a former session of the same worker that the server has not ended yet blocks nobody.
     """
     await hold_session_shared(c, Lock.WORKER, worker_id)
     await c.execute("update worker set locked_at = now(), gone_at = null where id = %s", [worker_id])
 
 
 async def leave(c: Connection, worker_id: int) -> None:
-    """Say that a worker lives, but has given up its session: until its last job ends it is judged by its heartbeat."""
+    """Record that a worker lives without its session: until its last job ends its heartbeat decides."""
     await c.execute("update worker set locked_at = null, gone_at = null where id = %s", [worker_id])
     await heartbeat(c, worker_id)
 
 
 async def unregister(c: Connection, worker_id: int) -> None:
-    """Note that a worker has ended."""
+    """Record that a worker has ended."""
     await c.execute("delete from procrastinate_workers where id = %s", [worker_id])
 
 
 async def release_unknown(c: Connection, worker_id: int, known: Collection[int]) -> int:
-    """Give back jobs that a worker claimed without knowing: the connection broke before it heard of them."""
+    """Give back jobs that a worker claimed unknowingly: the connection broke before the answer arrived."""
     async with c.transaction():
         rows = await all_rows(
             c,
@@ -246,13 +246,13 @@ async def release_unknown(c: Connection, worker_id: int, known: Collection[int])
 
 
 async def listen(c: Connection, queues: list[str]) -> None:
-    """Hear of new jobs of some queues, and of new due times."""
+    """Listen for new jobs in some queues, and for new due times."""
     for channel in (*(f"{_CHANNEL}{queue}" for queue in queues), DUE_CHANNEL):
         await c.execute(f'listen "{channel}"'.encode())
 
 
 def aborted_job(payload: str) -> int | None:
-    """The job that a notice asks to end, if it does."""
+    """Return the job that a notification asks to abort, if it does."""
     try:
         told = json.loads(payload)
     except ValueError:
@@ -262,11 +262,11 @@ def aborted_job(payload: str) -> int | None:
 
 
 class Pulse(NamedTuple):
-    """What a worker hears when it says that it lives.
+    """The answer to a worker's heartbeat.
 
-    Whether it is still known, whether the queue is paused, whether there is something for a tick to do and a job that
-    may begin, how many seconds it is until there is (None: not in sight), which of its jobs are to end, and whether
-    other workers have jobs.
+    Whether the worker is still registered, whether the queue is paused, whether there is work for a tick and a job that
+    may begin, in how many seconds there will be (None: unknown), which of its jobs to abort, and whether other workers
+    have jobs.
     """
 
     is_known: bool
@@ -334,7 +334,7 @@ select exists (select from me), exists (select from queue_pause),
 
 
 async def pulse(c: Connection, worker_id: int, *, silence_s: float) -> Pulse:
-    """Say that a worker lives, and hear all that it has to know, in one statement."""
+    """Record a heartbeat and return all that a worker has to know, in one statement."""
     row = await one(c, _PULSE.encode(), {"worker": worker_id, "silence_s": silence_s})
     assert row is not None  # noqa: S101 (it has no table to find nothing in)
     known, paused, work, ready, next_s, aborted, others = row
@@ -342,12 +342,12 @@ async def pulse(c: Connection, worker_id: int, *, silence_s: float) -> Pulse:
 
 
 async def sees_loss(c: Connection) -> bool:
-    """Whether the session of a worker is gone, and something is to be done about it now."""
+    """Return whether the session of a worker is gone and something has to be done about it now."""
     return bool(await scalar(c, f"select exists (select {_MISSED})".encode()))
 
 
 async def mark_gone(c: Connection) -> None:
-    """Note since when the sessions of workers are gone; a worker that comes back in time keeps its jobs."""
+    """Record since when the sessions of workers are gone; a worker that returns in time keeps its jobs."""
     unnoted = f"locked_at is not null and gone_at is null and id not in ({_HELD})"
     await c.execute(f"update worker set gone_at = now() where {unnoted}".encode())  # noqa: S608 (constants)
 
@@ -368,9 +368,9 @@ select job.id, job.task_name, job.args, job.attempts, job.abort_requested {_LOST
 
 
 async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], float | None]) -> list[Rescued]:
-    """Take jobs back from workers that died or fell silent.
+    """Take back jobs from workers that died or fell silent.
 
-    `wait_s` tells how long a job waits that was begun so many times; None gives it up.
+    `wait_s` returns how long a job waits after so many tries; None gives it up.
     """
     rescued = []
     async with c.transaction():
@@ -391,7 +391,7 @@ async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], flo
 
 
 async def prune_workers(c: Connection, *, silence_s: float) -> None:
-    """Forget workers that died, or have been silent for long."""
+    """Delete workers that died, or have been silent for long."""
     await c.execute(
         f"delete from procrastinate_workers where id in (select beat.id {_DEAD})".encode(),  # noqa: S608 (constants)
         {"silence_s": silence_s},
@@ -399,7 +399,7 @@ async def prune_workers(c: Connection, *, silence_s: float) -> None:
 
 
 async def wake_waiting(c: Connection) -> None:
-    """Tell workers of jobs whose time has come."""
+    """Notify workers of jobs whose time has come."""
     await c.execute(
         "select pg_notify(%s || queue_name, %s) from procrastinate_jobs"
         " where status = 'todo' and scheduled_at <= now() group by queue_name",
@@ -408,7 +408,7 @@ async def wake_waiting(c: Connection) -> None:
 
 
 async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
-    """Begin jobs soon that wait for a circuit or a provider."""
+    """Start jobs soon that wait for a circuit or a provider."""
     await c.execute(
         "update procrastinate_jobs job set scheduled_at = now() + make_interval(secs => %(wait)s) from job_note note"
         " where note.job_id = job.id and job.status = 'todo' and note.error_code in ('circuit_open', 'provider_down')"
@@ -419,13 +419,13 @@ async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
 
 
 async def seconds_to_next(c: Connection) -> float | None:
-    """How long it is until something is due, or a job's waiting time ends; None if neither is in sight."""
+    """Return in how many seconds something is due or a job's wait ends; None if unknown."""
     seconds = await scalar(c, _NEXT)
     return None if seconds is None else float(seconds)
 
 
 async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
-    """Forget jobs that ended long ago; only the oldest are looked at. Returns how many."""
+    """Delete jobs that ended long ago, of which only the oldest are looked at; return how many."""
     gone = await c.execute(
         "delete from procrastinate_jobs where id in"
         " (select job.id from (select id from procrastinate_jobs where status not in ('todo', 'doing')"
@@ -438,7 +438,7 @@ async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
 
 
 async def mend_times(c: Connection) -> int:
-    """Let jobs begin that wait for a time which only a wrong clock can have written; returns how many."""
+    """Start jobs whose waiting time only a wrong clock can have written; return how many."""
     mended = await c.execute(
         "update procrastinate_jobs set scheduled_at = now()"
         " where status = 'todo' and scheduled_at > now() + make_interval(days => %s, hours => 1)",
@@ -448,7 +448,7 @@ async def mend_times(c: Connection) -> int:
 
 
 async def is_idle(c: Connection, queues: Sequence[str]) -> bool:
-    """Whether no job of some queues may begin now."""
+    """Return whether no job of some queues may begin now."""
     return not await scalar(
         c,
         "select exists (select from procrastinate_jobs where queue_name = any(%s)"

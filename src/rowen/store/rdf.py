@@ -1,4 +1,4 @@
-"""What pages state, as it is now and as it changed."""
+"""RDF statements of pages, their changes, and the SPARQL endpoints that receive these."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -23,12 +23,12 @@ _APART = timedelta(milliseconds=1)
 
 
 async def has_statements(c: Connection, source_id: int) -> bool:
-    """Whether pages of a source were ever seen to state anything."""
+    """Return whether pages of a source ever contained RDF statements."""
     return bool(await scalar(c, "select exists (select from statement_change where source_id = %s)", [source_id]))
 
 
 async def of_items(c: Connection, ids: Sequence[int]) -> dict[int, list[str]]:
-    """What these items state; those that state nothing are left out."""
+    """Return the RDF statements of these items; items without any are left out."""
     return dict(
         await all_rows(
             c,
@@ -47,9 +47,9 @@ async def append(
     *,
     lines: int,
 ) -> None:
-    """Note how statements changed, by the places of their lines among those just logged, from 1 on.
+    """Store how RDF statements changed, by the positions of their lines among those just logged, from 1 on.
 
-    The log's lock is held: no other transaction can change what is stated elsewhere, or take an earlier time.
+    The log's lock is held: no other transaction can change statements elsewhere, or take an earlier time.
     """
     first = int(await scalar(c, "select max(number) from change") or 0) - lines
     stated = await still_stated(c, source.id, sorted({line for _, _, delta in deltas for line in delta.removed}))
@@ -89,7 +89,7 @@ source_id in (select id from source where name = %(source)s
 
 
 async def changed(c: Connection, source: str, *, after: int, limit: int) -> list[StatementChange]:
-    """How the statements of a source changed after a number, in order."""
+    """Return the changes of a source's RDF statements after a number, in order."""
     return await list_of(
         c,
         StatementChange,
@@ -102,7 +102,7 @@ async def changed(c: Connection, source: str, *, after: int, limit: int) -> list
 
 
 async def files(c: Connection, source: str, *, since: datetime | None, limit: int) -> list[StatementFile]:
-    """The files of changes that were made after a moment, the oldest first."""
+    """Return the files of changes made after a moment, oldest first."""
     return await list_of(
         c,
         StatementFile,
@@ -116,7 +116,7 @@ async def files(c: Connection, source: str, *, since: datetime | None, limit: in
 
 
 async def of_file(c: Connection, source: str, number: int) -> list[StatementChange]:
-    """The changes of one file, in order; none where there is no such file."""
+    """Return the changes of one file, in order; none if there is no such file."""
     return await list_of(
         c,
         StatementChange,
@@ -129,7 +129,7 @@ async def of_file(c: Connection, source: str, number: int) -> list[StatementChan
 
 
 async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, page: str | None = None) -> set[str]:
-    """Which of some statements stand in any page of a source at present, or in one of its pages."""
+    """Return those of some statements that any page of a source, or one of its pages, contains now."""
     if not lines:
         return set()
     rows = await all_rows(
@@ -146,7 +146,7 @@ async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, p
 
 
 async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStatements]]:
-    """What the pages of a source state, in the order of their numbers, some at a time."""
+    """Yield the statements of a source's pages, in the order of their ids, some pages at a time."""
     after = 0
     while True:
         rows = await all_rows(
@@ -162,7 +162,7 @@ async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStat
 
 
 async def forget_changes(c: Connection, *, days: float) -> int:
-    """Forget changes of statements that are older than so many days, but no file that an endpoint waits for."""
+    """Delete changes of statements older than so many days, except files that an endpoint still needs."""
     done = await c.execute(
         """
         delete from statement_change
@@ -201,7 +201,7 @@ select id from statement_target target
 
 
 async def targets(c: Connection, source: str | None = None) -> list[StatementTarget]:
-    """All endpoints, or those of one source, by source and address."""
+    """Return all endpoints, or those of one source, by source and address."""
     return await list_of(
         c,
         StatementTarget,
@@ -212,12 +212,12 @@ async def targets(c: Connection, source: str | None = None) -> list[StatementTar
 
 
 async def target_by_id(c: Connection, target_id: int) -> StatementTarget | None:
-    """An endpoint by its number; None if it was forgotten."""
+    """Return an endpoint by its number; None if it was removed."""
     return await first_of(c, StatementTarget, f"{_SELECT} where target.id = %s".encode(), [target_id])
 
 
 async def target(c: Connection, source_id: int, endpoint: str, graph: str | None) -> StatementTarget | None:
-    """An endpoint of a source; None if it was never told anything."""
+    """Return an endpoint of a source; None if it was never sent anything."""
     where = " where target.source_id = %s and target.endpoint = %s and target.graph = %s"
     return await first_of(c, StatementTarget, f"{_SELECT} {where}".encode(), [source_id, endpoint, graph or ""])
 
@@ -225,7 +225,7 @@ async def target(c: Connection, source_id: int, endpoint: str, graph: str | None
 async def store_target(
     c: Connection, source_id: int, endpoint: str, graph: str | None, headers: Mapping[str, str]
 ) -> None:
-    """Have workers tell an endpoint from now on; one that was told before goes on from there."""
+    """Register an endpoint for automatic updates; one that received changes before continues from there."""
     await c.execute(
         "insert into statement_target (source_id, endpoint, graph, number, headers, state)"
         " values (%s, %s, %s, 0, %s, 'active') on conflict (source_id, endpoint, graph) do update"
@@ -235,7 +235,7 @@ async def store_target(
 
 
 async def remove_target(c: Connection, source_id: int, endpoint: str, graph: str | None) -> bool:
-    """Tell an endpoint no more, and forget up to where it was told; False if there was none."""
+    """Remove an endpoint with its position; return False if there was none."""
     done = await c.execute(
         "delete from statement_target where source_id = %s and endpoint = %s and graph = %s",
         [source_id, endpoint, graph or ""],
@@ -246,10 +246,10 @@ async def remove_target(c: Connection, source_id: int, endpoint: str, graph: str
 async def advance_target(
     c: Connection, source_id: int, endpoint: str, graph: str | None, number: int, *, before: int
 ) -> bool:
-    """Record that an endpoint has received all changes between two numbers; earlier failures are settled.
+    """Record that an endpoint has received all changes between two numbers, and reset its failures.
 
-    False if it stands at another number than `before`, since another process told it or forgot it: then the smaller
-    number holds, and what follows is told once more. Changes have an order, and only a repetition restores it. Must run
+    Return False if its position is not `before`, since another process sent to it or removed it: then the smaller
+    number counts, and later changes are sent again. Changes have an order, and only a repetition restores it. Must run
     inside a transaction.
     """
     of = [source_id, endpoint, graph or ""]
@@ -280,7 +280,7 @@ async def rewind_target(c: Connection, source_id: int, endpoint: str, graph: str
 
 
 async def note_target_failure(c: Connection, target_id: int, *, error: str, wait_s: float, disabled: bool) -> None:
-    """Note that an endpoint could not be told, and when it is tried again, or that it is no more."""
+    """Store why an endpoint could not be updated, and when to try again or that it is disabled."""
     await c.execute(
         "update statement_target set failures = failures + 1, failing_since = coalesce(failing_since, now()),"
         " next_try_at = now() + make_interval(secs => %s), last_error = %s,"
@@ -290,12 +290,12 @@ async def note_target_failure(c: Connection, target_id: int, *, error: str, wait
 
 
 async def ready_targets(c: Connection) -> list[int]:
-    """Endpoints that have something to hear now, and no job that tells them."""
+    """Return the endpoints with changes to send now and no job that sends them."""
     return [number for (number,) in await all_rows(c, f"{READY_TARGETS} order by id".encode())]
 
 
 def hold_target(
     database: Database, source_id: int, endpoint: str, graph: str | None
 ) -> AbstractAsyncContextManager[bool]:
-    """Whether it is this process alone that tells an endpoint; two would mix up the order of changes."""
+    """Lock an endpoint for this process: two senders would mix up the order of changes."""
     return database.alone(Lock.STATEMENT_TARGET, f"{source_id} {endpoint} {graph or ''}")

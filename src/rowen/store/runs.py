@@ -1,8 +1,8 @@
-"""Runs and their leases.
+"""Runs, their leases, and the retention of runs, model answers and news of saved searches.
 
-A source has at most one live run: a unique index says so, and the lease tells whether the one that claims to be
-live really is. It is dead when its session is gone (the server frees an advisory lock with the session, at once,
-also after a kill -9) or when it has not renewed its lease in time (a frozen process, a cut cable).
+A source has at most one live run, by a unique index. A run whose lease has lapsed is dead: its session is gone (the
+server frees an advisory lock with the session, at once, also after a kill -9), or it has not renewed its lease in time
+(a frozen process, a cut cable).
 """
 
 import json
@@ -35,7 +35,7 @@ _ABANDONED = "its process ended without closing it; what it had committed is kep
 
 
 class Problem(NamedTuple):
-    """Why a run did not go well: in words, by class, and in how many seconds the source may be asked again."""
+    """Why a run failed: the message, the error code, and in how many seconds the source may be retried."""
 
     words: str | None = None
     code: str | None = None
@@ -56,7 +56,7 @@ class Lease:
     async def take(
         cls, database: Database, source: Source, *, mode: Mode, lease_s: float, job: int | None = None
     ) -> "Lease":
-        """Begin a run, taking over from one whose holder is dead."""
+        """Begin a run, taking over from a dead one."""
         connection = await database.borrow()
         try:
             with translate_database_errors(database.place):
@@ -70,7 +70,7 @@ class Lease:
         return cls(database, connection, run_id, lease_s)
 
     async def renew(self, stats: RunStats) -> bool:
-        """Renew the lease and store the statistics so far; returns whether somebody asked the run to end."""
+        """Renew the lease and store the statistics so far; return whether the run was asked to end."""
         with translate_database_errors(self._place):
             renewed = await self._connection.execute(
                 "update run set lease_until = now() + make_interval(secs => %s), tally = %s::jsonb"
@@ -85,7 +85,7 @@ class Lease:
     async def close(
         self, status: Status, *, complete: bool, stats: RunStats, problem: "Problem | None", proved: bool = False
     ) -> None:
-        """End the run and release the source. A run that is not complete may have `proved` what it did not read."""
+        """End the run and release the source. An incomplete run may have `proved` what it did not read unchanged."""
         error = problem or Problem()
         try:
             with translate_database_errors(self._place):
@@ -151,7 +151,7 @@ async def _bury_dead_run(c: Connection, source: Source) -> None:
 
 
 async def live_of(c: Connection, source: Source) -> int:
-    """The number of a source's live run."""
+    """Return the number of a source's live run."""
     run_id: int | None = await scalar(c, "select id from run where source_id = %s and status = 'running'", [source.id])
     if run_id is None:
         raise NotFoundError(
@@ -162,7 +162,7 @@ async def live_of(c: Connection, source: Source) -> int:
 
 
 async def request_cancel(c: Connection, run_id: int) -> Run:
-    """Ask a live run to end as cancelled; one whose holder is dead is closed as failed. Returns the run as it is."""
+    """Ask a live run to end, or close a dead one as failed; return the run as it is then."""
     run = await get(c, run_id)
     if run.status != "running":
         raise RefusedError(f"Run {run_id} of {run.source!r} ended already: {run.status}.")
@@ -180,14 +180,14 @@ async def request_cancel(c: Connection, run_id: int) -> Run:
 
 
 async def fence(c: Connection, run_id: int) -> None:
-    """Refuse to write for a run that has been taken over."""
+    """Raise `BusyError` if the run has been taken over."""
     row = await one(c, "select from run where id = %s and status = 'running' for share", [run_id])
     if row is None:
         raise BusyError(f"Run {run_id} was taken over by another one; nothing more was written by it.")
 
 
 async def deleted_since_whole(c: Connection, source_id: int) -> int:
-    """How many items were deleted by the runs since the source was last seen whole."""
+    """Return how many items were deleted since the last complete run."""
     return int(
         await scalar(
             c,
@@ -211,7 +211,7 @@ select run.id, source.name, source.kind, run.mode, run.status, run.complete, run
 
 
 async def recent(c: Connection, *, source: str | None = None, limit: int = 20, after: int | None = None) -> list[Run]:
-    """The last runs, newest first; those that follow the run `after` in this order, if it is given."""
+    """Return the last runs, newest first, from the one after the run `after` on."""
     where = """
      where (%(source)s::text is null or source.name = %(source)s) and (%(after)s::bigint is null or run.id < %(after)s)
      order by run.id desc limit %(limit)s
@@ -221,7 +221,7 @@ async def recent(c: Connection, *, source: str | None = None, limit: int = 20, a
 
 
 async def get(c: Connection, run_id: int) -> Run:
-    """One run."""
+    """Return a run."""
     row = await one(c, _SELECT + " where run.id = %s", [run_id])
     if row is None:
         raise NotFoundError(
@@ -232,7 +232,7 @@ async def get(c: Connection, run_id: int) -> Run:
 
 
 async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Run]:
-    """Return the runs of these numbers that there are."""
+    """Return the runs with these numbers, without those that do not exist."""
     rows = await all_rows(c, _SELECT + " where run.id = any(%s::bigint[])", [list(numbers)])
     return [_run(row) for row in rows]
 
@@ -258,7 +258,7 @@ ANSWER_SEEN_DAYS = 1
 
 
 class ForgottenRows(NamedTuple):
-    """How many runs, answers and news of saved searches were forgotten; `looked_at` counts answers still in use too."""
+    """How many runs, answers and news were deleted; `looked_at` counts answers that are still in use too."""
 
     runs: int = 0
     answers: int = 0
@@ -340,7 +340,7 @@ _DAY_S = 86_400
 
 
 async def forget_old(c: Connection, settings: Settings) -> ForgottenRows:
-    """Forget what is too old, at most a batch of each kind; return how many rows that were."""
+    """Delete expired rows, at most a batch of each kind; return how many."""
     limit = {"limit": _AT_ONCE}
     runs = await c.execute(_RUNS, {**limit, "seconds": settings.runs_kept_days * _DAY_S, "kept": _RUNS_KEPT})
     row = await one(c, _ANSWERS, {**limit, "seconds": settings.answers_kept_days * _DAY_S})
@@ -351,7 +351,7 @@ async def forget_old(c: Connection, settings: Settings) -> ForgottenRows:
 
 
 async def forget_all_old(database: Database, settings: Settings) -> ForgottenRows:
-    """Forget everything that is too old, a batch in each transaction."""
+    """Delete all expired rows, a batch in each transaction."""
     forgotten = ForgottenRows()
     while True:
         async with database.transaction() as c:

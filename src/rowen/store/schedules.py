@@ -1,4 +1,4 @@
-"""When sources are to be looked at again."""
+"""Schedules: when sources are due, and how often sources and pages change."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,7 +12,7 @@ from rowen.store.rows import all_rows, one, scalar
 
 
 class DueSource(NamedTuple):
-    """A source that may be looked at now."""
+    """A source that is due now."""
 
     id: int
     name: str
@@ -23,7 +23,7 @@ class DueSource(NamedTuple):
 
 
 class DueStatus(NamedTuple):
-    """How a source stands: when it is due, how many runs in a row failed, and since when it is called failing."""
+    """When a source is due, how many runs in a row failed, and since when it is called failing."""
 
     due_at: datetime | None = None
     failures: int = 0
@@ -31,13 +31,13 @@ class DueStatus(NamedTuple):
 
 
 async def database_time(c: Connection) -> datetime:
-    """The time of the database, by which all workers go."""
+    """Return the time of the database, which all workers use."""
     now: datetime = await scalar(c, "select now()")
     return now
 
 
 async def try_tick(c: Connection) -> bool:
-    """Whether it is this transaction that looks what is due; others are left out until it ends."""
+    """Return whether this transaction runs the tick; others are refused until it ends."""
     return await try_hold(c, Lock.TICK)
 
 
@@ -71,17 +71,17 @@ select id, name, url, schedule, due_at, failures
 
 
 async def due_sources(c: Connection, *, limit: int, of_host: int) -> list[DueSource]:
-    """Sources that are due and can start, the oldest first: none of them has a job or a live run.
+    """Return sources that are due and can start, oldest first: without a job and a live run.
 
-    No more are given of one host than make `of_host` together with its jobs: they would wait for each other, and
-    nobody else should wait for them.
+    Of one host at most `of_host` sources are returned, less its present jobs: they would wait for each other, and block
+    others.
     """
     rows = await all_rows(c, _DUE.encode(), {"limit": limit, "of_host": of_host})
     return [DueSource(*row) for row in rows]
 
 
 async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSource]:
-    """Sources whose due time is more than so many days away, the furthest first."""
+    """Return sources whose due time is more than so many days away, the furthest first."""
     rows = await all_rows(
         c,
         "select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures"
@@ -93,19 +93,19 @@ async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSou
 
 
 async def schedule_of(c: Connection, source_id: int) -> tuple[bool, str | None]:
-    """Whether a source is still there, and its schedule as it is now."""
+    """Return whether a source still exists, and its present schedule."""
     row = await one(c, "select schedule from source where id = %s", [source_id])
     return (False, None) if row is None else (True, row[0])
 
 
 async def kind_and_cursor(c: Connection, source_id: int) -> tuple[str, Any]:
-    """What a source is, and where its listing may be resumed; nothing for one that was removed."""
+    """Return kind and cursor of a source; an empty kind if it was removed."""
     row = await one(c, "select kind, cursor from source where id = %s", [source_id])
     return ("", None) if row is None else (row[0], row[1])
 
 
 async def due_status(c: Connection, source_id: int) -> DueStatus:
-    """How a source stands, held until the transaction ends; one without a row has no schedule and no trouble."""
+    """Return and lock the due status of a source; the default if it has no schedule and no failures."""
     row = await one(
         c, "select due_at, failures, failing_since from source_due where source_id = %s for update", [source_id]
     )
@@ -113,7 +113,7 @@ async def due_status(c: Connection, source_id: int) -> DueStatus:
 
 
 async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> None:
-    """Write down how a source stands; nothing is kept of one that is never due and has no trouble."""
+    """Store the due status of a source; the default is stored as no row."""
     if status == DueStatus():
         await c.execute("delete from source_due where source_id = %s", [source_id])
         return
@@ -126,7 +126,7 @@ async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> 
 
 
 async def set_due(c: Connection, source_id: int, at: datetime | None) -> None:
-    """Say when a source is due next, and tell the workers; None for one that is due only when somebody asks."""
+    """Set when a source is due next, None for only on request, and notify the workers."""
     async with c.transaction():
         held = await due_status(c, source_id)
         await store_due_status(c, source_id, held._replace(due_at=at))
@@ -134,17 +134,17 @@ async def set_due(c: Connection, source_id: int, at: datetime | None) -> None:
 
 
 async def notify_workers(c: Connection) -> None:
-    """Tell the workers that due times are other ones."""
+    """Notify the workers that due times have changed."""
     await c.execute("notify rowen_due")
 
 
 async def is_paused(c: Connection) -> bool:
-    """Whether the queue is paused: nothing new begins."""
+    """Return whether the queue is paused."""
     return bool(await scalar(c, "select exists (select from queue_pause)"))
 
 
 async def set_paused(c: Connection, paused: bool) -> None:
-    """Pause the queue, or let it go on."""
+    """Pause or resume the queue."""
     if paused:
         await c.execute("insert into queue_pause default values on conflict do nothing")
     else:
@@ -158,7 +158,7 @@ _AUTO = "starts_with(source.schedule, 'every auto') and source.state = 'active'"
 
 
 class PastCheck(NamedTuple):
-    """A run that looked at a whole source: what it found, and what it cost."""
+    """A run that checked a whole source: its results and its cost."""
 
     at: datetime
     is_full: bool
@@ -169,7 +169,7 @@ class PastCheck(NamedTuple):
 
 
 class SourceFreshness(NamedTuple):
-    """A source as it was last seen whole: when, how its items change, how many there are, what a look costs."""
+    """A source as of its last whole check: when, how its items change, how many there are, what a check costs."""
 
     looked_at: datetime
     rate: ChangeRate
@@ -178,7 +178,7 @@ class SourceFreshness(NamedTuple):
 
 
 class AutoSource(NamedTuple):
-    """An active source that is looked at as often as it changes; `volatile` pages have rates of their own."""
+    """An active source with an automatic schedule; `volatile` is the number of pages with rates of their own."""
 
     id: int
     schedule: str
@@ -189,7 +189,7 @@ class AutoSource(NamedTuple):
 
 
 class ChangedPage(NamedTuple):
-    """A page that a run found changed: since when that cannot have been seen, and what was known of it, if anything."""
+    """A page that a run found changed, with its previous check and rate, if known."""
 
     item_id: int
     created_at: datetime
@@ -199,7 +199,7 @@ class ChangedPage(NamedTuple):
 
 
 class VolatilePage(NamedTuple):
-    """A page that was seen to change: when it was last looked at, and its rate as of then."""
+    """A page that was seen to change: when it was last checked, and its rate as of then."""
 
     item_id: int
     url: str
@@ -208,7 +208,7 @@ class VolatilePage(NamedTuple):
 
 
 async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[PastCheck]:
-    """The last looks at a whole source, the newest first."""
+    """Return the last checks of a whole source, newest first."""
     rows = await all_rows(
         c,
         f"""
@@ -227,7 +227,7 @@ async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[Past
 
 
 async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[str]:
-    """The dates that datasets say they were modified at; of many a sample, since keys are in no order of ours."""
+    """Return the modification dates of datasets; of many a sample, since keys are in random order."""
     rows = await all_rows(
         c,
         "select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key"
@@ -238,7 +238,7 @@ async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[s
 
 
 async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[int, float]]:
-    """How often items have changed since they were created, and how many seconds ago that was; of many a sample."""
+    """Return how often items changed since they were created, and how many seconds ago that was; of many a sample."""
     rows = await all_rows(
         c,
         "select revision - 1, extract(epoch from now() - created_at)::float8"
@@ -249,7 +249,7 @@ async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[
 
 
 async def freshness(c: Connection, source_id: int) -> SourceFreshness | None:
-    """What is known of a source, if it was ever seen whole."""
+    """Return the freshness of a source, if it was ever checked whole."""
     row = await one(
         c,
         "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s",
@@ -259,7 +259,7 @@ async def freshness(c: Connection, source_id: int) -> SourceFreshness | None:
 
 
 async def store_freshness(c: Connection, source_id: int, known: SourceFreshness) -> None:
-    """Write down what is known of a source."""
+    """Store the freshness of a source."""
     await c.execute(
         "insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)"
         " select id, %s, %s, %s, %s, %s from source where id = %s"
@@ -270,7 +270,7 @@ async def store_freshness(c: Connection, source_id: int, known: SourceFreshness)
 
 
 async def auto_sources(c: Connection) -> list[AutoSource]:
-    """All sources among which the requests of a day are shared."""
+    """Return all sources that share the requests of a day."""
     rows = await all_rows(
         c,
         f"""
@@ -293,7 +293,7 @@ select source_id, shape, span_s from item_change_rate page join source on source
 
 
 async def volatile_sample(c: Connection, *, limit: int) -> tuple[int, list[tuple[int, ChangeRate]]]:
-    """How many pages have rates of their own, and some of them, each with its source."""
+    """Return how many pages have rates of their own, and a sample of them with their sources."""
     rows = await all_rows(c, _SAMPLED, [limit])
     return int(await scalar(c, _COUNTED)), [(of, ChangeRate(shape, span_s)) for of, shape, span_s in rows]
 
@@ -308,13 +308,13 @@ select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.s
 
 
 async def volatile_pages(c: Connection, source_id: int, *, limit: int) -> list[VolatilePage]:
-    """The pages of a source that were seen to change, those that do so most often first."""
+    """Return the pages of a source that change most often first."""
     rows = await all_rows(c, _PAGES, [source_id, limit])
     return [VolatilePage(item_id, url, at, ChangeRate(shape, span_s)) for item_id, url, at, shape, span_s in rows]
 
 
 async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: datetime) -> list[ChangedPage]:
-    """The items that a run found changed; its lines stand in the log behind those of the moment when it began."""
+    """Return the items that a run found changed, from its lines of the log since it began."""
     rows = await all_rows(
         c,
         """
@@ -337,7 +337,7 @@ async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: da
 async def store_page_rates(
     c: Connection, source_id: int, at: datetime, rates: Sequence[tuple[int, ChangeRate]]
 ) -> None:
-    """Write down how pages change that were seen to, as of a look."""
+    """Store the change rates of pages as of a check."""
     if not rates:
         return
     await c.execute(
@@ -354,7 +354,7 @@ async def store_page_rates(
 
 
 async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -> None:
-    """Write down that volatile pages were looked at, between two walks, and had not changed; in one statement."""
+    """Record that volatile pages were checked between two walks and had not changed, in one statement."""
     await c.execute(
         "update item_change_rate set span_s = span_s + greatest(0, extract(epoch from %s - looked_at)), looked_at = %s"
         " where item_id = any(%s) and looked_at < %s",
@@ -363,7 +363,7 @@ async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -
 
 
 async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] | None:
-    """What a request must save, and how much longer the longest intervals are; None if that is not known lately."""
+    """Return what a request must save and the stretch of the longest intervals; None if they are outdated."""
     row = await one(
         c,
         "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)",
@@ -373,7 +373,7 @@ async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] 
 
 
 async def store_price(c: Connection, price_s: float, stretch: float) -> None:
-    """Write down what a request must save, unless another transaction is about to: nobody waits for this row."""
+    """Store what a request must save, unless another transaction is about to: no one waits for this row."""
     await c.execute(
         "insert into refresh_price (price_s, stretch) select %s, %s"
         f" where {Lock.PRICE.tried()} on conflict (only_one)"
@@ -389,5 +389,5 @@ select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on 
 
 
 async def requests_of_day(c: Connection) -> int:
-    """The requests that sources which are looked at as often as they change have cost in a day, but for first reads."""
+    """Return how many requests automatic schedules made in a day, without first harvests."""
     return int(await scalar(c, _REQUESTS))

@@ -1,4 +1,4 @@
-"""Schemas: versions that never change, and the sources that use them."""
+"""Schemas, whose versions never change, and how far each source has extracted them."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _SELECT = "select name, version, definition, bundled, created_at from schema"
 
 
 async def add(c: Connection, schema: Schema) -> Schema:
-    """Keep a version; the same one again is no error, another one under the same version is refused."""
+    """Store a version. The same one again is accepted, a different one under the same version is refused."""
     try:
         async with c.transaction():
             await c.execute(
@@ -38,7 +38,7 @@ async def add(c: Connection, schema: Schema) -> Schema:
 
 
 async def every(c: Connection, name: str | None = None) -> list[Schema]:
-    """All versions, by name and number; those of one name, if it is given."""
+    """Return all versions, or those of one name, by name and number."""
     rows = await all_rows(
         c, _SELECT + " where %(name)s::text is null or name = %(name)s order by name, number", {"name": name}
     )
@@ -46,9 +46,9 @@ async def every(c: Connection, name: str | None = None) -> list[Schema]:
 
 
 async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema | None:
-    """The highest version that a reference means, of those in the store.
+    """Return the highest stored version that a reference matches.
 
-    `locked`: as long as the transaction lasts, nothing new can rest on versions of its name.
+    If `locked`, nothing new can use versions of this name until the transaction ends.
     """
     if locked:
         await c.execute("select from schema where name = %s for update", [ref.name])
@@ -56,7 +56,7 @@ async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema
 
 
 async def use_of(c: Connection, schema: Schema) -> SchemaUse:
-    """What rests on a version."""
+    """Return the sources that use a version, and how many extractions it has."""
     id_ = await _id(c, schema)
     sources = await all_rows(
         c,
@@ -69,10 +69,10 @@ async def use_of(c: Connection, schema: Schema) -> SchemaUse:
 
 
 async def remove(c: Connection, schema: Schema) -> None:
-    """Forget a version with all that rests on it.
+    """Delete a version with everything extracted under it.
 
-    Sources that carry another version of it look at all items again, since some of their facts may be gone: data that
-    did not change keeps the version of the schema that it was first found under.
+    Sources that use another version of it check all items again, since some of their data may be gone: data that did
+    not change keeps the version of the schema under which it was first extracted.
     """
     id_ = await _id(c, schema)
     await c.execute("delete from source_schema where schema_id = %s", [id_])
@@ -86,7 +86,7 @@ async def remove(c: Connection, schema: Schema) -> None:
 
 
 async def number_of(c: Connection, schema: Schema) -> int:
-    """The number of a version, which is kept if it was not yet, as a bundled one that is used for the first time."""
+    """Return the number of a version, after storing it if it is new, as a bundled one on its first use."""
     await add(c, schema)
     return await _id(c, schema)
 
@@ -99,7 +99,7 @@ async def _id(c: Connection, schema: Schema) -> int:
 
 
 def highest(ref: SchemaRef, held: Sequence[Schema]) -> Schema | None:
-    """The highest version that a reference means."""
+    """Return the highest version that a reference matches."""
     meant = [one for one in held if one.name == ref.name and ref.means(one.number)]
     return max(meant, key=lambda one: one.number, default=None)
 
@@ -119,7 +119,7 @@ select source.name, source.id, waits_for, waits_until, coalesce(held.current, 0)
 
 
 async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
-    """All schemas that sources carry, and how far they are; only those that are behind are asked what is left."""
+    """Return all schemas that sources use, with their progress; only for those that are behind, items are counted."""
     made = []
     for source, number, waits_for, until, current, failed, last, *row in await all_rows(
         c, _OVERVIEW.encode(), {"id": source_id}

@@ -1,4 +1,4 @@
-"""Which source carries which schemas, and up to which line of the change log its items are extracted."""
+"""The schemas of each source, and the line of the change log up to which its items are extracted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Carried(NamedTuple):
-    """A schema that a source carries."""
+    """A schema as a source uses it."""
 
     source_id: int
     schema: Schema
@@ -38,7 +38,7 @@ class Carried(NamedTuple):
 
 
 class PendingItem(NamedTuple):
-    """A line of the work-list: the last change of an item, and the item if it is still there."""
+    """An entry of the work list: the last change of an item, and the item if it still exists."""
 
     number: int
     key: Hash
@@ -57,7 +57,7 @@ extracted_to, grounding, learns, rules, conditions, only_urls, replays
 
 
 async def carried(c: Connection, source_id: int) -> list[Carried]:
-    """The schemas of a source, by name."""
+    """Return the schemas of a source, by name."""
     rows = await all_rows(
         c,
         f"select {CARRIED_COLUMNS} from source_schema join schema on schema.id = schema_id"  # noqa: S608 (a constant)
@@ -81,9 +81,10 @@ async def carry(
     conditions: Sequence[str] | None = None,
     only_urls: Sequence[str] | None = None,
 ) -> None:
-    """Let a source carry a schema from now on. What is None stays; another version looks at all items again.
+    """Assign a schema to a source, or change how the source uses it; None leaves a setting as it is.
 
-    Other `only_urls` go through the whole log for the items that are meant now, or no longer are.
+    Another version puts all items on the work list. Other `only_urls` read the whole log again, for items that match
+    now or no longer do.
     """
     is_held = await scalar(
         c, "select true from source_schema where source_id = %s and schema_id = %s", [source_id, schema_id]
@@ -125,13 +126,13 @@ async def carry(
 
 
 async def drop(c: Connection, source_id: int, name: str) -> bool:
-    """Let a source carry a schema no longer; its history stays."""
+    """Remove a schema from a source; the extraction history stays."""
     gone = await c.execute("delete from source_schema where source_id = %s and name = %s", [source_id, name])
     return bool(gone.rowcount)
 
 
 async def look_again(c: Connection, source_id: int, name: str) -> int:
-    """Put all items of a source on the work-list; returns how often that was done, which a pass has to know."""
+    """Put all items of a source on the work list; return the number of replays, which a pass needs to know."""
     replays = await scalar(
         c,
         "update source_schema set extracted_to = 0, replays = replays + 1 where source_id = %s and name = %s"
@@ -143,7 +144,7 @@ async def look_again(c: Connection, source_id: int, name: str) -> int:
 
 
 async def set_rules(c: Connection, source_id: int, name: str, rules: Mapping[str, Mapping[str, Any]]) -> None:
-    """Keep what was learned of where fields stand."""
+    """Store the learned positions of fields."""
     await c.execute(
         "update source_schema set rules = %s where source_id = %s and name = %s",
         [Jsonb({field: dict(rule) for field, rule in rules.items()}), source_id, name],
@@ -173,10 +174,10 @@ and (item.id is not null or held.state <> 'gone')
 async def work_list(
     c: Connection, carried: Carried, *, after: int, upto: int, again: bool = False, limit: int | None = None
 ) -> array[int]:
-    """Return the numbers of the lines whose items are to be looked at: for each item its last change, in order.
+    """Return the numbers of the log lines to extract: for each item its last change, in order.
 
-    Items that were looked at since are left out, unless they are to be looked at `again`. The log is read once, and a
-    number takes eight bytes: a million items 8 MB, in this process and in one value of the database.
+    Items that were extracted since are left out, unless `again`. The log is read once, and a number takes eight bytes:
+    a million items take 8 MB, in this process and in one value of the database.
     """
     numbers: bytes | None = await scalar(
         c,
@@ -200,7 +201,7 @@ async def work_list(
 
 
 async def pending(c: Connection, carried: Carried, numbers: Sequence[int], *, again: bool = False) -> list[PendingItem]:
-    """Return some items of the work-list as they are now, without those that were looked at since it was made."""
+    """Return some items of the work list as they are now, without those that were extracted since it was made."""
     rows = await all_rows(
         c,
         f"""
@@ -226,7 +227,7 @@ def _pending(number: int, key: Hash, *rest: Any) -> PendingItem:
 
 
 async def pending_count(c: Connection, carried: Carried, *, upto: int) -> int:
-    """How many items are on the work-list."""
+    """Return how many items are on the work list."""
     return int(
         await scalar(
             c,
@@ -249,13 +250,13 @@ def _of(carried: Carried) -> dict[str, Any]:
 
 
 def _like(pattern: str) -> str:
-    """A star is any part of a URL; without one, the pattern may stand anywhere in it."""
+    """Return a pattern for LIKE. A star matches any part of a URL; without one, the pattern may match anywhere."""
     escaped = pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     return escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
 
 
 async def follow_moves(c: Connection, carried: Carried, *, upto: int) -> None:
-    """Let the history of items that got other addresses follow them."""
+    """Move the history of items that got other addresses to these."""
     rows = await all_rows(
         c,
         "select moved_from, key, url from change where source_id = %s and number > %s and number <= %s"
@@ -284,9 +285,9 @@ async def follow_moves(c: Connection, carried: Carried, *, upto: int) -> None:
 
 
 async def mark_extracted(c: Connection, carried: Carried, number: int) -> None:
-    """Note that all up to a line of the log is done; what waited waits no longer.
+    """Note that the log is extracted up to a line, and that nothing waits any more.
 
-    Nothing is noted where the items were put on the work-list again after `carried` was read.
+    Nothing is noted if the items were put on the work list again after `carried` was read.
     """
     await c.execute(
         "update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,"
@@ -297,7 +298,7 @@ async def mark_extracted(c: Connection, carried: Carried, number: int) -> None:
 
 
 async def wait(c: Connection, carried: Carried, words: str, *, code: str, until: datetime | None) -> None:
-    """Note why the work does not go on, and when it may."""
+    """Note why extraction does not go on, and when it may."""
     await c.execute(
         "update source_schema set waits_for = %s, waits_code = %s, waits_until = %s where source_id = %s and name = %s",
         [error_within(words), code, until, carried.source_id, carried.schema.name],
@@ -305,7 +306,7 @@ async def wait(c: Connection, carried: Carried, words: str, *, code: str, until:
 
 
 async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | None]:
-    """Until when a source's extraction waits, and for what class of trouble."""
+    """Return until when the extraction of a source waits, and the code of the error it waits for."""
     row = await one(
         c,
         "select waits_until, waits_code from source_schema where source_id = %s and waits_for is not null"
@@ -316,7 +317,7 @@ async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | N
 
 
 async def sources_behind(c: Connection, source_id: int) -> bool:
-    """Whether a source carries schemas, and something may be to be extracted."""
+    """Return whether a source has schemas and changes that may have to be extracted."""
     return bool(
         await scalar(
             c,

@@ -1,4 +1,4 @@
-"""Sources in the store."""
+"""Sources, and the notes that their connectors keep beside their cursors, by room and name."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -51,7 +51,7 @@ select source.id, source.name, source.kind, source.url, source.options, source.s
 async def add(
     c: Connection, name: str, *, kind: str, url: str, options: Mapping[str, Any], schedule: str | None
 ) -> Source:
-    """Keep a new source."""
+    """Store a new source."""
     try:
         await c.execute(
             "insert into source (name, kind, url, options, schedule) values (%s, %s, %s, %s, %s)",
@@ -84,17 +84,17 @@ async def listed(c: Connection) -> list[Source]:
 
 
 async def by_kind(c: Connection) -> dict[str, int]:
-    """How many sources there are of each kind."""
+    """Return the number of sources of each kind."""
     return dict(await all_rows(c, "select kind, count(*) from source group by kind order by kind"))
 
 
 async def exist_any(c: Connection) -> bool:
-    """Whether there is a source at all."""
+    """Return whether there is any source."""
     return bool(await all_rows(c, "select 1 from source limit 1"))
 
 
 async def get(c: Connection, name: str, *, counted: bool = False) -> Source:
-    """The source of this name; counting its items, and what of them is stale, takes a tenth of a second a million."""
+    """Return the source of this name; its items are counted only if `counted`."""
     source = await first_of(c, Source, _ONE + " where source.name = %(name)s", {"name": name, "counted": counted})
     if source is None:
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
@@ -102,18 +102,18 @@ async def get(c: Connection, name: str, *, counted: bool = False) -> Source:
 
 
 async def need(c: Connection, name: str) -> None:
-    """Raise `NotFoundError` unless there is a source of this name; its items are not counted."""
+    """Raise `NotFoundError` unless there is a source of this name."""
     if await one(c, "select from source where name = %s", [name]) is None:
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
 
 
 async def ids(c: Connection, names: Sequence[str]) -> dict[str, int]:
-    """The numbers of these sources."""
+    """Return the ids of these sources."""
     return dict(await all_rows(c, "select name, id from source where name = any(%s)", [list(names)]))
 
 
 async def by_id(c: Connection, source_id: int) -> Source | None:
-    """The source of this number, unless it was removed; its items are not counted."""
+    """Return the source with this id, None if it was removed; its items are not counted."""
     return await first_of(c, Source, _ONE + " where source.id = %(id)s", {"id": source_id, "counted": False})
 
 
@@ -126,7 +126,7 @@ async def edit(
     schedule: str | None,
     keep_cursor: bool,
 ) -> None:
-    """Change what may be changed; without its cursor, a source is walked from its beginning."""
+    """Change a source; without its cursor, it is read from the beginning."""
     try:
         await c.execute(
             "update source set name = %s, schedule = %s, options = %s, cursor = case when %s then cursor end"
@@ -138,22 +138,22 @@ async def edit(
 
 
 async def set_state(c: Connection, source_id: int, state: SourceState) -> None:
-    """Pause or resume."""
+    """Pause or resume a source."""
     await c.execute("update source set state = %s where id = %s", [state, source_id])
 
 
 async def take_turns(c: Connection) -> None:
-    """Wait until nobody else declares sources, and keep others waiting until the transaction ends."""
+    """Wait until no other process declares sources, and block others until the transaction ends."""
     await hold(c, Lock.SOURCES)
 
 
 async def remove(c: Connection, source: Source) -> int:
-    """Forget a source and all its items; each deletion is announced."""
+    """Remove a source with all its items; each deletion is logged."""
     return await remove_all(c, [source])
 
 
 async def remove_all(c: Connection, gone: Sequence[Source]) -> int:
-    """Forget sources and all their items; the deletions are announced last, for the sake of the log's lock."""
+    """Remove sources with all their items; the deletions are logged last, to hold the log's lock briefly."""
     told: list[tuple[Source, list[changes.LogLine]]] = []
     for source in gone:
         await c.execute("select from source where id = %s for update", [source.id])
@@ -178,7 +178,7 @@ def _deleted(key: Hash, url: str, title: str, stated: list[str] | None) -> chang
 
 
 async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version: str | None = None) -> None:
-    """Remember where the listing may be resumed, and which version was read, if that was told."""
+    """Store the cursor of a source, and the version that was read, if it is given."""
     await c.execute(
         "update source set cursor = %s::jsonb, version = coalesce(%s, version) where id = %s",
         [canonical_json(cursor).decode(), version, source_id],
@@ -189,12 +189,12 @@ _NOTES_BATCH = 2_000  # rows that are held at a time: a page of a feed has fewer
 
 
 def _note_key(name: str) -> bytes:
-    """Names may be longer than an index takes."""
+    """Return the key of a note: names may be longer than an index allows."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
 
 
 async def recall_notes(c: Connection, source_id: int, room: str, names: Sequence[str]) -> dict[str, Any]:
-    """The notes of these names; those that there are none of are left out."""
+    """Return the notes with these names; missing ones are left out."""
     by_key = {_note_key(name): name for name in names}
     rows = await all_rows(
         c,
@@ -205,7 +205,7 @@ async def recall_notes(c: Connection, source_id: int, room: str, names: Sequence
 
 
 async def all_notes(c: Connection, source_id: int, room: str) -> AsyncIterator[dict[str, Any]]:
-    """All notes of a room, in batches."""
+    """Yield all notes of a room, in batches."""
     after = b""
     while True:
         rows = await all_rows(
@@ -221,7 +221,7 @@ async def all_notes(c: Connection, source_id: int, room: str) -> AsyncIterator[d
 
 
 async def count_notes(c: Connection, source_ids: Sequence[int]) -> dict[int, dict[str, int]]:
-    """How many notes of each of these sources stand in each room."""
+    """Return how many notes of each of these sources are in each room."""
     select = "select source_id, room, count(*) from source_note where source_id = any(%s) group by 1, 2"
     found: dict[int, dict[str, int]] = {}
     for source_id, room, number in await all_rows(c, select, [list(source_ids)]):
@@ -230,14 +230,14 @@ async def count_notes(c: Connection, source_ids: Sequence[int]) -> dict[int, dic
 
 
 async def forget_notes(c: Connection, source_id: int) -> None:
-    """Forget all of them, since their cursor is no more."""
+    """Delete all notes of a source, with whose cursor they end."""
     await c.execute("delete from source_note where source_id = %s", [source_id])
 
 
 async def write_notes(
     c: Connection, source_id: int, notes: Mapping[NoteName, Any], *, run_id: int | None = None
 ) -> None:
-    """Write the notes of a run; one that is None is forgotten."""
+    """Store the notes of a run; one that is None is deleted."""
     kept = [
         (source_id, room, _note_key(name), name, Jsonb(value), run_id)
         for (room, name), value in notes.items()

@@ -1,4 +1,4 @@
-"""How everything is, in a few statements that each page may ask: nothing here is counted item by item twice."""
+"""Status of the whole, in a few statements that each page may run: nothing here counts items twice."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ from rowen.store.search.search import condition
 
 
 class ItemCounts(NamedTuple):
-    """How many items each source has, by its number, as of a line of the log."""
+    """The number of items of each source, by its id, as of a line of the log."""
 
     items: dict[int, int]
     number: int
 
 
 async def count_items(c: Connection) -> ItemCounts:
-    """Count all items, and say up to which line of the log; must be the first step of a transaction."""
+    """Count all items, and return up to which line of the log; must be the first step of a transaction."""
     await c.execute("set transaction isolation level repeatable read")
     rows = await all_rows(c, "select source_id, count(*) from item group by source_id")
     row = await one(c, "select coalesce(max(number), 0) from change")
@@ -28,7 +28,7 @@ async def count_items(c: Connection) -> ItemCounts:
 
 
 async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
-    """The same, later: each item that came or went since has its line in the log, which is quicker to count.
+    """Update the counts from the lines of the log since, which is faster than counting.
 
     An item that moved was created under its new address first, and is one with the old item from then on.
     """
@@ -73,7 +73,7 @@ select source.name, source_due.due_at from source_due join source on source.id =
 
 
 async def state(c: Connection) -> dict[str, Any]:
-    """The counts of `Situation`, but for items."""
+    """Return the counts of `Situation`, except for items."""
     row = await one(c, _STATE)
     due = await one(c, _NEXT)
     names = ("sources", "paused", "unread", "failing", "held", "held_sources", "quarantined", "running")
@@ -83,12 +83,12 @@ async def state(c: Connection) -> dict[str, Any]:
 
 
 async def switched_off(c: Connection) -> tuple[SwitchedOff, ...]:
-    """Who is told nothing any more, since calls failed for days."""
+    """Return the webhooks and endpoints that were disabled because calls failed for days."""
     return tuple(SwitchedOff(*one) for one in await all_rows(c, _SWITCHED_OFF))
 
 
 async def stale_shares(c: Connection) -> dict[int, float]:
-    """The share of the items of each source that are expected to be stale, as far as it is known."""
+    """Return the expected share of stale items of each source, where it is known."""
     return dict(await all_rows(c, "select source_id, stale from source_stale"))
 
 
@@ -133,7 +133,7 @@ _AVOIDED = "select coalesce(sum(tokens), 0), coalesce(sum(usd), 0) from avoided_
 
 
 async def savings(c: Connection, since: datetime) -> Savings:
-    """What runs since a moment found, spent and spared."""
+    """Return what runs since a moment found, spent and avoided."""
     sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in _SUMMED)
     told = _SAVINGS.format(sums=sums, columns=", ".join(f"{name} float8" for name in _SUMMED))
     row = await one(c, told.encode(), [since])
@@ -149,13 +149,13 @@ _COUNTS = ("created", "updated", "amended", "unchanged", "deleted", "failed", "n
 
 
 async def newest_run(c: Connection) -> tuple[int, int]:
-    """What tells whether runs were begun or ended: the number of the last one, and how many are live."""
+    """Return the number of the last run, and how many runs are live; they differ if a run began or ended."""
     row = await one(c, "select coalesce(max(id), 0), (select count(*) from run where status = 'running') from run")
     return (int(row[0]), int(row[1])) if row else (0, 0)
 
 
 async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, list[Run]]:
-    """The last runs of some sources, oldest first, with the counts that a picture of them needs."""
+    """Return the last runs of some sources, oldest first, with the counts for a chart."""
     counts = ", ".join(f"'{name}', tally -> '{name}'" for name in _COUNTS)
     rows = await all_rows(
         c,
@@ -178,7 +178,7 @@ async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, li
 
 
 async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
-    """Items of a source, in the order of their URLs; of very many in that of their keys, which an index has."""
+    """Return items of a source by URL; of very many by key, which has an index."""
     narrowed, values = condition(filters)
     order = "url" if by_url else "encode(key, 'hex')"
     return await list_of(
@@ -197,9 +197,9 @@ _AFTER = {True: "url > %(after)s", False: "key > decode(%(after)s, 'hex')"}
 
 
 async def troubles(c: Connection, source: str, since: datetime, limit: int) -> list[TroubleGroup]:
-    """Why items of a source could not be read since a moment, the most frequent reason first.
+    """Return why items of a source failed since a moment, the most frequent reason first.
 
-    Most errors name their item; without its address, the same reason reads the same.
+    Most errors name their item; without its address, equal reasons read the same.
     """
     return await list_of(
         c,
@@ -220,7 +220,7 @@ async def troubles(c: Connection, source: str, since: datetime, limit: int) -> l
 
 
 async def detail(c: Connection, item_id: int) -> ItemDetail:
-    """What is kept beside an item's text."""
+    """Return what is stored beside an item's text."""
     check = await one(
         c,
         "select etag, last_modified,"

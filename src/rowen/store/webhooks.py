@@ -1,4 +1,4 @@
-"""Receivers, what each of them still has to hear, and what became of calls."""
+"""Webhooks, their pending changes, and the results of their deliveries."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -46,7 +46,7 @@ select id from webhook
 
 
 class Attempt(NamedTuple):
-    """What became of one call."""
+    """The result of one call."""
 
     number: int
     status: int | None
@@ -79,12 +79,12 @@ def _webhook(row: TupleRow) -> Webhook:
 
 
 async def every(c: Connection, form: WebhookForm) -> list[Webhook]:
-    """All receivers of a form, by name."""
+    """Return all webhooks of a form, by name."""
     return [_webhook(row) for row in await all_rows(c, f"{_SELECT} where form = %s order by name".encode(), [form])]
 
 
 async def get(c: Connection, name: str) -> Webhook:
-    """A receiver by its name."""
+    """Return a webhook by its name."""
     row = await one(c, f"{_SELECT} where name = %s".encode(), [name])
     if row is None:
         raise NotFoundError(f"There is no receiver {name!r}.", hint=Hint(action("webhooks"), " lists all."))
@@ -92,7 +92,7 @@ async def get(c: Connection, name: str) -> Webhook:
 
 
 async def by_id(c: Connection, webhook_id: int) -> Webhook | None:
-    """A receiver by its number; None if it was removed."""
+    """Return a webhook by its number; None if it was removed."""
     row = await one(c, f"{_SELECT} where id = %s".encode(), [webhook_id])
     return _webhook(row) if row else None
 
@@ -107,7 +107,7 @@ async def add(
     wants: WebhookFilter,
     after: int,
 ) -> Webhook:
-    """A new receiver, which is told of what follows a number."""
+    """Add a webhook that receives the changes after a number."""
     given = [name, form, url, list(secrets), list(wants.sources) or None, list(wants.kinds) or None, wants.query, after]
     try:
         async with c.transaction():
@@ -122,12 +122,12 @@ async def add(
 
 
 async def remove(c: Connection, webhook_id: int) -> None:
-    """Forget a receiver, with what became of its calls."""
+    """Remove a webhook with its deliveries."""
     await c.execute("delete from webhook where id = %s", [webhook_id])
 
 
 async def set_state(c: Connection, webhook_id: int, state: WebhookState) -> None:
-    """Pause a receiver, or call it again; what failed before is forgotten."""
+    """Pause or resume a webhook, and reset its failures."""
     await c.execute(
         "update webhook set state = %s, failures = 0, failing_since = null, next_try_at = null where id = %s",
         [state, webhook_id],
@@ -135,12 +135,12 @@ async def set_state(c: Connection, webhook_id: int, state: WebhookState) -> None
 
 
 async def set_secrets(c: Connection, webhook_id: int, secrets: Sequence[str]) -> None:
-    """Sign with other secrets."""
+    """Change the secrets that sign calls."""
     await c.execute("update webhook set secrets = %s where id = %s", [list(secrets), webhook_id])
 
 
 async def set_after(c: Connection, webhook_id: int, after: int) -> None:
-    """Go on after another number: an earlier one sends what was sent before once more."""
+    """Continue after another number; an earlier one repeats changes that were sent before."""
     await c.execute(
         "update webhook set after = %s, ahead = '{}', replays = replays + 1, next_try_at = null where id = %s",
         [after, webhook_id],
@@ -148,13 +148,13 @@ async def set_after(c: Connection, webhook_id: int, after: int) -> None:
 
 
 async def ready(c: Connection) -> list[int]:
-    """Receivers that have something to hear now, and no job that tells them."""
+    """Return the webhooks with changes to send now and no job that sends them."""
     rows = await all_rows(c, f"{READY} order by id".encode())
     return [number for (number,) in rows]
 
 
 async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:
-    """Read the next changes that a receiver wants and did not acknowledge yet."""
+    """Return the next changes that a webhook wants and has not acknowledged yet."""
     return await read_after(
         c,
         webhook.after,
@@ -178,7 +178,7 @@ async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:
 
 
 async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) -> None:
-    """Keep what became of calls, and not more than anybody looks at."""
+    """Store the results of calls, and delete the oldest ones."""
     if not attempts:
         return
     columns = [list(column) for column in zip(*attempts, strict=True)]
@@ -196,7 +196,7 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
 
 
 async def settle_success(c: Connection, webhook: Webhook, *, after: int, ahead: Sequence[int] = ()) -> None:
-    """Note that all up to a number is delivered to a receiver as it was read, and some beyond it."""
+    """Record that all changes up to a number were delivered, and some beyond it."""
     await c.execute(
         f"update webhook set {_DELIVERED}, failures = 0, failing_since = null, next_try_at = null, last_error = null"  # noqa: S608 (a constant)
         " where id = %(id)s".encode(),
@@ -214,7 +214,7 @@ async def settle_failure(
     wait_s: float,
     disabled: bool,
 ) -> None:
-    """Note what was delivered before a call failed, and when the receiver is called again, or that it is no more."""
+    """Record what was delivered before a call failed, and when to retry or that the webhook is disabled."""
     await c.execute(
         f"update webhook set {_DELIVERED}, failures = failures + 1,"  # noqa: S608 (a constant)
         " failing_since = coalesce(failing_since, now()), next_try_at = now() + make_interval(secs => %(wait_s)s),"
@@ -233,7 +233,7 @@ async def settle_failure(
 
 
 async def deliveries(c: Connection, name: str, *, limit: int) -> list[Delivery]:
-    """The last calls of a receiver, newest first."""
+    """Return the last calls of a webhook, newest first."""
     return await list_of(
         c,
         Delivery,

@@ -1,1 +1,1 @@
-"""Items, their passages, and what becomes of them."""
+"""Items, their passages, moves, deletions, duplicates and exports."""

@@ -1,4 +1,4 @@
-"""Passages: only those that differ are written."""
+"""Passages, of which only those that differ are written, and the versions of their hashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OutdatedItem(NamedTuple):
-    """An item whose passages another version of the chunker made."""
+    """An item whose passages an earlier version of the chunker made."""
 
     id: int
     url: str
@@ -23,7 +23,7 @@ class OutdatedItem(NamedTuple):
 
 
 async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> list[OutdatedItem]:
-    """Return items behind an id, in order, whose passages an earlier version of the chunker made."""
+    """Return items after an id, in order, whose passages an earlier version of the chunker made."""
     rows = await all_rows(
         c,
         "select id, url, content_hash, text from item where id > %s and chunker < %s order by id limit %s",
@@ -34,7 +34,7 @@ async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> li
 
 
 async def lock_outdated(c: Connection, those: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
-    """Lock those of these items that still say the same and were not cut anew; returns their ids."""
+    """Lock those of these items that did not change and were not cut since; return their ids."""
     rows = await all_rows(
         c,
         "select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)"
@@ -46,12 +46,12 @@ async def lock_outdated(c: Connection, those: Sequence[OutdatedItem], *, chunker
 
 
 async def set_chunker(c: Connection, item_ids: Sequence[int], chunker: int) -> None:
-    """Note which version of the chunker made the passages of these items."""
+    """Store which version of the chunker made the passages of these items."""
     await c.execute("update item set chunker = %s where id = any(%s)", [chunker, list(item_ids)])
 
 
 class StoredChunk(NamedTuple):
-    """What tells whether a stored passage may stay as it is: every letter of it, not its words alone.
+    """A stored passage with what decides whether it can stay: every letter of its text, not its words alone.
 
     `text_hash` is the stored one, which a version of Rowen with another hash may have written.
     """
@@ -65,7 +65,7 @@ class StoredChunk(NamedTuple):
 
 
 class NewChunk(NamedTuple):
-    """A passage at its place in an item."""
+    """A passage at its position in an item."""
 
     item_id: int
     position: int
@@ -73,7 +73,7 @@ class NewChunk(NamedTuple):
 
 
 async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredChunk]]:
-    """The passages of these items, in order, without their texts."""
+    """Return the passages of these items, in order, without their texts."""
     found: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
     those = await all_rows(
         c,
@@ -88,7 +88,7 @@ async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[Store
 
 
 async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
-    """Store new passages, and note them for the count of words; their items must be stored."""
+    """Store new passages, and note them for the word count; their items must be stored."""
     if not chunks:
         return
     await c.execute(
@@ -118,7 +118,7 @@ async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
 
 
 async def move(c: Connection, places: Sequence[tuple[int, int]]) -> None:
-    """Give stored passages other positions."""
+    """Change the positions of stored passages."""
     if places:
         await c.execute(
             "update chunk set position = new.position from unnest(%b::bigint[], %b::bigint[]) as new(id, position)"
@@ -128,7 +128,7 @@ async def move(c: Connection, places: Sequence[tuple[int, int]]) -> None:
 
 
 async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
-    """Give stored passages other text hashes."""
+    """Change the text hashes of stored passages."""
     if hashes:
         await c.execute(
             "update chunk set text_hash = new.text_hash from unnest(%b::bigint[], %b::bytea[]) as new(id, text_hash)"
@@ -138,13 +138,13 @@ async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
 
 
 async def delete(c: Connection, chunk_ids: Sequence[int]) -> None:
-    """Drop passages."""
+    """Delete passages."""
     if chunk_ids:
         await c.execute("delete from chunk where id = any(%s)", [list(chunk_ids)])
 
 
 async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
-    """Find passages by their item's new title or language; their texts and hashes stay."""
+    """Index passages under their item's new title or language; their texts and hashes stay."""
     if not item_ids:
         return 0
     result = await c.execute(

@@ -1,6 +1,8 @@
-"""What a run found missing, in a table of its last transaction: from there it moves, is deleted or is held back.
+"""Deletions: missing items of a run, pending deletions, items reported gone, and copies of deleted items.
 
-All functions must run inside that transaction; nothing of the table outlives it.
+A run lists what it found missing in a table of its last transaction. From there an item moves, is deleted, or stays
+with a pending deletion until it is seen again, somebody decides, or it is overdue. Functions on this table must run
+inside that transaction; nothing of the table outlives it.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -21,7 +23,7 @@ _LINES_AT_ONCE = 5000
 
 
 class DeletedItem(NamedTuple):
-    """An item that was deleted, with what it stated."""
+    """A deleted item, with its RDF statements."""
 
     key: Hash
     url: str
@@ -30,13 +32,13 @@ class DeletedItem(NamedTuple):
 
     @property
     def line(self) -> changes.LogLine:
-        """The line of the change log that announces it."""
+        """The line of the change log that announces the deletion."""
         gone = StatementDelta([], self.stated, 0) if self.stated else None
         return changes.LogLine("deleted", self.key, self.url, self.title, statements=gone)
 
 
 async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, told: Iterable[int]) -> int:
-    """Note the items of a source that are not among the seen ones; `told` are those that it calls gone itself."""
+    """List the items of a source that were not seen as missing; `told` are those that it reported gone itself."""
     await create_missing_table(c)
     await c.execute("create temporary table seen (id bigint) on commit drop")
     for batch in _batches(seen):
@@ -54,7 +56,7 @@ async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, tol
 
 
 async def note_gone(c: Connection, source_id: int, told: Iterable[int]) -> int:
-    """Note the items that the source calls gone."""
+    """List the items that the source reported gone as missing."""
     await create_missing_table(c)
     for batch in _batches(told):
         await c.execute(
@@ -70,12 +72,12 @@ async def _count_missing(c: Connection) -> int:
 
 
 async def mark_all_deleted(c: Connection) -> None:
-    """Let all go that is noted."""
+    """Mark all missing items for deletion."""
     await c.execute("update missing set doomed = true where not doomed")
 
 
 async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
-    """Let these go, as far as they are noted; returns how many do."""
+    """Mark those of these items that are missing for deletion; return how many."""
     doomed = 0
     for batch in _batches(ids):
         gone = await c.execute("update missing set doomed = true where id = any(%b::bigint[])", [batch])
@@ -84,13 +86,13 @@ async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
 
 
 async def unmark_unconfirmed(c: Connection) -> int:
-    """Let nothing go that only vanished; returns how many go."""
+    """Unmark items that only vanished, without a report; return how many stay marked."""
     await c.execute("update missing set doomed = false where doomed and not told")
     return int(await scalar(c, "select count(*) from missing where doomed") or 0)
 
 
 async def delete_marked(c: Connection, *, copies: bool) -> None:
-    """Delete what is to go, with passages, checks and revisions; `copies` says whether last ones are kept."""
+    """Delete the marked items with passages, checks and revisions; with `copies`, keep a last copy of each."""
     if copies:
         await copy_withdrawn(c)
     await c.execute(
@@ -110,7 +112,7 @@ async def delete_marked(c: Connection, *, copies: bool) -> None:
 
 
 async def read_deleted(c: Connection) -> AsyncIterator[list[DeletedItem]]:
-    """What was deleted, in batches in the order of ids."""
+    """Yield the deleted items, in batches in the order of ids."""
     after = 0
     while rows := await all_rows(
         c,
@@ -122,7 +124,7 @@ async def read_deleted(c: Connection) -> AsyncIterator[list[DeletedItem]]:
 
 
 async def create_missing_table(c: Connection) -> None:
-    """Make the table: `told` is what the source called gone itself, `doomed` what is to be deleted."""
+    """Create the table of missing items: `told` if the source reported one gone, `doomed` if it is to be deleted."""
     await c.execute(
         "create temporary table missing (id bigint primary key, told boolean not null default false,"
         " doomed boolean not null default false) on commit drop"
@@ -136,14 +138,14 @@ def _batches(ids: Iterable[int]) -> Iterable[list[int]]:
 
 
 class PendingDeletions(NamedTuple):
-    """What earlier runs of a source left behind: items that are held back, and since when there are withdrawn ones."""
+    """What earlier runs left behind: items with a pending deletion, and when the first item was withdrawn."""
 
     held: list[int]
     withdrawn_since: datetime | None
 
 
 async def pending(c: Connection, source_id: int) -> PendingDeletions:
-    """What a run has to know when it begins."""
+    """Return the pending deletions of a source, for a run that begins."""
     row = await one(
         c,
         "select array(select item_id from item_held where source_id = %(source)s),"
@@ -154,21 +156,21 @@ async def pending(c: Connection, source_id: int) -> PendingDeletions:
 
 
 async def count_pending(c: Connection, source_id: int) -> int:
-    """How many deletions of a source wait for a decision."""
+    """Return how many deletions of a source wait for a decision."""
     return int(await scalar(c, "select count(*) from item_held where source_id = %s and kept_at is null", [source_id]))
 
 
 async def unmark_kept(c: Connection) -> int:
-    """Take from what is missing what somebody wants kept; returns how many items that were."""
+    """Remove items that somebody decided to keep from the missing ones; return how many."""
     spared = await c.execute("delete from missing using item_held where item_id = id and item_held.kept_at is not null")
     return spared.rowcount
 
 
 async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float) -> int:
-    """Let those go that their source has not shown for so long; returns how many.
+    """Mark items for deletion that their source has not shown for so many runs and days; return how many.
 
-    What only vanished is missed by complete runs alone, what was called gone by every run that was completed. The run
-    that is about to end counts as well.
+    An item that only vanished is missed by complete runs alone, one that was reported gone by every completed run. The
+    run that is about to end counts as well.
     """
     doomed = await c.execute(
         """
@@ -188,7 +190,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
 
 
 async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
-    """Note what is missing and stays; returns how many of these are new."""
+    """Make missing items that are not marked pending deletions; return how many of these are new."""
     noted = await c.execute(
         "insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not doomed"
         " on conflict do nothing",
@@ -198,19 +200,19 @@ async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
 
 
 async def remove_pending(c: Connection, item_ids: Sequence[int]) -> None:
-    """Forget about items that were seen again."""
+    """Remove the pending deletions of items that were seen again."""
     if item_ids:
         await c.execute("delete from item_held where item_id = any(%b::bigint[])", [list(item_ids)])
 
 
 async def pending_among(c: Connection, item_ids: Sequence[int]) -> set[int]:
-    """Which of these items their source no longer shows."""
+    """Return those of these items that have a pending deletion."""
     rows = await all_rows(c, "select item_id from item_held where item_id = any(%b::bigint[])", [list(item_ids)])
     return {item_id for (item_id,) in rows}
 
 
 async def keep_pending(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
-    """Keep items that are held back, whatever their source says; returns the keys of those that there were."""
+    """Keep items with a pending deletion, whatever their source says; return the keys that were found."""
     rows = await all_rows(
         c,
         "update item_held set kept_at = coalesce(kept_at, now()) from item where item.id = item_id"
@@ -221,7 +223,7 @@ async def keep_pending(c: Connection, source_id: int, keys: Sequence[Hash]) -> s
 
 
 async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
-    """Note held items as missing and doomed, as a run would; returns the keys of those that there were."""
+    """Mark items with a pending deletion for deletion, as a run would; return the keys that were found."""
     rows = await all_rows(
         c,
         """
@@ -237,13 +239,13 @@ async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Has
 
 
 async def gone(c: Connection, source_id: int) -> list[int]:
-    """The ids of the items that are marked."""
+    """Return the ids of the items that a source reported gone."""
     those = await all_rows(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
     return [item_id for (item_id,) in those]
 
 
 async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> None:
-    """Mark items; one that is no more needs no mark."""
+    """Note items that their source reported gone; items that no longer exist are ignored."""
     if item_ids:
         await c.execute(
             "insert into item_gone (item_id, source_id)"
@@ -253,7 +255,7 @@ async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> N
 
 
 async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
-    """Take the marks away of items that were seen again."""
+    """Delete the notes of items that were seen again."""
     if item_ids:
         await c.execute("delete from item_gone where item_id = any(%b::bigint[])", [list(item_ids)])
 
@@ -263,7 +265,7 @@ _EXPIRED_AT_ONCE = 2000
 
 
 async def copy_withdrawn(c: Connection) -> None:
-    """Copy the missing items that are about to be deleted."""
+    """Copy the items that are about to be deleted."""
     await c.execute(
         """
         insert into withdrawn (item_id, source_id, key, url, title, text, tags, record, source_record, content_hash,
@@ -281,7 +283,7 @@ async def copy_withdrawn(c: Connection) -> None:
 
 
 async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[int], *, kept: int) -> None:
-    """Let new items go on from their withdrawn copies: their texts become superseded ones."""
+    """Continue the history of withdrawn items in their new rows: their last texts become revisions."""
     await c.execute(
         """
         with back as (
@@ -311,7 +313,7 @@ async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[in
 
 
 async def expire_withdrawn(c: Connection, source_id: int, *, days: float) -> None:
-    """Forget copies that are older, the oldest first, some thousand at a time."""
+    """Delete copies older than so many days, oldest first, some thousand at a time."""
     await c.execute(
         "delete from withdrawn where item_id in (select item_id from withdrawn where source_id = %s"
         " and at <= now() - make_interval(secs => %s) order by at limit %s)",

@@ -1,4 +1,4 @@
-"""Datasets that several portals list: who else has an item, and which of them is the original."""
+"""Datasets that several portals publish: their groups, and the catalog in which each dataset stands once."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _FILLED_AT_ONCE = 500
 
 
 async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]:
-    """The group of each of these items, and of every other member; items that nobody else lists are left out."""
+    """Return the group of each of these items, and of every other member; items in no group are left out."""
     families = [family for family in await _families(c, item_ids) if not set(item_ids).isdisjoint(family)]
     listings = await _read(c, [item for family in families for item in family])
     found: dict[int, TwinGroup] = {}
@@ -28,7 +28,7 @@ async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]
 
 
 def group_of(members: Sequence[TwinItem]) -> TwinGroup:
-    """The group of listings that belong together."""
+    """Return the group of listings that belong together."""
     first = datasets.original(members)
     return TwinGroup(
         first, tuple(sorted((m for m in members if m is not first), key=lambda one: (one.source, one.url)))
@@ -49,7 +49,7 @@ async def _families(c: Connection, item_ids: Sequence[int]) -> Families:
 
 
 async def _join(c: Connection, families: Families, marks: list[int]) -> set[int]:
-    """Join the holders of marks; returns all marks of those that were joined."""
+    """Join the items that have these marks; return all marks of the joined items."""
     rows = await all_rows(
         c,
         """
@@ -75,7 +75,7 @@ select item.id, source.name, item.url, item.title, item.key, source.url, item.cr
 
 
 def listing(row: Sequence[Any]) -> TwinItem:
-    """A row of `MAKE_LISTING`."""
+    """Return the listing of a row of `MAKE_LISTING`."""
     item, source, url, title, key, portal, created_at, facts, own = row
     record = whole(facts, own)
     issued = str(record.get("issued") or "")
@@ -93,9 +93,9 @@ async def _read(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinItem]:
 
 
 async def fill_marks(database: Database, source_id: int) -> int:
-    """Give marks to the datasets of a source that have none yet; returns how many there were.
+    """Compute the marks of datasets of a source that have none yet; return how many there were.
 
-    Only datasets of a database that is older than marks have none. Which sources have such is asked once a process.
+    Only databases older than marks have such datasets. Which sources do is read once per process.
     """
     if database.unmarked_sources is None:
         async with database.connection() as c:
@@ -150,9 +150,9 @@ _IS_DATASET = f"item.media_type = '{DATASET}'"
 
 
 async def count_datasets(c: Connection) -> dict[int, int]:
-    """How many datasets each source lists that lists any, in the order of their numbers.
+    """Return how many datasets each source with datasets lists, in the order of their ids.
 
-    Those of several portals count as often as they are listed.
+    Those in several portals count as often as they are listed.
     """
     rows = await all_rows(c, f"select source_id, count(*) from item where {_IS_DATASET} group by 1 order by 1".encode())  # noqa: S608 (a constant)
     return dict(rows)
@@ -178,9 +178,9 @@ select item.id, item.source_id, item.key, source.name, item.url, item.title, ite
 async def page_of_datasets(
     c: Connection, held: Mapping[int, int], *, after: CatalogPlace | None, limit: int, merged: bool = True
 ) -> CatalogPage:
-    """Datasets of sources that hold so many, source by source, those after a place.
+    """Return a page of datasets, source by source; `held` are the numbers of datasets of the sources.
 
-    Of those that several portals list, the original stands for all, unless they are not merged: a source keeps its own.
+    If `merged`, the original stands for all listings of a dataset. The catalog of one source keeps its own listings.
     """
     first, key = after or CatalogPlace(0, b"")
     sources = list(_enough(held, first, limit))
@@ -199,12 +199,12 @@ async def page_of_datasets(
 
 
 def _facts(record: Mapping[str, Any], packed: bytes | None) -> dict[str, Any]:
-    """A record without the one that it was taken from."""
+    """Return a record without the source record that it was made from."""
     return {name: value for name, value in whole(record, packed).items() if name != "source"}
 
 
 def _enough(held: Mapping[int, int], first: int, limit: int) -> Iterator[int]:
-    """The sources from one on that have a page together; of the first one some may have been passed already."""
+    """Yield the sources from one on that fill a page together; some of the first one may be on earlier pages."""
     wanted = limit + 1
     for source_id, count in held.items():
         if source_id >= first and wanted > 0:

@@ -1,7 +1,7 @@
-"""All items in one snapshot of the database, streamed: what happens in the meantime is not in it.
+"""Exports: all items in one snapshot of the database, streamed in the order of their keys.
 
-The order is that of the keys, which the unique index has already, so that nothing is sorted and nothing piles up. Who
-lists the same dataset as another is worked out by the server in tables of the transaction's own.
+The unique index has this order already, so nothing is sorted and nothing accumulates. Duplicates across portals are
+computed by the server in temporary tables of the transaction.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -27,7 +27,7 @@ _STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Where the rows of a source come from, and how fresh and complete they are."""
+    """The origin of a source's rows, and how fresh and complete they are."""
 
     id: int
     name: str
@@ -53,11 +53,11 @@ class Snapshot:
         self._c = connection
 
     async def last_change(self) -> int:
-        """The number of the newest line of the change log."""
+        """Return the number of the newest line of the change log."""
         return int(await scalar(self._c, "select coalesce(max(number), 0) from change") or 0)
 
     async def sources(self) -> list[Exported]:
-        """All sources, in the order of their names' characters."""
+        """Return all sources, in the order of their names' characters."""
         rows = await all_rows(
             self._c,
             f"""
@@ -73,10 +73,10 @@ class Snapshot:
         return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
 
     async def changes(self, after: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """What became of items after a number of the log, in the order of sources and keys, in batches.
+        """Yield what became of items after a number of the log, ordered by source and key, in batches.
 
-        Each is the source's name, key, URL, title, hashes, whether it was not there before, whether it is there now,
-        and whether it says something else.
+        Each row is the source's name, key, URL, title, hashes, whether the item is new, whether it exists now, and
+        whether its content differs.
         """
         async with self._c.cursor(name="changes", binary=True) as cursor:
             await cursor.execute(_CHANGES, {"after": after})
@@ -84,7 +84,7 @@ class Snapshot:
                 yield rows
 
     async def rows(self, source_id: int, *, record_kinds: Sequence[str] = ()) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """The items of a source in batches, by key, or those that describe this; `find_twins` must have been called."""
+        """Yield the items of a source by key, in batches, or those of some record kinds; needs `find_twins`."""
         await self._c.execute("set local enable_sort = off")
         async with self._c.cursor(name="export", binary=True) as cursor:
             await cursor.execute(
@@ -102,7 +102,7 @@ class Snapshot:
                 yield [_with_record(row) for row in rows]
 
     async def withdrawn(self, source_id: int, *, days: float) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """The last copies of deleted items that are not older, by key: the same columns, and when it was."""
+        """Yield the last copies of items deleted within so many days, by key: the same columns, and the time."""
         async with self._c.cursor(name="withdrawn", binary=True) as cursor:
             await cursor.execute(
                 f"""
@@ -116,7 +116,7 @@ class Snapshot:
                 yield [_with_record(row) for row in rows]
 
     async def find_twins(self) -> int:
-        """Work out who lists the same dataset; returns how many items have datasets."""
+        """Compute which items are duplicates across portals; return how many are."""
         c = self._c
         for statement in (_SHARED, _HOLDERS, _LABELS):
             await c.execute(statement)
@@ -160,14 +160,14 @@ class Snapshot:
 
 @asynccontextmanager
 async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
-    """The database as it is now, for as long as it is being read."""
+    """Open the database as it is now, for as long as it is being read."""
     async with database.transaction() as c:
         await c.execute("set transaction isolation level repeatable read")
         yield Snapshot(c)
 
 
 def _with_record(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A row of items with its record in one piece; the source's own part of it comes last."""
+    """Return a row of items with its record in one piece; the row's last column is the packed part."""
     *columns, own = row
     columns[_RECORD_AT] = whole_json(columns[_RECORD_AT], own)
     return tuple(columns)

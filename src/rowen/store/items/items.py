@@ -1,9 +1,10 @@
-"""The record that a portal gave, kept compressed beside the facts that were taken from it.
+"""Items: comparing a batch with what is stored in one round trip, and writing only what differs; and quarantine.
 
-It is most of what a catalog stores, and nothing but whole copies of it are ever asked for. Compressed by the server it
-would cost five times as much, and take more than half as much again in the log and on disk: its method looks back 4 kB,
-and what a record says of its files stands there twice. What statements look into (facts, the addresses of files, what
-pages state) stays JSON, and so does all that was stored before.
+The record that a portal gave is stored compressed beside the facts taken from it. It is most of what a catalog stores,
+and only whole copies of it are ever requested. Compressed by the server it would cost five times as much, and take more
+than half as much again in the log and on disk: its method looks back 4 kB, and a record repeats what it says about its
+files at a greater distance. What statements look into (facts, addresses of files, RDF statements) stays JSON, and so
+does everything stored before.
 """
 
 import json
@@ -26,7 +27,7 @@ LEVEL = 1
 
 
 def pack(written: RecordJson) -> bytes | None:
-    """What is kept apart of a record, as it is stored; None where nothing is."""
+    """Return the part of a record that is stored compressed; None if there is none."""
     if not written.is_parted:
         return None
     packed: bytes = _compressor().compress(written.apart(), _zstd().ZstdCompressor.FLUSH_FRAME)
@@ -34,13 +35,13 @@ def pack(written: RecordJson) -> bytes | None:
 
 
 def unpacked(packed: bytes) -> dict[str, Any]:
-    """What was kept apart."""
+    """Return the compressed part of a record."""
     found: dict[str, Any] = json.loads(_zstd().decompress(packed))
     return found
 
 
 def whole(facts: Mapping[str, Any], packed: bytes | None) -> Mapping[str, Any]:
-    """A record as it was given to the store."""
+    """Return a record as it was given to the store."""
     return facts if packed is None else {**facts, **unpacked(packed)}
 
 
@@ -50,7 +51,7 @@ bytes again takes longer than the rest of an export."""
 
 
 def whole_json(facts: bytes, packed: bytes | None) -> bytes:
-    """The same, written as JSON in UTF-8: nothing is read, and nothing is written anew."""
+    """Return a record as JSON in UTF-8, without parsing it."""
     if packed is None:
         return facts
     apart: bytes = _zstd().decompress(packed)
@@ -64,7 +65,7 @@ def _compressor() -> Any:
 
 @cache
 def _zstd() -> Any:
-    """Imported when it is first needed: most commands meet no record."""
+    """Import the module when it is first needed: most commands read no record."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -78,7 +79,7 @@ _CHECKED_DAYS = 7
 
 
 class StoredItem(NamedTuple):
-    """What the sieve compares an observation with."""
+    """The stored values that an observation is compared with."""
 
     id: int
     title: str
@@ -96,14 +97,14 @@ class StoredItem(NamedTuple):
 
 
 class InlineCheck(NamedTuple):
-    """A check that says no more than this: it stands in the item, and not in a row of its own."""
+    """A check without validators or links: it is stored in the item, not in a row of its own."""
 
     body_hash: Hash | None
     recipe: Hash
 
 
 class ItemContent(NamedTuple):
-    """What an item says as it is stored."""
+    """The content of an item as it is stored."""
 
     title: str
     text: str
@@ -111,7 +112,7 @@ class ItemContent(NamedTuple):
 
 
 class KnownItem(NamedTuple):
-    """What a connector may ask an origin about."""
+    """The validators and links of an item, for conditional requests."""
 
     key: Hash
     id: int
@@ -125,7 +126,7 @@ class KnownItem(NamedTuple):
 
 
 class CurrentReading(NamedTuple):
-    """How items are read at present: the recipes that count, the old one, and the version of the chunker."""
+    """How items are read now: the valid recipes, the old one, and the version of the chunker."""
 
     recipes: list[Hash]
     old: Hash
@@ -133,7 +134,7 @@ class CurrentReading(NamedTuple):
 
 
 class ItemCheck(NamedTuple):
-    """An item's check as it is to be; `links` None leaves the stored ones. `recipe` None is no reader's."""
+    """The check of an item to be stored; `links` None leaves the stored ones, `recipe` None is no reader's."""
 
     item_id: int
     etag: str | None
@@ -153,7 +154,7 @@ def _joined_keys(keys: Sequence[Hash]) -> dict[str, object]:
 
 
 async def count(c: Connection, source_id: int) -> int:
-    """How many items a source has."""
+    """Return the number of items of a source."""
     return int(await scalar(c, "select count(*) from item where source_id = %s", [source_id]) or 0)
 
 
@@ -175,7 +176,7 @@ select item.key, item.id, title, language, content_hash, record_hash, chunker,
 
 
 async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, StoredItem]:
-    """What is stored under these keys."""
+    """Return the stored items under these keys."""
     those = await all_rows(
         c, _STORED + f" and key = any({_KEYS})", {"source": source_id, **_joined_keys(keys)}, binary=True
     )
@@ -183,7 +184,7 @@ async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Ha
 
 
 async def source_records(c: Connection, ids: Sequence[int]) -> dict[int, Any]:
-    """The sources' own records of some datasets."""
+    """Return the source records of some datasets."""
     those = await all_rows(
         c, "select id, record -> 'source', source_record from item where id = any(%s)", [list(ids)], binary=True
     )
@@ -191,7 +192,7 @@ async def source_records(c: Connection, ids: Sequence[int]) -> dict[int, Any]:
 
 
 async def contents(c: Connection, item_ids: Sequence[int]) -> dict[int, ItemContent]:
-    """What these items say."""
+    """Return the contents of these items."""
     those = await all_rows(
         c, "select id, title, text, tags from item where id = any(%s)", [list(item_ids)], binary=True
     )
@@ -214,7 +215,7 @@ select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_
 
 
 async def known(c: Connection, source_id: int, keys: Sequence[Hash], reading: CurrentReading) -> list[tuple[Any, ...]]:
-    """Validators and links under these keys, as rows of `HeldRow`; validators of other recipes or cuts are left out."""
+    """Return rows of `KnownItem` under these keys; validators of other recipes or chunkers are left out."""
     values = {"source": source_id, **reading._asdict(), **_joined_keys(keys)}
     return await all_rows(c, _KNOWN + f" and key = any({_KEYS})", values, binary=True)
 
@@ -222,7 +223,7 @@ async def known(c: Connection, source_id: int, keys: Sequence[Hash], reading: Cu
 async def every_known(
     c: Connection, source_id: int, reading: CurrentReading, *, batch: int = 2000
 ) -> AsyncIterator[list[KnownItem]]:
-    """All items of a source by id, in batches that each are a statement of their own."""
+    """Yield all items of a source by id, in batches that are each a statement of their own."""
     after = 0
     while True:
         those = await all_rows(
@@ -241,7 +242,7 @@ async def every_known(
 async def insert(
     c: Connection, source_id: int, documents: Sequence[tuple[Hash, Document, InlineCheck | None]], *, chunker: int
 ) -> dict[Hash, int]:
-    """Store new items, with those checks that stand in them; returns their ids."""
+    """Store new items with their inline checks; return their ids."""
     if not documents:
         return {}
     those = await all_rows(
@@ -280,10 +281,10 @@ async def insert(
 async def update(
     c: Connection, documents: Sequence[tuple[int, Document, bool, InlineCheck | None]], *, chunker: int, kept: int
 ) -> None:
-    """Replace stored items; where the flag says so, what they say has changed and a new revision begins.
+    """Replace stored items; where the flag is true, their content has changed and a new revision begins.
 
-    So many of the records that are replaced by others are kept of each. A check that stands in the item is replaced
-    where another is given.
+    `kept` is the number of superseded records that are kept of each item. A check in the item is replaced if another
+    one is given.
     """
     if not documents:
         return
@@ -325,7 +326,7 @@ async def update(
 
 
 async def _forget_records(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
-    """Forget the oldest superseded records of items."""
+    """Delete the oldest superseded records of items."""
     await c.execute(
         """
         delete from superseded_record old using (
@@ -338,7 +339,7 @@ async def _forget_records(c: Connection, item_ids: Sequence[int], *, kept: int) 
 
 
 async def _retitle(c: Connection, item_ids: Sequence[int]) -> None:
-    """Let titles that have changed be embedded; each is a new one."""
+    """Update the titles of items, so that those that changed are embedded."""
     await c.execute(
         """
         with named as (
@@ -381,7 +382,7 @@ def _check_columns(checks: Sequence[InlineCheck | None]) -> list[list[object]]:
 
 
 async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
-    """Move the texts that are about to be replaced into the history, and forget the oldest ones."""
+    """Copy the texts that are about to be replaced into the history, and delete the oldest ones."""
     if not item_ids or not kept:
         return
     ids = list(item_ids)
@@ -418,7 +419,7 @@ async def store_checks(c: Connection, run_id: int, rows: Sequence[ItemCheck]) ->
 
 
 async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
-    """Note the check of the items that an incomplete run did reach, unless it is known well enough when that was."""
+    """Update the time of check of items that an incomplete run reached, unless it is recent."""
     ids = iter(seen)
     while batch := list(islice(ids, 50_000)):
         await c.execute(
@@ -454,13 +455,13 @@ class QuarantineRow(NamedTuple):
 
 
 async def quarantined_keys(c: Connection, source_id: int) -> set[Hash]:
-    """Which items of a source are in quarantine."""
+    """Return the keys of the items of a source in quarantine."""
     rows = await all_rows(c, "select key from quarantine where source_id = %s", [source_id])
     return {key for (key,) in rows}
 
 
 async def quarantined(c: Connection, source_id: int) -> list[QuarantineRow]:
-    """What of a source is in quarantine, the one that was tried longest ago first."""
+    """Return the quarantine of a source, the item that was tried longest ago first."""
     rows = await all_rows(
         c,
         "select key, url, tries, first_at, last_at from quarantine where source_id = %s order by last_at, url",
@@ -470,7 +471,7 @@ async def quarantined(c: Connection, source_id: int) -> list[QuarantineRow]:
 
 
 async def count_unread(c: Connection, source_id: int) -> int:
-    """How many of what is in quarantine have no item: no version of these is held."""
+    """Return how many quarantined items have no stored version."""
     return int(
         await scalar(
             c,
@@ -482,7 +483,7 @@ async def count_unread(c: Connection, source_id: int) -> int:
 
 
 async def quarantine(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:
-    """Quarantine items, or count another try of those that are there."""
+    """Put items into quarantine, or count another try of those that are there."""
     if not cases:
         return
     await c.execute(
@@ -506,7 +507,7 @@ async def quarantine(c: Connection, source_id: int, cases: Sequence[tuple[Hash, 
 
 
 async def release_quarantined(c: Connection, source_id: int, released: Sequence[Hash]) -> None:
-    """Let items go that were read, or are gone."""
+    """Remove items from quarantine that were read, or are gone."""
     if released:
         await c.execute("delete from quarantine where source_id = %s and key = any(%s)", [source_id, list(released)])
 

@@ -1,18 +1,18 @@
-"""Items that get another key: their source gave them other identifiers, or redirects their addresses.
+"""Moves: items that get another key, by other identifiers of their source or by redirects.
 
-It is decided set-wise, from what is missing and what is new since the source was last seen whole.
+Moves are decided for the whole set of items that are missing, and those that are new since the last complete run.
 
-A redirect from a missing item to a new one is proof. Of several items that redirect to one, that with the same content
+A redirect from a missing item to a new one is proof. If several items redirect to one, the one with the same content
 moves; if there is none or more than one, none does.
 
 For datasets, evidence is taken in the order of its strength: the same files, the same title and date of issue, the same
-words, and in the end the same title. A mark decides only where one missing item, one new item and no other
-item of the source has it: namesakes are not swapped. What stronger evidence has decided is out of the way of weaker
-evidence. So the answer depends on the two sets alone, not on the order in which they came.
+words, and last the same title. Evidence counts only if one missing item, one new item and no other item of the source
+share it: namesakes are not swapped. Items paired by stronger evidence are not considered for weaker evidence. So the
+result depends on the two sets alone, not on their order.
 
-Only datasets are matched by what they say. Their identifier is a number that the software of a portal gave them; a page
-or a file is known by its address to all who link to it, and at another address it is another one, unless the site says
-otherwise by a redirect.
+Only datasets are matched by their content. Their identifier is a number that the portal's software gave them. A page or
+file is known by its address to all who link to it, and at another address it is another item, unless the site
+redirects.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ _LINES_AT_ONCE = 5000
 
 
 class Arrival(NamedTuple):
-    """What a new dataset is recognised by, before it is stored; `traits` is the part of its record that matters."""
+    """The traits by which a new dataset is recognised before it is stored; `traits` is a part of its record."""
 
     title: str
     content_hash: Hash
@@ -44,7 +44,7 @@ class Arrival(NamedTuple):
 
 
 class FoundMoves(NamedTuple):
-    """How many moves were found; of the rows that this run has created, how many say the same, and how many not."""
+    """How many moves were found; of the rows that this run created, how many have equal content, and how many not."""
 
     moved: int = 0
     amended: int = 0
@@ -70,7 +70,7 @@ class Move(NamedTuple):
 
 
 def arrival(document: Document) -> Arrival:
-    """What a dataset that would be created is recognised by."""
+    """Return the traits of a dataset that would be created."""
     listed = document.record.get("resources")
     urls = [one.get("url") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     traits = {"issued": document.record.get("issued"), "resources": [{"url": url} for url in urls]}
@@ -113,7 +113,7 @@ _ARRIVALS = """(
 
 
 class _Evidence(NamedTuple):
-    """Columns of `moving` that are the same, a condition on the old and the new row, and the same of a third item."""
+    """Columns of `moving` that are equal, a condition on both rows, and one by which a third item is a namesake."""
 
     same: str
     condition: str
@@ -174,7 +174,7 @@ delete from pair using moving old, item third
 
 
 def is_arrival(item_id: int) -> bool:
-    """Whether an id is that of a dataset that is not stored."""
+    """Return whether an id is that of a dataset that is not stored."""
     return item_id < 0
 
 
@@ -187,10 +187,10 @@ async def find(
     redirected_arrivals: Sequence[tuple[Hash, Hash]],
     is_created: Callable[[int], bool],
 ) -> FoundMoves:
-    """Find which of the missing items are known by other keys now; they are missing no longer.
+    """Find which of the missing items have other keys now, and remove them from the missing ones.
 
-    `redirects` lead from old keys to new ones. `arrivals` are datasets that are new, but not stored, as in a dry run;
-    `redirected_arrivals` are old keys with the content hashes of what they lead to, which is not stored either.
+    `redirects` lead from old keys to new ones. `arrivals` are new datasets that are not stored, as in a dry run;
+    `redirected_arrivals` are old keys with the content hashes of their targets, which are not stored either.
     """
     values = {"source": source_id, "dataset": DATASET, "since": await _last_seen_whole(c, source_id)}
     has_datasets = arrivals or await scalar(c, f"select exists {_ITEMS}{_IS_NEW})".encode(), values)
@@ -294,7 +294,7 @@ _MAKE_MOVES = (
 
 
 async def make(c: Connection, *, revisions_kept: int) -> None:
-    """Make the moves that were found: the old item lives on under the new key, the new row is folded into it."""
+    """Make the moves that were found: the old item gets the new key, and the new row is merged into it."""
     for statement in _MAKE_MOVES:
         await c.execute(statement)
     await c.execute(
@@ -305,7 +305,7 @@ async def make(c: Connection, *, revisions_kept: int) -> None:
 
 
 async def made(c: Connection) -> AsyncIterator[list[Move]]:
-    """The moves that were made, in batches in the order of ids."""
+    """Yield the moves that were made, in batches in the order of ids."""
     after = 0
     while rows := await all_rows(
         c,

@@ -1,1 +1,1 @@
-"""Search: words, vectors and ranking."""
+"""Search: words, vectors, ranking and saved searches."""

@@ -1,9 +1,8 @@
-"""Models and their vectors: which texts still need one, and storing each exactly once.
+"""Embedding models, their vectors and vector indexes.
 
-Passages and titles are texts, and numbered together. Two locks keep the books right. Whoever stores them holds a share
-of the passages' lock to the end of his transaction; who has it alone therefore sees every text there is, and may write
-down up to where all have vectors. And only the holder of a model's claim embeds under it, so that nobody pays for what
-another has in hand.
+Two locks keep the records consistent. Writers of passages and titles share a lock until the end of their transactions.
+So a process that has this lock alone sees every text, and may note up to which text all have vectors. And only the
+holder of a model's claim embeds under it, so that no text is paid for twice.
 """
 
 import asyncio
@@ -33,9 +32,9 @@ _COPY_END = struct.pack("!h", -1)
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A way to turn texts into vectors; vectors of two models cannot be compared.
+    """An embedding model; vectors of two models cannot be compared.
 
-    It is `complete` if all texts had theirs when it was read.
+    It is `complete` if all texts had their vectors when it was read.
     """
 
     id: int
@@ -53,7 +52,7 @@ class Model:
 
 
 class Claim:
-    """The right to embed under one model, and the connection that it lives and dies with."""
+    """The right to embed under one model; it lives and dies with its connection."""
 
     def __init__(self, database: Database, connection: Connection, model_id: int) -> None:
         self.model_id = model_id
@@ -63,7 +62,7 @@ class Claim:
 
     @classmethod
     async def take(cls, database: Database, model_id: int) -> "Claim | None":
-        """The claim, or None if another process has it."""
+        """Return the claim, or None if another process has it."""
         connection = await database.connect()
         try:
             with translate_database_errors(database.place):
@@ -77,9 +76,9 @@ class Claim:
         return None
 
     async def check(self) -> None:
-        """Raise where the claim is lost, so that nothing more is asked that another process may have asked already.
+        """Raise if the claim is lost, so that no text is sent that another process may have sent already.
 
-        The server is asked only where it said something by itself, as it does when it ends a session.
+        The server is asked only if it sent something unasked, as it does when it ends a session.
         """
         if not self._is_lost and (self.connection.closed or has_news(self.connection)):
             try:
@@ -93,11 +92,11 @@ class Claim:
             )
 
     async def store(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
-        """Keep the vectors of texts, each as its half-precision numbers in network order; all of them or none.
+        """Store the vectors of texts, each as half-precision numbers in network order; all of them or none.
 
-        With `dimensions`, it is noted first how long the vectors of the model are. Answers are paid for. So they are
-        stored also where the claim was lost meanwhile, on another connection and beside those that another process has
-        stored since, and a server that restarts is waited for.
+        With `dimensions`, the length of the model's vectors is stored first. Answers are paid for. So they are stored
+        even if the claim was lost, on another connection and beside those that another process has stored since, and a
+        restarting server is waited for.
         """
         rows = [self._row(text_hash, part, one) for text_hash, those in vectors for part, one in enumerate(those)]
         if await self._store_as_holder(rows, dimensions):
@@ -110,9 +109,9 @@ class Claim:
         await self._patiently(store)
 
     async def replace(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
-        """Keep the vectors of texts in the place of those that they have, and take these texts off the list.
+        """Replace the vectors of texts that are listed to be embedded again, and remove the texts from the list.
 
-        Only those that are still to be embedded again are replaced. A server that restarts is waited for.
+        A restarting server is waited for.
         """
 
         async def replace(c: Connection) -> None:
@@ -130,7 +129,7 @@ class Claim:
         await self._patiently(replace)
 
     async def _patiently(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Do something in a transaction, and wait for a server that restarts."""
+        """Run work in a transaction, again and again while the server restarts."""
         until = time.monotonic() + self._database.settings.database_patience_s
         while True:
             try:
@@ -143,7 +142,7 @@ class Claim:
             await asyncio.sleep(_RETRY_S)
 
     async def _store_as_holder(self, rows: Sequence[bytes], dimensions: int | None) -> bool:
-        """Store on the claim's own connection; False where it was lost, or another process was quicker."""
+        """Store on the claim's own connection; return False if it is lost, or another process stored first."""
         if self._is_lost:
             return False
         with translate_database_errors(self._database.place):
@@ -174,7 +173,7 @@ class Claim:
         )
 
     async def release(self) -> None:
-        """Let others embed."""
+        """Let other processes embed."""
         try:
             await release_at_end(self.connection, Lock.EMBEDDING, self.model_id)
         finally:
@@ -182,7 +181,7 @@ class Claim:
 
 
 async def unlist(c: Connection, model_id: int, hashes: Sequence[Hash]) -> list[Hash]:
-    """Take texts off the list of those that are to be embedded again; returns those that were on it."""
+    """Remove texts from the list of those to embed again; return those that were on it."""
     rows = await all_rows(
         c,
         "delete from embedding_again where model_id = %b and text_hash = any(%b::bytea[]) returning text_hash",
@@ -198,7 +197,7 @@ async def _copy(c: Connection, table: LiteralString, rows: Sequence[bytes]) -> N
 
 
 async def _store_beside(c: Connection, rows: Sequence[bytes]) -> None:
-    """Keep vectors of texts that have none yet, all parts of a text or none; must run inside a transaction."""
+    """Store vectors of texts that have none yet, all parts of a text or none; must run inside a transaction."""
     await c.execute("create temporary table answered (like embedding) on commit drop")
     await _copy(c, "answered", rows)
     await c.execute(
@@ -219,24 +218,24 @@ select id, name, kind, model, wanted, url, dimensions, weight, state, covered_to
 
 
 async def every(c: Connection) -> list[Model]:
-    """All models, the oldest first."""
+    """Return all models, oldest first."""
     return await list_of(c, Model, _MODEL + " order by id")
 
 
 async def find(c: Connection, name: str) -> Model | None:
-    """The model of this name."""
+    """Return the model of this name."""
     return await first_of(c, Model, _MODEL + " where name = %s", [name])
 
 
 async def active(c: Connection) -> Model | None:
-    """The model that search uses."""
+    """Return the model that search uses."""
     return await first_of(c, Model, _MODEL + " where state = 'active'")
 
 
 async def register(
     c: Connection, name: str, *, kind: str, model: str | None, wanted: int | None, url: str | None, weight: float
 ) -> Model:
-    """The model of this name, made if it is new. The first one is active at once: there is nothing to switch from."""
+    """Return the model of this name, created if it is new. The first model becomes active at once."""
     await c.execute(
         """
         insert into embedding_model (name, kind, model, wanted, url, weight, state)
@@ -258,14 +257,14 @@ async def register(
 
 
 async def set_dimensions(c: Connection, model_id: int, dimensions: int) -> None:
-    """Note how long the vectors of a model are, once for all."""
+    """Store the length of a model's vectors, once and for all."""
     await c.execute(
         "update embedding_model set dimensions = %s where id = %s and dimensions is null", [dimensions, model_id]
     )
 
 
 async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] | None) -> None:
-    """Note why embedding stopped, for `status`; None when it went well. Written only if it differs."""
+    """Store why embedding stopped, None if it did not; written only if it differs."""
     told = None if trouble is None else json.dumps(trouble)
     await c.execute(
         "update embedding_model set trouble = %(t)s::jsonb where id = %(id)s and trouble is distinct from %(t)s::jsonb",
@@ -274,12 +273,12 @@ async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] 
 
 
 async def share_passages(c: Connection) -> None:
-    """Share the passages' lock until the end of this transaction; taken before a passage or title is stored."""
+    """Share the lock of the passages until the transaction ends; taken before a passage or title is stored."""
     await hold_shared(c, Lock.EMBEDDING, ALL_PASSAGES)
 
 
 async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
-    """How many of the passages that are about to be stored have a vector."""
+    """Return how many of the passages that are about to be stored have a vector."""
     return int(
         await scalar(
             c,
@@ -296,12 +295,12 @@ async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
 
 
 async def hold_passages(c: Connection) -> None:
-    """Hold back whoever stores passages until the end of this transaction."""
+    """Block writers of passages until the transaction ends."""
     await hold(c, Lock.EMBEDDING, ALL_PASSAGES)
 
 
 async def last_text(c: Connection) -> int:
-    """The highest id of a passage or title, 0 if there is none."""
+    """Return the highest id of a passage or title, 0 if there is none."""
     return int(await scalar(c, f"select {LAST_TEXT}") or 0)
 
 
@@ -329,7 +328,7 @@ _CARRY = (
 
 
 async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
-    """Copy the vectors, refusals and orders of texts to new hashes; `hashes` are pairs of an old and a new one.
+    """Copy vectors, refusals and list entries of texts to new hashes, given as pairs of an old and a new one.
 
     The old ones stay for passages that still have the old hash. Must run in the transaction that changes the hashes.
     """
@@ -341,17 +340,17 @@ async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
 
 
 async def stored(c: Connection, model_id: int) -> int:
-    """How many texts have their vectors under a model."""
+    """Return how many texts have vectors under a model."""
     return int(await scalar(c, "select count(*) from embedding where model_id = %s and part = 0", [model_id]) or 0)
 
 
 async def refused(c: Connection, model_id: int) -> int:
-    """How many texts a model will not take."""
+    """Return how many texts a model refuses."""
     return int(await scalar(c, "select count(*) from embedding_refused where model_id = %s", [model_id]) or 0)
 
 
 async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> None:
-    """Note a text that the embedder will not take."""
+    """Note a text that the embedder refuses."""
     await c.execute(
         "insert into embedding_refused (model_id, text_hash, error) values (%s, %s, %s) on conflict do nothing",
         [model_id, text_hash, error_within(error)],
@@ -359,7 +358,7 @@ async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> N
 
 
 async def drop(c: Connection, model_id: int) -> int:
-    """Forget a model that is not active, with its vectors; returns how many there were."""
+    """Delete a model that is not active, with its vectors; return how many there were."""
     gone = await c.execute("delete from embedding where model_id = %s", [model_id])
     await c.execute("delete from embedding_model where id = %s and state <> 'active'", [model_id])
     return gone.rowcount
@@ -374,7 +373,7 @@ _NODE_BYTES = 400
 
 
 class IndexState(NamedTuple):
-    """Whether a model's index can be used; one that is not valid was left behind by a build that ended early."""
+    """Whether a model's index exists and is valid; an invalid one was left by a build that ended early."""
 
     exists: bool
     valid: bool
@@ -385,7 +384,7 @@ def _index_name(model_id: int) -> str:
 
 
 async def index_state(c: Connection, model_id: int) -> IndexState:
-    """Whether a model's index exists and can be used."""
+    """Return whether a model's index exists and is valid."""
     valid = await scalar(
         c, "select indisvalid from pg_index where indexrelid = to_regclass(%s)", [_index_name(model_id)]
     )
@@ -393,7 +392,11 @@ async def index_state(c: Connection, model_id: int) -> IndexState:
 
 
 async def build_index(c: Connection, model: Model, *, dimensions: int, rows: int, embedded: bool) -> None:
-    """Make the index of a model while others read and write; must run outside a transaction."""
+    """Build the HNSW index of a model while others read and write; must run outside a transaction.
+
+    Inserting into an index is ten times slower than building one over the same rows, so it is built after a load. Few
+    vectors need none: they are compared one by one.
+    """
     await drop_index(c, model.id)
     memory_bytes = _memory_bytes(dimensions, rows, embedded=embedded)
     await c.execute(f"set maintenance_work_mem = '{memory_bytes >> 10}kB'")
@@ -423,7 +426,7 @@ async def drop_index(c: Connection, model_id: int) -> None:
 
 
 def _memory_bytes(dimensions: int, rows: int, *, embedded: bool) -> int:
-    """Enough to build in memory, within reason; a server of ours may have a part of what is free here."""
+    """Return the memory to build the index in, within bounds; the embedded server may take a part of what is free."""
     import psutil  # type: ignore[import-untyped] # its stubs are another package
 
     wanted = int(rows * (dimensions * 2 + _NODE_BYTES) * 1.1)
@@ -438,14 +441,14 @@ _BATCH = 5_000
 
 
 async def query_vector(c: Connection, model_id: int, text_hash: Hash) -> str | None:
-    """The vector of a question that was asked before, in the database's notation."""
+    """Return the stored vector of a query, as the database writes it."""
     statement = "select vector::text from query_embedding where model_id = %s and text_hash = %s"
     found: str | None = await scalar(c, statement, [model_id, text_hash])
     return found
 
 
 async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vector: str) -> None:
-    """Keep the vector of a question; of thousands the oldest are forgotten."""
+    """Store the vector of a query, and delete the oldest ones beyond some thousands."""
     await c.execute(
         "insert into query_embedding (model_id, text_hash, vector) values (%s, %s, %s::halfvec) on conflict do nothing",
         [model_id, text_hash, vector],
@@ -458,7 +461,7 @@ async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vect
 
 
 async def drop_unused(database: Database, *, kept_days: float) -> Tidied:
-    """Note which vectors no passage needs, and drop those that nobody needed for so long."""
+    """Note which vectors no text needs, and drop those that were unused for so many days."""
     async with database.transaction() as c:
         await _mark_unused(c)
     dropped = 0
@@ -486,7 +489,7 @@ async def _mark_unused(c: Connection) -> None:
 
 
 async def _drop_some(database: Database, kept_days: float) -> int:
-    """Drop a batch while nobody stores passages, so that none can come back to a vector that is going."""
+    """Drop a batch while no passages are stored, so that none can come back to a vector that is being dropped."""
     async with database.transaction() as c:
         await hold_passages(c)
         gone = await c.execute(

@@ -1,4 +1,8 @@
-"""What searches found before all of it had vectors: whose passages are to be embedded before those of others."""
+"""Texts without a vector, and the order in which they are embedded.
+
+Passages and titles are texts, numbered together. Titles come first, then the first passage of each item, then what
+searches found before it had vectors, then the rest. Texts that have a vector can be listed to be embedded again.
+"""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -15,7 +19,7 @@ from rowen.store.search.embeddings import Model, hold_passages, last_text
 
 
 class PendingText(NamedTuple):
-    """The words of a passage or title that have no vector yet, and a source that has them."""
+    """The words of a passage or title without a vector, and a source that has them."""
 
     id: int
     text_hash: Hash
@@ -24,9 +28,9 @@ class PendingText(NamedTuple):
 
 
 class Depth(Enum):
-    """What is embedded first: of all items their titles, then their first passages, then the rest.
+    """The layers of embedding: the titles of all items, their first passages, then all passages.
 
-    Of the rest, what was searched for comes first (`store/wanted.py`).
+    Among the last, passages that searches found come first (`pending_wanted`).
     """
 
     TITLES = "titles"
@@ -42,14 +46,14 @@ class Amount(NamedTuple):
 
 
 class VectorCoverage(NamedTuple):
-    """How many passages there are, and how many of them wait for a vector."""
+    """The number of passages, and how many of them have no vector yet."""
 
     passages: int
     waiting: int
 
     @property
     def share(self) -> float:
-        """The share that does not wait."""
+        """The share of passages that have a vector."""
         return 1 - self.waiting / self.passages if self.passages else 1.0
 
 
@@ -109,21 +113,21 @@ async def pending(
     limit: int,
     sources: Sequence[int] = (),
 ) -> list[PendingText]:
-    """What has no vector in a range of ids, newest first, of all sources or some: titles, openings, or all passages."""
+    """Return texts without a vector in a range of ids, newest first, of one layer and of all or some sources."""
     values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}
     rows = await all_rows(c, _PENDING[depth], values, binary=True)
     return [_pending_text(number, of, text, source_id, depth is Depth.TITLES) for number, of, text, source_id in rows]
 
 
 async def amount(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
-    """How much has no vector, in all sources or in some; under a model that is not there yet, everything."""
+    """Return how much has no vector, in all or some sources; without a model, all texts count."""
     values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
     row = await one(c, _AMOUNT, {**values, "sources": list(sources) or None})
     return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
 
 
 async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCoverage]:
-    """How many passages each source has, and how many of them wait for a vector; empty where none waits."""
+    """Return the vector coverage of each source; empty if all passages have vectors."""
     if not await scalar(c, "select exists (select from chunk where id > %s)", [model.covered_to]):
         return {}
     rows = await all_rows(c, _COVERAGE, {"model": model.id, "above": model.covered_to})
@@ -131,15 +135,15 @@ async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCov
 
 
 async def count_pending(c: Connection, model: Model, source_id: int) -> int:
-    """How many texts of a source have no vector."""
+    """Return how many texts of a source have no vector."""
     values = {"model": model.id, "above": model.covered_to, "source": source_id}
     return int(await scalar(c, _PENDING_OF, values) or 0)
 
 
 async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | None:
-    """Write down that all passages have vectors; False if some have none, None if passages are being stored now.
+    """Note that all texts have vectors; return False if some have none, None if texts are being stored now.
 
-    Must run inside a transaction; with `wait` it holds back whoever stores passages until that ends.
+    Must run inside a transaction; with `wait` it blocks writers of passages until that ends.
     """
     if wait:
         await hold_passages(c)
@@ -158,7 +162,7 @@ async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | No
 
 
 async def activate(c: Connection, model: Model) -> bool:
-    """Let search use a model from now on, if it has vectors for all passages; must run inside a transaction."""
+    """Let search use a model if all texts have vectors; return whether they do. Must run inside a transaction."""
     if not await cover(c, model, wait=True):
         return False
     await c.execute("update embedding_model set state = 'retired' where state = 'active' and id <> %s", [model.id])
@@ -205,7 +209,7 @@ delete from item_wanted where (item_id, model_id) in (
 
 
 async def note_wanted(c: Connection, model: Model, items: Sequence[int]) -> None:
-    """Note which of the items that a search found have passages without a vector; a search never fails for it."""
+    """Note which items that a search found have passages without a vector; errors are logged, never raised."""
     try:
         values = {"model": model.id, "above": model.covered_to, "items": list(items[:MOST_NOTED])}
         await c.execute(_NOTE_WANTED, values)
@@ -216,9 +220,9 @@ async def note_wanted(c: Connection, model: Model, items: Sequence[int]) -> None
 async def pending_wanted(
     c: Connection, model: Model, *, limit: int, without: Collection[int] = ()
 ) -> list[PendingText]:
-    """Passages without a vector of what was searched for, that which was asked for most first.
+    """Return passages without a vector of items that searches found, those found most often first.
 
-    Those of some sources may be left out. Notes of items that have all their vectors are forgotten.
+    Sources in `without` are left out. Notes of items that have all their vectors are deleted.
     """
     values = {"model": model.id, "above": model.covered_to, "limit": limit}
     asked = {"model": model.id, "without": list(without), "items": ITEMS_AT_A_TIME}
@@ -243,6 +247,7 @@ _LISTED = "exists (select from embedding_again where model_id = %(model)s and te
 
 
 def _amount_statement(which: str) -> str:
+    """Return the statement that counts the distinct texts which fulfil a condition, and their characters."""
     return f"""
 select count(*), coalesce(sum(chars), 0)
   from (select max(chars) as chars from (
@@ -284,7 +289,7 @@ async def amount_to_repeat(c: Connection, model: Model | None, *, sources: Seque
 
 
 async def amount_listed(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
-    """Return how many texts of all sources, or of some, are on the list."""
+    """Return how many texts of all sources, or of some, are listed to be embedded again."""
     if model is None or not await count_listed(c, model.id):
         return Amount(0, 0)
     return await _count_amount(c, _AMOUNT_LISTED, model, sources)
@@ -298,15 +303,15 @@ async def _count_amount(c: Connection, statement: str, model: Model | None, sour
 
 
 async def count_listed(c: Connection, model_id: int) -> int:
-    """Return how many texts are on the list of a model."""
+    """Return how many texts of a model are listed to be embedded again."""
     return int(await scalar(c, "select count(*) from embedding_again where model_id = %s", [model_id]) or 0)
 
 
 async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()) -> None:
-    """Put the texts of all sources, or of some, on the list; must run inside a transaction.
+    """List the texts of all or some sources to be embedded again; must run inside a transaction.
 
-    Vectors of questions are forgotten, and vectors of texts that no item has if all sources are meant: such a text may
-    come back, and its old vector with it.
+    Vectors of queries are deleted. If all sources are meant, vectors of texts that no item has are deleted too: such a
+    text may come back, and its old vector with it.
     """
     await hold_passages(c)
     await c.execute(_LIST.encode(), {"model": model.id, "sources": list(sources) or None})
@@ -323,9 +328,9 @@ async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()
 async def pending_listed(
     c: Connection, model_id: int, *, after: Hash, limit: int, sources: Sequence[int], without: Collection[int]
 ) -> list[PendingText]:
-    """Return texts of the list behind a hash, in order, each with one of the sources that have it.
+    """Return listed texts after a hash, in order, each with one of the sources that have it.
 
-    `sources` are the only ones that count, all if there are none; `without` are those that do not.
+    With `sources` only these count; sources in `without` do not.
     """
     told = {"model": model_id, "after": after, "limit": limit}
     rows = await all_rows(
@@ -342,7 +347,7 @@ def _pending_text(number: int, text_hash: Hash, text: str, source_id: int, is_ti
 
 
 async def forget_removed(database: Database, model_id: int) -> None:
-    """Take texts off the list that no item has any more, with their vectors."""
+    """Delete listed texts that no item has any more, with their vectors."""
     async with database.connection() as c:
         if not await count_listed(c, model_id):
             return

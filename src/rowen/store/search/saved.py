@@ -1,4 +1,4 @@
-"""Saved searches: what matches them, kept up with the change log."""
+"""Saved searches and their matches, updated from the change log."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -78,12 +78,12 @@ def _saved(row: Sequence[Any]) -> SavedSearch:
 
 
 async def every(c: Connection) -> list[SavedSearch]:
-    """All saved searches, by name."""
+    """Return all saved searches, by name."""
     return [_saved(row) for row in await all_rows(c, f"{_SELECT} order by name".encode())]
 
 
 async def get(c: Connection, name: str) -> SavedSearch:
-    """A saved search by its name."""
+    """Return a saved search by its name."""
     row = await one(c, f"{_SELECT} where name = %s".encode(), [name])
     if row is None:
         raise NotFoundError(f"There is no saved search {name!r}.", hint=Hint(action("saved"), " lists all."))
@@ -91,12 +91,12 @@ async def get(c: Connection, name: str) -> SavedSearch:
 
 
 async def count(c: Connection) -> int:
-    """Return how many searches are saved."""
+    """Return the number of saved searches."""
     return int(await scalar(c, "select count(*) from saved_search") or 0)
 
 
 async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> SavedSearch:
-    """Save a search; what matches now is no news."""
+    """Save a search; what matches now is not reported as news."""
     try:
         async with c.transaction():
             row = await one(
@@ -113,12 +113,12 @@ async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> S
 
 
 async def remove(c: Connection, search_id: int) -> None:
-    """Forget a saved search."""
+    """Delete a saved search."""
     await c.execute("delete from saved_search where id = %s", [search_id])
 
 
 async def catch_up(c: Connection, name: str) -> bool:
-    """Look at what the log tells since the last time, some lines at a time; True if there is more."""
+    """Read the next lines of the log for a saved search; return whether there are more."""
     await c.execute("select from saved_search where name = %s for update", [name])
     search = await get(c, name)
     found = await next_range(c, search.after, lines=_BATCH)
@@ -137,7 +137,7 @@ async def catch_up(c: Connection, name: str) -> bool:
 
 
 async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list[SavedNews]:
-    """What newly matches or no longer does, after a line."""
+    """Return items that began or ceased to match, after a number."""
     return await list_of(
         c,
         SavedNews,
@@ -148,7 +148,7 @@ async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list
 
 
 async def newest(c: Connection, search_id: int, *, before: int | None, limit: int) -> list[SavedNews]:
-    """The same, newest first: all, or what came before a line."""
+    """Return items that began or ceased to match, newest first, before a number if it is given."""
     return await list_of(
         c,
         SavedNews,

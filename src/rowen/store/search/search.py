@@ -1,4 +1,4 @@
-"""Items that say the same, word for word: one text in several sources, or twice in one."""
+"""Search: filters, the search statement and its rows, and items with equal texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class CopiedItem(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """All items with one text, by source and URL; `name` is that of the text."""
+    """All items with one text, by source and URL; `name` is a hash of the text."""
 
     name: str
     items: tuple[CopiedItem, ...]
@@ -53,7 +53,7 @@ select asked.id, left(encode(sha256(convert_to(asked.text, 'UTF8')), 'hex'), 16)
 
 
 async def copies(c: Connection, item_ids: Sequence[int]) -> dict[int, Copies]:
-    """The items that have the same text as each of these, itself among them; those without a copy are left out."""
+    """Return the items with the same text as each of these, including itself; items without a copy are left out."""
     rows = await all_rows(
         c,
         _COPIES,
@@ -97,7 +97,7 @@ _WHERE = (
 
 
 def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
-    """A condition, empty where everything may answer, and its parameters."""
+    """Return filters as a condition on `item` with its parameters; an empty one if there are no filters."""
     given = {
         "source_ids": None if filters.source_ids is None else list(filters.source_ids),
         "tags": [tag.lower() for tag in filters.tags] or None,
@@ -118,7 +118,7 @@ def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
 
 
 def _compared(condition: Condition, number: int) -> str:
-    """A comparison of a field; a list satisfies it if one of its entries does."""
+    """Return the comparison of a field; a list matches if one of its entries does."""
     if condition.sign == "exists":
         return "jsonb_typeof(entry) <> 'null'"
     value = f"%(where_value_{number})s"
@@ -135,7 +135,7 @@ def _compared(condition: Condition, number: int) -> str:
 
 
 async def languages(c: Connection) -> list[str]:
-    """The languages that items are in, found by hopping over their index."""
+    """Return the languages of all items, by a loose scan of their index."""
     rows = await all_rows(
         c,
         """
@@ -165,7 +165,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RankedItem:
-    """A hit with what only the store knows of it; `score` is not rounded."""
+    """A hit with internal values; `score` is not rounded."""
 
     item_id: int
     dataset: bool
@@ -174,7 +174,7 @@ class RankedItem:
 
     @property
     def place(self) -> tuple[float, int]:
-        """Where it stands in the answer; what follows is searched from here."""
+        """The position in the ranking, from which the next page is searched."""
         return self.score, self.item_id
 
 
@@ -189,10 +189,11 @@ async def search(
     after: tuple[float, int] | None = None,
     depth: int | None = None,
 ) -> tuple[list[RankedItem], Row]:
-    """The items that answer best, by words and, where a vector is given, by meaning; and how it came about.
+    """Return the items that match best by words and, with a vector, by meaning, and an explanation.
 
-    A vector is text as the database writes it, from where it is made or read to where it is compared. What follows a
-    place is searched with the same `depth` as what came before: so many items are ranked by words, a hundred at least.
+    A vector is text in the notation of the database, from where it is computed or read to where it is compared. The
+    next page is searched with the same `depth` as the one before: so many items are ranked by words, at least a
+    hundred.
     """
     where, values = condition(filters or Filters())
     terms = list(_terms(query))
@@ -227,7 +228,7 @@ select set_config('jit', 'off', true), set_config('hnsw.iterative_scan', 'relaxe
 
 
 async def item_vector(c: Connection, item_id: int, model_id: int) -> str | None:
-    """What an item is about, as the mean of its passages; None if none has a vector."""
+    """Return the mean vector of an item's passages; None if none has a vector."""
     found: str | None = await scalar(
         c,
         "select avg(vector)::text from chunk join embedding using (text_hash) where item_id = %s and model_id = %s",
@@ -237,7 +238,7 @@ async def item_vector(c: Connection, item_id: int, model_id: int) -> str | None:
 
 
 def _terms(query: Query) -> Iterator[tuple[str, str]]:
-    """The terms of a query with their kinds; words of phrases are ranked as well."""
+    """Yield the terms of a query with their kinds; words of phrases are ranked as well."""
     yield from (("word", word) for word in query.words)
     yield from (("prefix", prefix) for prefix in query.prefixes)
     yield from (("lexeme", lexeme) for lexeme in query.lexemes)
@@ -256,7 +257,7 @@ def _strictly(term: str, in_order: str, in_pairs: str) -> Iterator[tuple[str, st
 
 
 def _found(rows: list[Row]) -> RankedItem:
-    """One item by the rows of its passages, the best first."""
+    """Return the hit that the rows of an item's passages describe, best passage first."""
     row = rows[0]
     first, *further = _joined(_worthwhile(rows))
     hit = Hit(
@@ -281,7 +282,7 @@ def _found(rows: list[Row]) -> RankedItem:
 
 
 def _worthwhile(rows: list[Row]) -> list[Row]:
-    """The best passage, and those that are nearly as good by words or by meaning."""
+    """Return the best passage, and those that are nearly as good by words or by meaning."""
     best = max(row["passage_score"] or 0.0 for row in rows)
     near = [row["passage_distance"] for row in rows if row["passage_distance"] is not None]
     farthest = min(near, default=0.0) + NEARLY
@@ -295,7 +296,7 @@ def _worthwhile(rows: list[Row]) -> list[Row]:
 
 
 def _joined(rows: list[Row]) -> list[Passage]:
-    """Neighbours become one passage; the one that holds the best row comes first."""
+    """Join neighbouring passages; the passage that contains the best row comes first."""
     order = sorted(rows, key=lambda row: row["ordinal"])
     runs = [
         [row for _, row in those]

@@ -1,8 +1,8 @@
-"""How rare words are, counted at the end of each run that changed passages; and the word that a typo may have meant.
+"""Word counts, spelling corrections, and the index of words.
 
-The counts are a function of the passages that there are, and not of how they came about: a refreshed index ranks as a
-rebuilt one. Each passage that is stored, changed or deleted is noted in the transaction that does it. A count adds what
-differs, or counts anew where that is cheaper; both give the same.
+The counts are a function of the present passages, not of their history: a refreshed index ranks like a rebuilt one.
+Each passage that is stored, changed or deleted is noted in the transaction that does it. A count adds the difference,
+or starts anew where that is cheaper; both give the same result.
 """
 
 import string
@@ -88,9 +88,9 @@ select passages, halvings, (select count(*) from term_change),
 
 
 async def count_words(database: Database) -> bool:
-    """Count words if passages were changed; returns whether it did.
+    """Count words if passages have changed since the last count; return whether it did.
 
-    Nothing waits for the count but its caller: it reads what is committed, and writes what only search reads.
+    It blocks only its caller: it reads what is committed, and writes what only searches read.
     """
     async with database.connection() as c:
         changed = await scalar(c, _CHANGED)
@@ -132,7 +132,7 @@ async def _count_anew(c: Connection, halvings: int) -> None:
 
 
 def _halvings(passages: int) -> int:
-    """How often the passages are halved until no more are counted than the sample has."""
+    """Return how often the passages are halved until the sample is small enough."""
     halvings = 0
     while passages >> halvings > SAMPLE:
         halvings += 1
@@ -145,7 +145,7 @@ def _sample(halvings: int) -> dict[str, Any]:
 
 
 async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
-    """For words that stand nowhere: the commonest word of the index that differs by one letter, if there is one."""
+    """Return, for words that occur nowhere, the most frequent indexed word that differs by one letter, if any."""
     guesses = [(word, guess, rank) for word in words for rank, guess in variants(word)]
     if not guesses:
         return {}
@@ -165,7 +165,7 @@ async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
 
 
 def variants(word: str) -> Iterator[tuple[int, str]]:
-    """The words that differ by one slip, and how unlikely it is: letters swapped, then any other."""
+    """Yield the words that differ by one slip, each with its rank: 0 for swapped letters, 1 for any other slip."""
     word = word.lower()
     if not (word.isalpha() and _SHORTEST <= len(word) <= _LONGEST):
         return
@@ -181,7 +181,7 @@ def variants(word: str) -> Iterator[tuple[int, str]]:
 
 
 async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> list[str]:
-    """The lexemes that tell an item from others: often in it, rare elsewhere."""
+    """Return the lexemes that distinguish an item from others: frequent in it, rare elsewhere."""
     rows = await all_rows(
         c,
         """
@@ -217,7 +217,12 @@ select not exists (select from pg_indexes where indexname = 'chunk_tsv' and sche
 
 @dataclass(slots=True)
 class WordIndex:
-    """Follows one run, and sets the index aside if most of the passages that there are come from it."""
+    """Follows one run, and drops the word index for its time if most passages come from this run.
+
+    Built at once, the index costs less than half of what it costs passage by passage. Where the server keeps no log for
+    that (the embedded one does not), a fifth of all that a first harvest writes is saved. Searches scan the passages in
+    the meantime. A run that is killed leaves the index missing: the next run of any source builds it.
+    """
 
     database: Database
     clock: Callable[[], float] = time.monotonic
@@ -225,7 +230,7 @@ class WordIndex:
     _aside_since: float | None = field(default=None)
 
     async def grown(self, passages: int) -> None:
-        """The run has stored so many passages by now."""
+        """Record how many passages the run has stored."""
         if self._aside_since is not None and self.clock() > self._aside_since + LONGEST_S:
             self._aside_since = None
             await restore_word_index(self.database)
@@ -236,7 +241,7 @@ class WordIndex:
 
 
 async def _set_aside(database: Database, passages: int) -> bool:
-    """Drop the index, unless others have stored as much as this run, or read for long, or it is not ours."""
+    """Drop the index; return False if others have stored as much as this run, or it is locked or not ours."""
     counted = "select count(*) from (select from chunk limit %s) found"
     try:
         async with database.transaction() as c:
@@ -250,7 +255,7 @@ async def _set_aside(database: Database, passages: int) -> bool:
 
 
 async def restore_word_index(database: Database) -> bool:
-    """Make the index if it is missing; tells whether it was."""
+    """Build the word index if it is missing; return whether it was."""
     async with database.transaction() as c:
         if not await scalar(c, _IS_MISSING):
             return False

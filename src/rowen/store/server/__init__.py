@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL: its files, processes and programs, and dumps."""
+"""The embedded PostgreSQL: its folder, processes and programs; and dumps of the database."""

@@ -1,4 +1,4 @@
-"""The client programs of PostgreSQL: those of the package, else those on the PATH."""
+"""Dumps: the whole database in one file and back, by PostgreSQL's client programs."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _USUAL_MAJOR = 18
 
 
 async def client_program(name: str, *, least_major: int = 0) -> str:
-    """The first program of that name which is not older than the server: an older one may refuse to read it."""
+    """Return the first program of this name that is not older than the server: older ones may not read it."""
     paths = [str(folder / name) for folder in program_folders() if (folder / name).is_file()]
     for path in [*paths, *([found] if (found := find(name)) else [])]:
         code, out, _ = await run_client([path, "--version"], {})
@@ -35,7 +35,7 @@ async def client_program(name: str, *, least_major: int = 0) -> str:
 
 
 async def run_client(command: list[str], secrets: dict[str, str]) -> tuple[int, str, str]:
-    """Run a program to its end: its exit code, and what it wrote on stdout and stderr."""
+    """Run a program to its end; return its exit code, stdout and stderr."""
     env = {**environment("HOME", prefixes=("PG",)), **secrets}
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     process = await start(command, environment=env, stdin=nothing, stdout=pipe, stderr=pipe)
@@ -53,9 +53,9 @@ _TOLD_CHARACTERS = 500
 
 
 async def dump(database: Database, conninfo: str, path: Path) -> int:
-    """Write everything into a new file, as it is at this moment; returns its size in bytes.
+    """Write a snapshot of the whole database into a new file; return its size in bytes.
 
-    The file is there whole or not at all, is never written over another, and is its owner's alone.
+    The file appears whole or not at all, never replaces another, and is readable by its owner alone.
     """
     program = await client_program("pg_dump", least_major=await _server_major(database))
     with _new_file(path) as part:
@@ -65,7 +65,7 @@ async def dump(database: Database, conninfo: str, path: Path) -> int:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[str]:
-    """A file beside the one that is wanted, which becomes that one at the end, and goes if something fails."""
+    """Yield a temporary file, which gets the name `path` at the end and is removed if something fails."""
     path = path.absolute()
     there = RefusedError(f"{path} is there already, and was left as it is.", hint="Choose another name.")
     if path.exists():
@@ -90,7 +90,7 @@ _BARE = ("--no-owner", "--no-privileges")
 
 
 async def restore(database: Database, conninfo: str, path: Path) -> None:
-    """Put what a dump holds into a database that has no sources: all of it, or nothing is changed."""
+    """Restore a dump into a database that has no sources: all of it, or nothing is changed."""
     given = _existing(path)
     async with database.connection() as c:
         if await exist_any(c):
@@ -119,7 +119,7 @@ def _existing(path: Path) -> str:
 
 
 async def _check(program: str, path: str) -> None:
-    """Refuse what is no dump of ours before anything is touched."""
+    """Refuse a file that is not a dump of Rowen before anything is changed."""
     code, out, _ = await run_client([program, "--list", path], {})
     if code or f" TABLE {SCHEMA} source " not in out:
         raise UsageError(f"{path} is no dump of Rowen. Nothing was changed.", hint="`rowen db dump FILE` makes one.")

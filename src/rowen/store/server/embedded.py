@@ -1,4 +1,9 @@
-"""Talking to an embedded server: how to reach it, whether it takes connections, and its password for TCP."""
+"""The PostgreSQL that comes with the package: one server per data folder, started on first use.
+
+Every process that uses the server holds a share of one file lock. The kernel releases it however a process ends, so
+there is no count that could be wrong: a process that gets the lock alone is the last. It stops the server, or leaves a
+keeper process behind, which stops it a while later unless another process has joined.
+"""
 
 import os
 import secrets
@@ -41,18 +46,18 @@ _NOT_YET = ("recovery mode", "starting up", "shutting down", "not yet accepting"
 
 
 def by_socket(server: Postmaster) -> str:
-    """Where those connect who can enter the folder of the socket."""
+    """Return the connection string for processes that can enter the socket's folder."""
     return make_conninfo(host=str(server.socket_folder), port=server.port, user=_SUPERUSER, dbname="postgres")
 
 
 def by_tcp(server: Postmaster, folder: Path) -> str:
-    """Where those connect who know the password."""
+    """Return the connection string for TCP, with the password."""
     password = _stored_password(folder) or store_password(server, folder)
     return make_conninfo(by_socket(server), host=server.address, password=password)
 
 
 def welcoming(data: Path) -> Postmaster | None:
-    """The server of a data folder, once it takes connections; None if there is none."""
+    """Return the server of a data folder once it accepts connections; None if there is none."""
     begun = time.monotonic()
     while (server := settled(data)) is not None:
         greeting = _greeting(server)
@@ -69,14 +74,14 @@ def welcoming(data: Path) -> Postmaster | None:
 
 
 def await_recovery(server: Postmaster, *, patience_s: float) -> None:
-    """Let a server end its recovery: PostgreSQL 18 hangs if it is asked to stop after a backend crashed."""
+    """Wait for the end of a recovery: PostgreSQL 18 hangs if it is stopped after a backend crashed."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and _greeting(server) == "later":
         time.sleep(_GREETING_POLL_S)
 
 
 def store_password(server: Postmaster, folder: Path) -> str:
-    """Give the server the password of the file, which is made if need be; the plain text is not sent."""
+    """Set the server's password to that of the file, created if missing; the plain text is not sent."""
     password = _stored_password(folder)
     if not password:
         password = secrets.token_urlsafe(32)
@@ -139,7 +144,7 @@ class EmbeddedServer:
         self.leave()
 
     def join(self) -> str:
-        """Make sure that the server runs, become a member, and return where to connect."""
+        """Make sure that the server runs, become a member, and return the connection string."""
         with self._turn, explained(self._home):
             site = make_site(self._home, self._user)
             with exclusive(site.folder / "start.lock"), ExitStack() as undo:
@@ -172,7 +177,7 @@ class EmbeddedServer:
                 member.close()
 
     def stop(self) -> bool:
-        """Stop the server unless another is a member; says whether a server was stopped."""
+        """Stop the server unless there are other members; return whether a server was stopped."""
         folder = site_folder(self._home)
         with self._turn, explained(self._home):
             if not folder.is_dir():
@@ -183,7 +188,7 @@ class EmbeddedServer:
                 return self._stop_alone(folder)
 
     def stop_idle(self, keeper: int) -> None:
-        """Stop the server unless somebody uses it, and give up the lock of its keeper."""
+        """Stop the server unless it has members, and release the lock of its keeper."""
         folder = site_folder(self._home)
         if not folder.is_dir():
             return
@@ -208,7 +213,7 @@ class EmbeddedServer:
         return server is not None
 
     def _lingers(self, folder: Path) -> bool:
-        """Whether the server is left to a keeper: the one that is there, or a new one."""
+        """Return whether the server is left to a keeper, which is started if there is none."""
         # Who was started by init itself is a container or a service: all that it leaves behind is ended with it.
         if self._linger_s <= 0 or 1 in (os.getpid(), os.getppid()):
             return False
@@ -233,7 +238,7 @@ class EmbeddedServer:
         leave_behind(isolated_python(code), environment=environment(), inherited=[lock])
 
     def status(self) -> ServerStatus:
-        """What is there, without starting or making anything."""
+        """Return the state of the server, without starting or creating anything."""
         with explained(self._home):
             site = ServerSite(site_folder(self._home), None)
             server = find_server(site.data)
@@ -296,7 +301,12 @@ def _logged_since(site: ServerSite, seen: dict[Path, int]) -> str:
 
 
 def run_keeper(home: str, descriptor: int, linger_s: float) -> None:
-    """Wait until nobody has left for a while, and stop the server unless somebody uses it."""
+    """Wait until no process has left for `linger_s`, then stop the server unless it has members.
+
+    The process knows of others only by the lock that it holds and the time of that file, which each leaving process
+    updates: then it waits again. Everything that it needs is imported before it waits, which takes 35 MB instead of 11:
+    the program may be removed or replaced meanwhile.
+    """
     server = EmbeddedServer(Path(home))
     left_at = None
     while left_at != (left_at := os.fstat(descriptor).st_mtime):

@@ -1,4 +1,4 @@
-"""What the files and processes of an embedded server tell: locks, the pid file, who works in the data folder."""
+"""File locks and processes of an embedded server: its pid file, and which processes work in its data folder."""
 
 import fcntl
 import os
@@ -27,7 +27,7 @@ _open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
 
 class FileLock:
-    """A lock on a file; the kernel frees it with the process, and no child inherits it."""
+    """A lock on a file; the kernel releases it with the process, and no child inherits it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,16 +40,16 @@ class FileLock:
 
     @property
     def descriptor(self) -> int | None:
-        """The open file; who has a copy of it has a part in the lock."""
+        """The open file; a process with a copy of it has a part in the lock."""
         return self._descriptor
 
     def share(self) -> None:
-        """Hold it together with others."""
+        """Take a share of the lock."""
         if not self._take(fcntl.LOCK_SH, patience_s=_PATIENCE_S):
             raise _busy(self._path)
 
     def claim(self, *, patience_s: float = 0.0) -> bool:
-        """Hold it alone; if that cannot be had, a share that was held before is kept."""
+        """Take the lock alone; if that fails, a share that was held before is kept."""
         shared = self.held
         if self._take(fcntl.LOCK_EX, patience_s=patience_s):
             return True
@@ -118,7 +118,7 @@ class Postmaster:
 
 
 def find_server(data: Path) -> Postmaster | None:
-    """The server of this data folder, if it lives."""
+    """Return the server of this data folder, if it is alive."""
     try:
         lines = [os.fsdecode(line).strip() for line in (data / "postmaster.pid").read_bytes().split(b"\n")]
     except (FileNotFoundError, NotADirectoryError):
@@ -135,7 +135,7 @@ def find_server(data: Path) -> Postmaster | None:
 
 
 def settled(data: Path) -> Postmaster | None:
-    """The server once it takes connections, or None once nobody works in the data folder any more."""
+    """Return the server once it accepts connections, or None once no process works in the data folder any more."""
     begun = time.monotonic()
     while True:
         server = find_server(data)
@@ -161,7 +161,7 @@ def settled(data: Path) -> Postmaster | None:
 
 
 def halt(server: Postmaster, data: Path) -> None:
-    """End a server. One that does not listen is ended at once, and recovers at its next start; no commit is lost."""
+    """Stop a server, at once if it does not react; it recovers at its next start, and no commit is lost."""
     if not server.visible:
         raise StoreUnavailableError(
             f"The server in {data} runs where this process cannot see it, perhaps in another container.",
@@ -198,10 +198,10 @@ def _pids() -> list[int]:
 
 
 def _works_in(pid: int, data: Path) -> bool:
-    """Whether a process is a living PostgreSQL whose working folder is `data`.
+    """Return whether a process is a living PostgreSQL whose working folder is `data`.
 
-    One that is PostgreSQL and the data's owner's, but does not let itself be looked at, counts: to take a living
-    server for dead is the worse mistake.
+    A PostgreSQL of the data's owner that cannot be inspected counts: taking a living server for dead is the worse
+    mistake.
     """
     try:
         process = _seen(pid)
@@ -215,7 +215,7 @@ def _works_in(pid: int, data: Path) -> bool:
 
 
 class _SeenProcess(NamedTuple):
-    """What tells of a process; owner and group are the effective ones."""
+    """The properties of a process; owner and group are the effective ones."""
 
     name: str
     is_zombie: bool
@@ -224,7 +224,7 @@ class _SeenProcess(NamedTuple):
 
 
 def _seen(pid: int) -> _SeenProcess | None:
-    """What a process is; None if there is none. Every command asks, and psutil takes 15 ms to import."""
+    """Return a process, None if there is none; every command asks, and psutil takes 15 ms to import."""
     if sys.platform != "linux":
         return _told(pid)
     lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
@@ -234,7 +234,7 @@ def _seen(pid: int) -> _SeenProcess | None:
 
 
 def _told(pid: int) -> _SeenProcess | None:
-    """The same where there is no /proc."""
+    """Return a process where there is no /proc."""
     import psutil  # type: ignore[import-untyped] # its stubs are another package
 
     try:
@@ -246,7 +246,7 @@ def _told(pid: int) -> _SeenProcess | None:
 
 
 def _working_folder(pid: int, process: _SeenProcess) -> tuple[int, int] | None:
-    """Device and inode, since a path may name another folder by now; None if it is not ours to know."""
+    """Return device and inode, since a path may name another folder by now; None if they cannot be read."""
     if sys.platform != "linux":
         return _told_working_folder(pid)
     link = Path("/proc", str(pid), "cwd")
@@ -258,7 +258,7 @@ def _working_folder(pid: int, process: _SeenProcess) -> tuple[int, int] | None:
 
 
 def _told_working_folder(pid: int) -> tuple[int, int] | None:
-    """The same where there is no /proc."""
+    """Return the working folder where there is no /proc."""
     import psutil
 
     try:
@@ -271,7 +271,7 @@ def _told_working_folder(pid: int) -> tuple[int, int] | None:
 
 
 def _working_folder_seen_by_its_owner(process: _SeenProcess, link: Path) -> tuple[int, int] | None:
-    """In a container even root may be kept from looking into another account's processes; that account is not."""
+    """Read the working folder as its owner: in a container even root may not inspect another account's processes."""
     if os.geteuid() != 0:
         return None
     account = Account("", process.owner, process.group)
@@ -283,7 +283,7 @@ def _working_folder_seen_by_its_owner(process: _SeenProcess, link: Path) -> tupl
 
 
 def _answers(server: Postmaster) -> bool:
-    """Whether somebody listens on the socket: a server in another container has no process that we could see."""
+    """Return whether the socket accepts connections: a server in another container has no process that we see."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(2.0)
         try:

@@ -1,7 +1,7 @@
-"""The system account that the embedded server runs as, and running its tools under it.
+"""The PostgreSQL programs of a package: finding them, making them reachable, and the account that runs them.
 
-PostgreSQL refuses to run as root. Rowen then borrows an account that exists already; it creates none, and opens
-no folder to it that was closed before.
+PostgreSQL refuses to run as root. Rowen then borrows an account that exists already; it creates none, and opens no
+folder to it that was closed before.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class Account:
     gid: int
 
     def may_enter(self, folder: Path) -> bool:
-        """Whether this account can reach what lies in `folder`, going by the modes of all folders above."""
+        """Return whether this account can reach files in `folder`, by the modes of all folders above."""
         real = folder.resolve()
         return all(self._may_pass(place) for place in (real, *real.parents))
 
@@ -47,7 +47,7 @@ class Account:
 
 
 def server_account(wanted: str | None, data: Path) -> Account | None:
-    """Whom the server of this data folder runs as; None: whoever we are."""
+    """Return the account that runs the server of this data folder; None for our own."""
     if os.geteuid() != 0:
         return None
     if data.exists():
@@ -70,7 +70,7 @@ def server_account(wanted: str | None, data: Path) -> Account | None:
 def run_as(
     account: Account | None, command: Sequence[str | Path], *, data: Path | None = None, patience_s: float
 ) -> tuple[int, str]:
-    """Run a tool of PostgreSQL, and return its exit code and what it wrote."""
+    """Run a tool of PostgreSQL; return its exit code and output."""
     told = {"PATH": os.defpath, "LC_ALL": "C"}
     if data is not None:
         # Not as an argument: pg_ctl passes those on through a shell, in double quotes.
@@ -126,7 +126,7 @@ _PROBE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """An installation of PostgreSQL; `package` is the folder it came in, None for one of the system."""
+    """An installation of PostgreSQL; `package` is the folder of its package, None for one of the system."""
 
     root: Path
     version: str
@@ -139,12 +139,12 @@ class Binaries:
         return self.version.partition(".")[0]
 
     def tool(self, name: str) -> Path:
-        """The path of one program."""
+        """Return the path of a program."""
         return self.root / "bin" / name
 
 
 def choose_binaries(folder: Path, *, account: Account | None, cluster_version: str | None) -> Binaries:
-    """The first installation that fits the cluster, copied into `folder` if the account cannot reach it."""
+    """Return the first installation that fits the cluster, copied into `folder` if the account cannot reach it."""
     found = []
     for binaries in _installed(account):
         if cluster_version in (None, binaries.major):
@@ -163,7 +163,7 @@ def choose_binaries(folder: Path, *, account: Account | None, cluster_version: s
 
 
 def program_folders() -> list[Path]:
-    """Where client programs are found beside those of the PATH, the package's first."""
+    """Return the folders of client programs beside those of the PATH, the package's first."""
     return [root / "bin" for root, _ in _candidates()]
 
 
@@ -190,7 +190,7 @@ def _candidates() -> Iterator[tuple[Path, Path | None]]:
 
 
 def _version(root: Path, account: Account | None) -> str | None:
-    """The version, or None if the account cannot run it. initdb, since it needs the bundled libraries as well."""
+    """Return the version, None if the account cannot run initdb, which needs the bundled libraries as well."""
     try:
         code, text = run_as(account, [root / "bin" / "initdb", "--version"], patience_s=_PROBE_S)
     except PermissionError:
@@ -200,7 +200,7 @@ def _version(root: Path, account: Account | None) -> str | None:
 
 
 def _copied(binaries: Binaries, folder: Path) -> Binaries:
-    """A copy that anyone may run; older copies go, since their server has stopped."""
+    """Return a copy that anyone may run; older copies are removed, since their server has stopped."""
     package = binaries.package
     if package is None:
         raise StoreUnavailableError(f"The server's user cannot reach the programs in {binaries.root}.")

@@ -1,7 +1,18 @@
-"""Whether a data folder's server is its own: who made the link that leads to it, and which home is written in it.
+"""The folder of an embedded server: its place, its content, and its owner.
 
-Where `postgres` in a data folder is a link, a copy of the folder (`cp -a`) has the same link, and would work on the
-original's database. So each server's folder says which home it belongs to, in the file `home`.
+postgres/
+    data/          the cluster, with its logs in data/log
+    socket/        the private socket, unless the path is too long for one
+    server.conf    our settings, included by the cluster's own
+    access.conf    who may connect
+    password       for TCP, if a port is set
+    home           the data folder that it belongs to
+    start.lock     held while the server is looked for, created, started or stopped
+    members.lock   shared by all processes that use the server
+    keeper.lock    held by the process that stops an idle server; its time is when the last process left
+
+If `postgres` in a data folder is a link, a copy of the folder (`cp -a`) has the same link, and would work on the
+original's database. So each server's folder names the data folder that it belongs to, in the file `home`.
 """
 
 import errno
@@ -46,8 +57,8 @@ def check_link(home: Path) -> None:
 def check_record(home: Path, folder: Path, *, own_name: str | None) -> None:
     """Refuse a server's folder that belongs to another home.
 
-    `own_name` is what the folder is called if it was named after this home, None if folders there have any name: that
-    is how one from before there was a record is known.
+    `own_name` is the folder's name if it was named after this home, None if folders there have any name. It identifies
+    a folder without a record, from an older version.
     """
     if not (home / "postgres").is_symlink() or not folder.exists():
         return
@@ -62,7 +73,7 @@ def check_record(home: Path, folder: Path, *, own_name: str | None) -> None:
 
 
 def record(home: Path, folder: Path) -> None:
-    """Write down which home a server's folder belongs to, if that is not there yet."""
+    """Write the home that a server's folder belongs to into the folder, unless it is there."""
     if _recorded(folder) == home.resolve():
         return
     fresh = folder / f"{_RECORD}.new"
@@ -73,9 +84,9 @@ def record(home: Path, folder: Path) -> None:
 
 
 def _only_root_writes(home: Path) -> bool:
-    """Whether nobody but root can put something else into the place of `home`, or of what lies in it.
+    """Return whether only root can replace `home` or what lies in it.
 
-    In a folder with the sticky bit, such as /tmp, others cannot touch what is root's.
+    In a folder with the sticky bit, such as /tmp, others cannot touch root's files.
     """
     real = home.resolve()
     return all(
@@ -158,7 +169,7 @@ log_checkpoints = off
 
 @dataclass(frozen=True, slots=True)
 class ServerSite:
-    """The folder of one server, and whom the server runs as."""
+    """The folder of one server, and the account that runs it."""
 
     folder: Path
     account: Account | None
@@ -170,7 +181,7 @@ class ServerSite:
 
     @property
     def cluster_version(self) -> str | None:
-        """The major version that made the cluster; None: there is no cluster yet."""
+        """The major version that created the cluster; None if there is no cluster yet."""
         try:
             return (self.data / "PG_VERSION").read_text().strip()
         except FileNotFoundError:
@@ -178,14 +189,14 @@ class ServerSite:
 
     @property
     def logs(self) -> list[Path]:
-        """The server's logs, newest last; none where the server's user put a link in their place."""
+        """The server's logs, newest last; none if the server's user put a link in their place."""
         if (self.data / "log").is_symlink():
             return []
         return sorted((self.data / "log").glob("server-*.log"), key=lambda log: log.stat().st_mtime)
 
     @property
     def socket_folder(self) -> Path:
-        """Where the next start puts the socket."""
+        """The folder where the next start puts the socket."""
         own = self.folder / "socket"
         if _fits(own):
             return own
@@ -200,12 +211,12 @@ class ServerSite:
 
 
 def site_folder(home: Path) -> Path:
-    """Where the server of `home` lives, or would; nothing is made."""
+    """Return the folder of the server of `home`, whether or not it exists."""
     return (home / "postgres").resolve()
 
 
 def make_site(home: Path, user: str | None) -> ServerSite:
-    """The server's folder, made if it is not there."""
+    """Return the server's folder, created if it is missing."""
     home.mkdir(parents=True, exist_ok=True)
     check_link(home)
     account = server_account(user, site_folder(home) / "data")
@@ -221,14 +232,14 @@ def make_site(home: Path, user: str | None) -> ServerSite:
 
 
 def check_home(home: Path) -> None:
-    """Refuse a server that belongs to another home; nothing is made."""
+    """Refuse a server that belongs to another home; nothing is created."""
     folder = site_folder(home)
     is_ours = folder.parent == SYSTEM_FOLDER.resolve()
     check_record(home, folder, own_name=_digest(home.resolve()) if is_ours else None)
 
 
 def initialise(site: ServerSite, binaries: Binaries) -> None:
-    """Make the cluster; it appears whole or not at all."""
+    """Create the cluster, whole or not at all."""
     for stale in site.folder.glob("init-*"):
         shutil.rmtree(stale, ignore_errors=True)
     fresh = Path(tempfile.mkdtemp(prefix="init-", dir=site.folder))
@@ -249,7 +260,7 @@ def initialise(site: ServerSite, binaries: Binaries) -> None:
 
 
 def prepare_start(site: ServerSite, *, port: int) -> None:
-    """Put everything in place that the server reads, and out of its way what a dead one left."""
+    """Write the files that the server reads, and remove those that a dead server left."""
     socket_folder = site.socket_folder
     _make_private(socket_folder, site.account)
     (site.data / "postmaster.pid").unlink(missing_ok=True)
@@ -270,7 +281,7 @@ def prepare_start(site: ServerSite, *, port: int) -> None:
 
 
 def failure(site: ServerSite, what: str, text: str) -> StoreError:
-    """The error that says why the server could not be made or started."""
+    """Return the error that says why the server could not be created or started."""
     full = any(words in text for words in _FULL)
     if full or shutil.disk_usage(site.folder).free < _WAL_SEGMENT_BYTES:
         return _full(site.folder)
@@ -284,7 +295,7 @@ def failure(site: ServerSite, what: str, text: str) -> StoreError:
 
 @contextmanager
 def explained(home: Path) -> Iterator[None]:
-    """Give errors of the file system the words of the store."""
+    """Turn errors of the file system into errors of the store."""
     try:
         yield
     except OSError as problem:
@@ -304,7 +315,7 @@ def _full(folder: Path) -> StoreFullError:
 
 
 def _settle_elsewhere(home: Path) -> None:
-    """Leave a link in `home` to a place that the server's user can enter, rather than opening `home` to it."""
+    """Link `home` to a folder that the server's user can enter, rather than opening `home` to that user."""
     SYSTEM_FOLDER.mkdir(parents=True, exist_ok=True)
     SYSTEM_FOLDER.chmod(0o755)
     with suppress(FileExistsError):
@@ -312,7 +323,7 @@ def _settle_elsewhere(home: Path) -> None:
 
 
 def _let_through(folder: Path) -> None:
-    """Let the server's user pass through a folder of ours; never one that took its place in the meantime."""
+    """Let the server's user pass through a folder of ours, never one that took its place in the meantime."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid == os.geteuid():
@@ -327,7 +338,7 @@ def _fits(folder: Path) -> bool:
 
 
 def _make_private(folder: Path, account: Account | None) -> None:
-    """Make sure that nobody but the server's user (and root) can enter; `folder` may lie in a place open to all."""
+    """Make sure that only the server's user and root can enter; `folder` may lie in a public place."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     facts = folder.lstat()
@@ -348,7 +359,7 @@ def _quoted(value: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file; never through a link, since the folder may be a less privileged user's."""
+    """Replace a file, never through a link: the folder may belong to a less privileged user."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
