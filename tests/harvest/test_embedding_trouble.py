@@ -328,7 +328,7 @@ async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_e
 
             def lose() -> bool:
                 database.query(CUT_OFF)
-                return process.call(lambda other: _at_last(other.embed))
+                return process.call(lambda other: _at_last(other.embeddings.embed))
 
             steps, number, moment = numbers("moments of two processes"), 1, Moment(0, bool)
             while number <= moment.count or not moment.count:

@@ -219,7 +219,7 @@ async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_noth
                 if not database.query(LOSE_THE_LOCK):
                     return False
                 log_changes(database)
-                done = process.call(lambda other: other.push_statements("papers", endpoint.endpoint))
+                done = process.call(lambda other: other.rdf.push("papers", endpoint.endpoint))
                 # The first process sends what it has in hand, and never hears that it was taken.
                 endpoint.lost_answers = 1
                 return done
