@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 async def together(*works: Awaitable[T]) -> list[T]:
-    """Run awaitables side by side and return their results in order.
+    """Run awaitables concurrently and return their results in order.
 
-    The first failure cancels the others, waits until they have ended, and is raised as it came. `asyncio.gather` leaves
+    The first failure cancels the others, waits until they have ended, and is raised unchanged. `asyncio.gather` leaves
     them running; `asyncio.TaskGroup` wraps the failure, and in Python 3.11 leaves the task marked as being cancelled.
     """
     if not works:

@@ -125,7 +125,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do next: what an interface calls it, what it is done to, and how."""
+    """A suggested next step: its name in an interface, its target, and its options."""
 
     name: str
     target: str | None = None
@@ -138,7 +138,7 @@ class Action:
         return " ".join(["rowen", self.name, *([self.target] if self.target else []), *options])
 
     def to_json(self) -> dict[str, Any]:
-        """The action as plain values."""
+        """Return the action as plain values."""
         return {"action": self.name, "target": self.target, "options": dict(self.options)}
 
 
@@ -147,14 +147,14 @@ def _value(value: Any) -> str:
 
 
 def action(name: str, target: str | None = None, **options: Any) -> Action:
-    """An action: `action("sync", "docs", accept_deletions=True)`."""
+    """Return an action: `action("sync", "docs", accept_deletions=True)`."""
     return Action(name, target, options)
 
 
 class Hint(str):
-    """What to do next: text, and the actions that it names: `Hint("Down; ", action("sync", "docs"), " tries again.")`.
+    """A hint at the next step: text and actions, as in `Hint("Down; ", action("sync", "docs"), " tries again.")`.
 
-    As text it names them as commands; an interface that has others words them with `worded`.
+    As text it names the actions as commands; other interfaces format them with `worded`.
     """
 
     parts: tuple[str | Action, ...]
@@ -170,11 +170,11 @@ class Hint(str):
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What it names, in order."""
+        """The actions that the hint names, in order."""
         return tuple(part for part in self.parts if isinstance(part, Action))
 
     def worded(self, word: Callable[[Action], str]) -> str:
-        """The text with an interface's own words for the actions."""
+        """Return the text with an interface's own words for the actions."""
         return _worded(self.parts, word)
 
 
@@ -183,7 +183,7 @@ def _worded(parts: Iterable[str | Action], word: Callable[[Action], str]) -> str
 
 
 class RowenError(Exception):
-    """Something went wrong that Rowen can name."""
+    """An error with a known cause."""
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
@@ -201,7 +201,7 @@ class RowenError(Exception):
         self.hint = hint
 
     def to_json(self) -> dict[str, Any]:
-        """The error as plain values, the same at every interface."""
+        """Return the error as plain values, the same at every interface."""
         actions = self.hint.actions if isinstance(self.hint, Hint) else ()
         return {
             "error": str(self),
@@ -214,7 +214,7 @@ class RowenError(Exception):
 
 
 class UsageError(RowenError):
-    """The call does not make sense as given."""
+    """The call is not valid."""
 
     exit_code = 2
     http_status = 400
@@ -234,7 +234,7 @@ class NotFoundError(RowenError):
 
 
 class RefusedError(RowenError):
-    """Rowen will not do this as asked."""
+    """Rowen refuses the request."""
 
     exit_code = 5
     http_status = 403
@@ -260,7 +260,7 @@ class RequestTooLargeError(RefusedError):
 
 
 class TooManyRequestsError(RefusedError):
-    """One client sent more requests than a server answers; `retry_in_s` says when it answers again."""
+    """One client sent too many requests; `retry_in_s` is when it may send the next one."""
 
     retryable = True
     http_status = 429
@@ -271,13 +271,13 @@ class TooManyRequestsError(RefusedError):
 
 
 class OverloadedError(TooManyRequestsError):
-    """All clients together sent more requests than a server answers; `retry_in_s` says when it answers again."""
+    """All clients together sent too many requests; `retry_in_s` is when one may send the next."""
 
     http_status = 503
 
 
 class UnauthenticatedError(RefusedError):
-    """A server does not know who is asking."""
+    """A server does not know the caller."""
 
     http_status = 401
 
@@ -310,7 +310,7 @@ class StoreRejectedError(StoreError):
 
 
 class SourceError(RowenError):
-    """A source could not be read as a whole; what is stored of it was left untouched."""
+    """A source could not be read as a whole; its stored items were not changed."""
 
     retryable = True
     http_status = 502
@@ -354,7 +354,7 @@ class BodyTooLargeError(FetchError):
 
 
 class CircuitOpenError(FetchError):
-    """Not tried, because it failed too often of late; `retry_in_s` says when it may be tried again."""
+    """Not tried, because it failed too often recently; `retry_in_s` is when it may be tried again."""
 
     retryable = False
     trips_circuit = False
@@ -399,7 +399,7 @@ class SourceGoneError(SourceError):
 
 
 class _DownError(RowenError):
-    """What cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be tried again."""
+    """A service cannot be reached, or asks to wait (`busy`); `retry_in_s` is when it may be tried again."""
 
     http_status = 503
     retryable = True
@@ -433,7 +433,7 @@ class ProviderAnswerError(ProviderError):
 
 
 class ProviderDownError(_DownError, ProviderError):
-    """A provider cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be called again."""
+    """A provider cannot be reached, or asks to wait (`busy`); `retry_in_s` is when it may be called again."""
 
 
 class ProviderKeyError(ProviderError):
@@ -441,7 +441,7 @@ class ProviderKeyError(ProviderError):
 
 
 class ProviderRefusedError(ProviderError):
-    """A provider will not take this input; `reason` is its own code for why, `about` the parameter, if it told."""
+    """A provider does not accept this input; `reason` is its own code, `about` the parameter, if known."""
 
     http_status = 422
 
@@ -463,7 +463,7 @@ class BadVectorsError(EmbeddingError):
 
 
 class EmbedderDownError(_DownError, EmbeddingError):
-    """An embedder cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be tried again."""
+    """An embedder cannot be reached, or asks to wait (`busy`); `retry_in_s` is when it may be tried again."""
 
 
 class TextsRefusedError(EmbeddingError):
@@ -471,7 +471,7 @@ class TextsRefusedError(EmbeddingError):
 
 
 class ExtractionError(RowenError):
-    """Facts could not be extracted; what was extracted before is kept."""
+    """Facts could not be extracted; earlier ones are kept."""
 
     http_status = 422
 
@@ -481,7 +481,7 @@ class AnswerInvalidError(ExtractionError):
 
 
 class AnswerMismatchError(ExtractionError):
-    """A model's answer breaks the schema, also after it was told how."""
+    """A model's answer breaks the schema, even after a correction."""
 
 
 class AnswerRefusedError(ExtractionError):
@@ -497,10 +497,10 @@ class ContextOverflowError(ExtractionError):
 
 
 class UngroundedError(ExtractionError):
-    """A model's answer says what the text does not."""
+    """A model's answer contains values that do not occur in the text."""
 
     answer_key: bytes | None = None
-    """Which answer was refused; it was paid for, and is kept."""
+    """The key of the refused answer, which was paid for and is stored."""
 
 
 class ExportError(RowenError):
@@ -522,7 +522,7 @@ class JobSilentError(JobError):
 
 
 class PortionReadError(JobError):
-    """A job read as many new items as it may; the next one goes on from there."""
+    """A job read its share of new items; the next one continues from there."""
 
 
 class ItemError(RowenError):
@@ -533,7 +533,7 @@ class ItemError(RowenError):
 
 
 def class_of(code: str | None) -> type[RowenError]:
-    """The class of an error that only its code is known of; what is unknown is an error, and no more."""
+    """Return the class of an error code; `RowenError` for an unknown one."""
     tree: list[type[RowenError]] = [RowenError]
     for found in tree:
         if found.code == code:

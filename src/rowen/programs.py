@@ -1,7 +1,7 @@
 """Starting other programs: found by an absolute path, in a neutral folder, with a small environment and no shell.
 
-The folder that a user stands in may be the very folder that is harvested. Nothing in it may decide what runs: Python
-would import from it, npm and git would take their configuration from it, and a relative PATH would find programs in it.
+The user's current folder may be the harvested one. Nothing in it may decide what runs: Python would import from it, npm
+and git would take their configuration from it, and a relative PATH would find programs in it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 NEUTRAL_FOLDER = "/"
-"""Where programs run: nobody but root writes there."""
+"""The working folder of programs: only root can write there."""
 
 # The system ends a killed process in milliseconds; one that it cannot end, such as one that waits for a broken disk, is
 # left to it.
@@ -42,7 +42,7 @@ _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 
 
 def environment(*kept: str, prefixes: tuple[str, ...] = ()) -> dict[str, str]:
-    """The environment of a program: the usual variables, and those of ours that it needs by name."""
+    """Return the environment of a program: the usual variables, and those named."""
     ours = {name: value for name in (*_KEPT, *kept) if (value := os.environ.get(name))}
     if prefixes:
         ours |= {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
@@ -50,7 +50,7 @@ def environment(*kept: str, prefixes: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def find(name: str | Path) -> str | None:
-    """A program's absolute path; one that only a relative part of PATH leads to is not found."""
+    """Return a program's absolute path; one that only a relative part of PATH leads to is not found."""
     found = shutil.which(name, path=_absolute_path())
     return os.path.abspath(found) if found else None  # noqa: PTH100 (a symbolic link stays one)
 
@@ -58,10 +58,10 @@ def find(name: str | Path) -> str | None:
 async def start(
     command: Sequence[str], *, environment: Mapping[str, str], folder: str | Path = NEUTRAL_FOLDER, **pipes: Any
 ) -> asyncio.subprocess.Process:
-    """Start a program in a session of its own, so that Ctrl-C is ours to handle.
+    """Start a program in a session of its own, so that Rowen handles Ctrl-C.
 
-    A start that is cancelled is finished, which takes milliseconds, and the program is ended: asyncio would wait for
-    it, now and then for ever.
+    A cancelled start is finished, which takes milliseconds, and the program is ended: asyncio would wait for it,
+    sometimes forever.
     """
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(*command, env=dict(environment), cwd=folder, start_new_session=True, **pipes)
@@ -89,7 +89,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
-    """Wait until a process has ended and its pipes are closed, which somebody whom we did not start may hold open."""
+    """Wait until a process has ended and its pipes are closed, which a descendant may hold open."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_FAREWELL_S):
             # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
@@ -111,7 +111,7 @@ _left: "list[subprocess.Popen[bytes]]" = []
 
 
 def leave_behind(command: Sequence[str], *, environment: Mapping[str, str], inherited: Sequence[int]) -> None:
-    """Start a program that outlives this process, with some open files of ours and no terminal."""
+    """Start a program that outlives this process, with some inherited files and no terminal."""
     # Those that ended meanwhile are reaped; a process that lives long would otherwise collect them.
     _left[:] = [process for process in _left if process.poll() is None]
     null = subprocess.DEVNULL
@@ -130,24 +130,24 @@ def leave_behind(command: Sequence[str], *, environment: Mapping[str, str], inhe
 
 @atexit.register
 def _forget() -> None:
-    """Python would warn of processes that are still there at the end, which is what they are for."""
+    """Prevent Python's warning about running processes at exit."""
     for process in _left:
         process.returncode = process.poll() or 0
 
 
 def isolated_python(code: str) -> list[str]:
-    """The command of a Python that runs our code with our packages and imports nothing from any other place.
+    """Return the command of a Python that runs code with Rowen's packages and imports nothing from any other place.
 
-    `-I` leaves out the current folder, PYTHON* and the user's site; what we import from is then set by hand, so that
-    packages which are found through one of these are still found.
+    `-I` leaves out the current folder, PYTHON* and the user's site. The import path is then set explicitly, so that
+    packages found through one of these are still found.
     """
     return [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {trusted_path()!r}\n{code}"]
 
 
 def trusted_path() -> list[str]:
-    """Where modules may come from: the absolute entries of `sys.path` without the current folder.
+    """Return the trusted import path: the absolute entries of `sys.path` without the current folder.
 
-    The current folder stays where it is the one that this package was imported from: it is trusted already.
+    The current folder stays if this package was imported from it: it is trusted already.
     """
     ours = str(Path(__file__).parents[1])
     here = os.path.realpath(os.curdir)

@@ -1,6 +1,6 @@
-"""Spans for OpenTelemetry, where somebody collects them: requests that come in, runs, and requests that go out.
+"""OpenTelemetry spans of incoming requests, runs, and outgoing requests, if a collector is configured.
 
-Nothing is imported, and nothing costs more than a look at a variable, where no collector is named.
+Without a collector nothing is imported, and a span costs one lookup of a variable.
 """
 
 import atexit
@@ -27,9 +27,9 @@ _COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOIN
 
 @contextmanager
 def span(name: str, facts: Facts, *, is_server: bool = False, is_client: bool = False) -> Iterator[Note]:
-    """Tell a collector how long something took; what is raised in it marks it as failed, by its kind alone.
+    """Send the duration of a block to the collector; an exception marks the span as failed, by its type alone.
 
-    Facts never hold what may be private: no query of an address, no header, no text of an error.
+    Facts never contain private data: no query of an address, no header, no text of an error.
     """
     tracer = _tracer()
     if tracer is None:
@@ -51,7 +51,7 @@ def span(name: str, facts: Facts, *, is_server: bool = False, is_client: bool = 
 
 
 def _nothing(_: Facts) -> None:
-    """Nobody collects."""
+    """Do nothing: there is no collector."""
 
 
 def _told(facts: Facts) -> dict[str, str | int | float | bool]:
@@ -60,7 +60,7 @@ def _told(facts: Facts) -> dict[str, str | int | float | bool]:
 
 @cache
 def _tracer() -> Any:
-    """What makes spans; None where nobody collects them, or the packages for it are missing."""
+    """Return the tracer; None without a collector, or without the packages for it."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if is_off or not any(os.environ.get(name) for name in _COLLECTORS):
         return None

@@ -36,13 +36,13 @@ _DECLARED_IN = {"text/html": _META, "application/xml": _XML, "text/x-python": _P
 
 
 def parameter(content_type: str | None) -> str | None:
-    """The charset that a media type names, as it is written there."""
+    """Return the charset that a media type names, as it is written there."""
     found = _PARAMETER.search(content_type or "")
     return found[1] if found else None
 
 
 def _marked(body: bytes) -> str | None:
-    """The encoding that a byte order mark stands for."""
+    """Return the encoding of a byte order mark."""
     return next((name for mark, name in _BOMS if body.startswith(mark)), None)
 
 
@@ -62,7 +62,7 @@ _LEAST_CONFIDENCE = 0.3
 
 
 def decode(body: bytes, *, charset: str | None = None, media_type: str = "", name: str = "the body") -> str:
-    """The text of a body; raises `ItemError` if it is binary or in no known encoding."""
+    """Return the text of a body; raises `ItemError` if it is binary or in no known encoding."""
     if charset and (text := _strictly(body, charset)) is not None:
         return text
     if (encoding := _marked(body)) and (text := _strictly(body, encoding)) is not None:
@@ -76,7 +76,7 @@ def decode(body: bytes, *, charset: str | None = None, media_type: str = "", nam
 
 
 def _strictly(body: bytes, label: str) -> str | None:
-    """The text, without its mark, if every byte has a meaning in that encoding."""
+    """Return the text, without its mark, if every byte has a meaning in that encoding."""
     import turbohtml.detect  # noqa: F401 (it registers the codecs of the web; 0.2 s that fetching need not wait for)
 
     label = label.strip().strip("\"'").lower().replace("_", "-")
@@ -143,7 +143,7 @@ def _guessed(body: bytes, name: str) -> str:
 
 
 def _hardly_damaged(text: str) -> bool:
-    """Whether this is UTF-8 but for a few broken characters, such as at the cut end of a body."""
+    """Return whether this is UTF-8 but for a few broken characters, such as at the cut end of a body."""
     lost = text.count("\ufffd")
     others = len(text) - len(text.encode("ascii", "ignore")) - lost
     return others > 10 * lost
@@ -156,7 +156,7 @@ _CODECS = ("ascii", "big5", "cp", "euc", "gb", "iso", "johab", "koi8", "kz", "ma
 
 
 def declared(content_type: str | None, body: bytes) -> str | None:
-    """The charset that is declared, by Python's name: a byte order mark, else the header, else the document."""
+    """Return the charset that is declared, by Python's name: a byte order mark, else the header, else the document."""
     if marked := _marked(body):
         # Without the order of bytes, which the mark tells whoever decodes.
         return marked[:6] if marked != "utf-8" else marked
@@ -185,7 +185,7 @@ def _codec(label: str) -> str | None:
 
 
 def decode_utf8(body: bytes, charset: str | None = None) -> str:
-    """The text of a body that should be UTF-8; only where that is impossible does the server's word count."""
+    """Return the text of a body that should be UTF-8; only where that is impossible does the server's word count."""
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -193,7 +193,7 @@ def decode_utf8(body: bytes, charset: str | None = None) -> str:
 
 
 def decode_plain(body: bytes) -> str:
-    """The text of a short file that nobody declares anything of: by its mark or its look, and never an error."""
+    """Return the text of a short file without a declared encoding, by its byte order mark or its bytes; never fails."""
     if marked := _marked(body):
         return body.decode(marked, "replace").removeprefix("\ufeff") if marked != "utf-8" else _utf8_or_latin(body)
     if b"\0" in body[:2]:
@@ -239,14 +239,14 @@ class XmlDecoder:
         self._begun = False
 
     def feed(self, piece: bytes) -> str:
-        """The text of a piece, but for what may go on in the next one."""
+        """Return the text of a piece, except for an incomplete end."""
         if self._decode is not None:
             return self._clean(self._decode.decode(piece))
         self._head = (self._head + piece).lstrip(b" \t\r\n")
         return self._begin() if len(self._head) >= _XML_HEAD_BYTES else ""
 
     def close(self) -> str:
-        """The text that was still held."""
+        """Return the rest of the text."""
         text = self._begin() if self._decode is None else ""
         rest = self._decode.decode(b"", final=True) if self._decode else ""
         return text + self._clean(rest, final=True)
@@ -285,7 +285,7 @@ def _is_codec(label: str) -> bool:
 
 
 def _allowed(reference: re.Match[str]) -> str:
-    """A reference to a character, unless XML has no such character."""
+    """Return a reference to a character, unless XML has no such character."""
     code = int(reference[1], 16) if reference[1] else int(reference[2])
     is_text = code in (9, 10, 13) or 0x20 <= code < 0xD800 or 0xDFFF < code < 0xFFFE or 0xFFFF < code <= 0x10FFFF
     return reference[0] if is_text else _REPLACEMENT

@@ -22,7 +22,7 @@ _FEEDS = frozenset({"application/atom+xml", "application/rss+xml", "application/
 
 
 class FeedLink(NamedTuple):
-    """A link, and what it is to the page that it stands on."""
+    """A link, and its relation to the page that contains it."""
 
     rel: str
     href: str
@@ -34,7 +34,7 @@ class FeedLink(NamedTuple):
 
 
 def link_tags(body: bytes) -> list[FeedLink]:
-    """The links of a page or a feed, in their order; one that leads to a feed of it has `feed` for its `rel`."""
+    """Return the links of a page or a feed, in their order; one that leads to a feed of it has `feed` for its `rel`."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
     found: list[FeedLink] = []
     for tag in _TAG.finditer(text):
@@ -47,14 +47,14 @@ def link_tags(body: bytes) -> list[FeedLink]:
 
 
 def entry_links(body: bytes) -> list[str]:
-    """The pages that a feed names, its own among them."""
+    """Return the pages that a feed names, its own among them."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
     tags = [link.href for link in link_tags(body) if link.rel == "alternate"]
     return list(dict.fromkeys([*tags, *(html.unescape(one) for one in _TEXT_LINK.findall(text))]))
 
 
 def header_links(values: Iterable[str]) -> Iterator[FeedLink]:
-    """The links in `Link` headers (RFC 8288)."""
+    """Yield the links in `Link` headers (RFC 8288)."""
     for value in values:
         for href, parameters in _HEADER_LINK.findall(value[: _LONGEST * 10]):
             found = _REL.search(parameters)

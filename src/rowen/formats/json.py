@@ -19,7 +19,7 @@ _MOST_DIGITS = 4_000  # Python reads and writes no integer of more than 4,300; w
 
 
 def read_json(body: bytes, where: str) -> Any:
-    """The value of a body. What is no good JSON is read with patience: NaN and wrong bytes are let pass, as text."""
+    """Parse a JSON body. Invalid JSON is parsed leniently: NaN and wrong bytes become text."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -50,7 +50,7 @@ def _integer(written: str) -> int | str:
 
 
 def payload_of(record: Any) -> bytes | None:
-    """A record as it is kept in quarantine, if it can be written and is not too large for that."""
+    """Return a record as it is kept in quarantine, if it can be written and is not too large for that."""
     try:
         written = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "replace")
     except UNREADABLE:

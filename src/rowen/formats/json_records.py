@@ -27,21 +27,21 @@ _DECODER = json.JSONDecoder()
 
 
 class Value(NamedTuple):
-    """What was read, and where it ends."""
+    """A decoded value, and its end."""
 
     value: Any
     end: int
 
 
 class Trouble(NamedTuple):
-    """Why something is no JSON; without a place where it could not be found out."""
+    """Why something is not JSON, and where, if known."""
 
     why: str
     at: int | None
 
 
 def read_at(body: bytes, at: int, *, before: str = "") -> Value | Trouble | None:
-    """What a body says from a place on; places are the body's own. It is decoded only as far as is needed."""
+    """Decode the value at a place in a body, reading only as far as needed; places refer to the body."""
     size_bytes = _FIRST_LOOK_BYTES
     while True:
         read = decoded(before + body[at : at + size_bytes].decode("latin-1"), 0)
@@ -55,7 +55,7 @@ def read_at(body: bytes, at: int, *, before: str = "") -> Value | Trouble | None
 
 
 def looked_at(read: "Value | Trouble | None", at: int, end: int) -> int:
-    """About how many bytes it took to read what stands at a place."""
+    """Return the approximate number of bytes that were read to decode a value."""
     match read:
         case Value(_, stop):
             return stop - at
@@ -65,7 +65,7 @@ def looked_at(read: "Value | Trouble | None", at: int, end: int) -> int:
 
 
 def decoded(text: str, at: int) -> Value | Trouble | None:
-    """What a text says from a place on; nothing if it ends too early."""
+    """Decode the value at a place in a text; None if it ends too early."""
     try:
         return Value(*_DECODER.raw_decode(text, at))
     except json.JSONDecodeError as problem:
@@ -112,9 +112,9 @@ _LOSS_BYTES = 1 << 12
 
 
 class Cut(NamedTuple):
-    """A record as it was sent; one that is too large is not whole.
+    """A record as it was sent; an oversized one is cut.
 
-    Where records are mended, it comes with its value, its number and place in the document, or with what is wrong.
+    If records are repaired, it has its value, its number and place in the document, or its error.
     """
 
     body: bytes
@@ -127,10 +127,10 @@ class Cut(NamedTuple):
 
 @dataclass(slots=True)
 class _Lost:
-    """A broken record, which begins where the buffer does: where it may end, and how far its end was looked for.
+    """A broken record at the beginning of the buffer: its possible end, and how far the end was searched.
 
-    It is looked for again when the buffer has `wanted_bytes`. No record begins at a `hopeless` bracket, which is open
-    where an error is; `deep` counts those below which there is more than can be read.
+    The search continues when the buffer has `wanted_bytes`. No record begins at a `hopeless` bracket, which is open at
+    an error; `deep` counts those that are nested too deeply.
     """
 
     problem: str
@@ -144,10 +144,10 @@ class _Lost:
 
 
 class Splitter:
-    """Fed with pieces of a document, it gives the objects in the lists of the given names, or in a list at the top.
+    """A push parser that returns the objects in lists with the given names, or in a list at the top.
 
-    Objects in lists of the names in `within` are catalogs themselves, and looked into. With `is_record`, all that is
-    in the lists is given, and reading goes on after a broken record.
+    Objects in lists named in `within` are catalogs themselves, and searched. With `is_record`, every value in the lists
+    is returned, and parsing continues after a broken record.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Splitter:
         self._started = self._ended = self._starved = False
 
     def feed(self, piece: bytes) -> Iterator[Cut]:
-        """The records that end in this piece."""
+        """Yield the records that end in this piece."""
         for at in range(0, len(piece), _PIECE_BYTES):
             self._buffer += piece[at : at + _PIECE_BYTES]
             self._work_bytes += _WORK_FACTOR * min(_PIECE_BYTES, len(piece) - at)
@@ -190,11 +190,11 @@ class Splitter:
             self._forget()
 
     def finish(self) -> Iterator[Cut]:
-        """The records that can still be told from each other when nothing more comes."""
+        """Yield the records that can still be separated at the end of the document."""
         yield from self._go_on(final=True)
 
     def close(self) -> None:
-        """Say that nothing more comes; raises if the document did not end."""
+        """End the document; raises an error if it is incomplete."""
         if self._lost is not None:
             what = f"is broken, and its end was not found before that of the document at byte {self._size_bytes}"
             raise self._unreadable(what)
@@ -239,7 +239,7 @@ class Splitter:
             raise UnreadableError(f"The document is {what} instead of JSON.")
 
     def _next_bracket(self) -> bytes | None:
-        """The next bracket that is not in a string; None if more of the document is needed."""
+        """Return the next bracket that is not in a string; None if more of the document is needed."""
         buffer = self._buffer
         while True:
             if self._in_string:
@@ -258,7 +258,7 @@ class Splitter:
             self._in_string = True
 
     def _step(self, bracket: bytes) -> None:
-        """Go into or out of what surrounds the records."""
+        """Enter or leave a structure around the records."""
         if self._ended:
             at = self._passed_bytes + self._at - 1
             raise UnreadableError(f"The document goes on after its end, at byte {at}.")
@@ -317,7 +317,7 @@ class Splitter:
             yield from self._settle(bracket)
 
     def _settle(self, last: bytes) -> Iterator[Cut]:
-        """An element of the list has ended, unless it is broken: then that may not be its end."""
+        """Yield an element of the list has ended, unless it is broken: then that may not be its end."""
         begin = self._begin or 0
         body = self._buffer[begin : self._at]
         try:
@@ -331,7 +331,7 @@ class Splitter:
             yield Cut(body, value=value, number=self._number, offset=self._offset)
 
     def _step_in_list(self, *, final: bool) -> Iterator[Cut]:
-        """Take what comes next in a list of records: another one, the list's end, or what does not belong there."""
+        """Parse the next part of a list of records: another record, the end of the list, or an unexpected value."""
         self._at = _end(_BETWEEN.match(self._buffer, self._at), self._at)
         first = self._buffer[self._at : self._at + 1]
         if first == b"]":
@@ -380,7 +380,7 @@ class Splitter:
         return True
 
     def _work(self, size_bytes: int) -> None:
-        """Count what was looked at; raises where that is more than a catalog with broken records can need."""
+        """Count the work; raises an error if it exceeds what a catalog with broken records can need."""
         self._work_bytes -= size_bytes
         if self._work_bytes < 0:
             raise self._unreadable("is broken, and finding its end would take too long")
@@ -398,7 +398,7 @@ class Splitter:
         self._lost = _Lost(f"{why.rstrip('.')}{place}", error_at, None if end is None else end - begin, torn)
 
     def _find_end(self, lost: _Lost, *, final: bool) -> Iterator[Cut]:
-        """End the broken record where the next one begins; else where its brackets or its other fields say."""
+        """End the broken record where the next one begins; else by its brackets or its other fields."""
         ways = [partial(self._next_record, lost), partial(self._end_of_fields, lost)]
         if lost.end is not None and lost.torn:
             # What looks like the list's end, inside the record, is more likely a bracket too many.
@@ -453,14 +453,14 @@ class Splitter:
         lost.hopeless = frozenset(_open_at(self._buffer, at, error_at))
 
     def _proved(self, end: int, *, final: bool) -> int | None:
-        """The end, if what comes after it may come after a record."""
+        """Return the end, if the following bytes may follow a record."""
         after = _after(self._buffer, end)
         self._starved = not after and not final
         closing = b"]" if self._open[-1][1] == "records" else b"}"
         return end if after in (b",", closing) else None
 
     def _end_of_fields(self, lost: _Lost, *, final: bool) -> int | None:
-        """Where a record ends of which one field is broken: the others, from the next one on, are good JSON."""
+        """Return the end of a record with one broken field: the other fields, from the next one on, are valid JSON."""
         if lost.error_at is None or next(depths_at(self._buffer, [lost.error_at])) != 1:
             return None
         found = _NEXT_FIELD.search(self._buffer, lost.error_at)
@@ -474,7 +474,7 @@ class Splitter:
         return None
 
     def _forget(self) -> None:
-        """Drop what was dealt with, but for the record that has begun, and a key that may precede its list."""
+        """Drop processed bytes, except the current record and a key that may precede its list."""
         if self._lost is not None:
             return
         if self._inside and self._begin is not None and self._at - self._begin > self._most_bytes:
@@ -494,7 +494,7 @@ class Splitter:
 
 
 def depths_at(body: bytes, places: Sequence[int]) -> Iterator[int]:
-    """How many brackets are open at places, in their order, before each of which all strings end."""
+    """Return the number of open brackets at some places, in order; all strings end before each."""
     depth = at = 0
     for place in places:
         while found := _TO_BRACKET.match(body, at, place):
@@ -504,7 +504,7 @@ def depths_at(body: bytes, places: Sequence[int]) -> Iterator[int]:
 
 
 def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
-    """Where those brackets stand that are open at the end of a piece that is JSON up to there."""
+    """Return the places of the open brackets at the end of a piece that is valid JSON so far."""
     opened: list[int] = []
     while found := _TO_BRACKET.match(body, begin, end):
         begin = found.end()

@@ -85,9 +85,9 @@ def event_parser(
     on_entity: Callable[..., None],
     on_long_namespace: Callable[[], None],
 ) -> expat.XMLParserType:
-    """A parser for documents from outside; names come as `namespace}name`.
+    """Return a parser for untrusted documents; names have the form `namespace}name`.
 
-    Both callbacks must raise: what a document may define without end is read by nobody.
+    Both callbacks must raise an exception: otherwise a document could define unbounded content.
     """
 
     def check_namespace(_: str | None, name: str | None) -> None:
@@ -104,19 +104,19 @@ def event_parser(
 
 
 class FoundElement(NamedTuple):
-    """An element that was looked for, with all that is in it. One that is not whole says why."""
+    """A requested element with its content. A cut one has a reason."""
 
     tree: Element
     why: str | None = None
 
 
 class Reader:
-    """Fed with pieces of a document, it gives the elements of the given names, as soon as they end.
+    """A push parser that returns the elements with the given names as soon as they end.
 
-    Names are local (`record`) or with their namespace (`{http://…}record`). All children of elements in `within` are
-    given as well, whatever their names. Of elements in `heads` only the name and the attributes are given, as soon as
-    they begin. What is in a given element is part of it, and not given again. `root` is the name of the document,
-    `elements` counts those that were given, with all that is in them.
+    Names are local (`record`) or have a namespace (`{http://…}record`). All children of elements in `within` are
+    returned as well. For elements in `heads` only the name and the attributes are returned, as soon as they begin.
+    Elements inside a returned one are part of it, and not returned again. `root` is the name of the document,
+    `elements` counts the returned elements and all inside them.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class Reader:
         self._parser.StartDoctypeDeclHandler = _refuse_definition
 
     def feed(self, piece: bytes) -> Iterator[FoundElement]:
-        """The elements that end in this piece."""
+        """Yield the elements that end in this piece."""
         self._parse(self._decoder.feed(piece))
         yield from self._taken()
 
     def close(self) -> Iterator[FoundElement]:
-        """Say that nothing more comes; raises if the document did not end."""
+        """End the document; raises an error if it is incomplete."""
         self._parse(self._decoder.close(), final=True)
         yield from self._taken()
 
@@ -213,7 +213,7 @@ class Reader:
 
 
 class _Record:
-    """A tree that grows, up to a limit; what comes beyond it is dropped."""
+    """A growing tree, up to a limit; further content is dropped."""
 
     def __init__(self, most_chars: int) -> None:
         self._most_chars = most_chars
@@ -237,7 +237,7 @@ class _Record:
             self._builder.data(text)
 
     def end(self, name: str) -> FoundElement | None:
-        """The tree, if this was its end."""
+        """Return the tree, if this was its end."""
         if self._depth == self._built:
             self._built -= 1
             self._builder.end(name)
@@ -252,7 +252,7 @@ class _Record:
 
 
 async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerator[FoundElement]:
-    """What a reader finds in a document that comes in pieces; raises if it does not end."""
+    """Yield the requested elements of a document that arrives in pieces; raises an error if it is incomplete."""
     async for piece in pieces:
         for found in reader.feed(piece):
             yield found
@@ -261,12 +261,12 @@ async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerat
 
 
 def read_xml(body: bytes, reader: Reader) -> list[FoundElement]:
-    """What a reader finds in a whole document, unless that is too much to be held at once."""
+    """Yield the requested elements of a whole document, within the memory limit."""
     return [one for found in _steps(body, reader) for one in found]
 
 
 async def read_in_steps(body: bytes, reader: Reader) -> list[FoundElement]:
-    """The same, while others have their turn between the pieces of the document."""
+    """Return the same, while others have their turn between the pieces of the document."""
     ready: list[FoundElement] = []
     for found in _steps(body, reader):
         ready.extend(found)
@@ -283,32 +283,32 @@ def _steps(body: bytes, reader: Reader) -> Iterator[list[FoundElement]]:
 
 
 def local(name: str) -> str:
-    """A name without its namespace."""
+    """Return a name without its namespace."""
     return name.rpartition("}")[2]
 
 
 def said(tree: Element | None) -> str:
-    """All the words in an element, on one line."""
+    """Return all the words in an element, on one line."""
     return "" if tree is None else spaced("".join(tree.itertext()))
 
 
 def spaced(words: str) -> str:
-    """The same words on one line."""
+    """Return the same words on one line."""
     return _SPACE.sub(" ", words).strip()
 
 
 def written(tree: Element) -> bytes:
-    """An element as XML, for the quarantine; prefixes are numbered, since those of the document are not kept."""
+    """Return an element as XML, for the quarantine; prefixes are numbered, since those of the document are not kept."""
     return tostring(tree, encoding="unicode").encode("utf-8", "replace")[:_MOST_WRITTEN_BYTES]
 
 
 def plain_tree(
     tree: Element, prefixes: Mapping[str, str], *, leave_out: Callable[[Element], bool] | None = None
 ) -> Any:
-    """An element as plain JSON: a text, or an object of its attributes (`@name`), children and text (`#text`).
+    """Return an element as plain JSON: a text, or an object of its attributes (`@name`), children and text (`#text`).
 
-    Namespaces become the given prefixes, whatever the document calls them; those without one stand in full. Children
-    of one name are a list if there are several. What is to be left out is looked at with its children.
+    Namespaces become the given prefixes, whatever prefixes the document uses; names in other namespaces are written in
+    full. Several children with one name become a list. `leave_out` is called with each child.
     """
     children: dict[str, list[Any]] = {}
     for child in tree:
@@ -379,7 +379,7 @@ class CutRecord(NamedTuple):
     scope: str
 
     def found(self) -> FoundElement:
-        """The record as a reader gives it, within its limits."""
+        """Return the record as a reader gives it, within its limits."""
         written = f"<records{self.scope}>{self.text}</records>".encode("utf-8", "replace")
         try:
             [found] = read_xml(written, Reader(within=frozenset({"records"}), charset="utf-8"))
@@ -388,9 +388,9 @@ class CutRecord(NamedTuple):
         return found
 
     def look(self) -> Element:
-        """The record as a tree, for a look at what it is called: quickly, and without the limits of a reader.
+        """Parse the record into a tree, for its identifier: quickly, and without the limits of a reader.
 
-        Raises `ValueError` where it is none.
+        Raises `ValueError` if it is not well-formed.
         """
         parser = XMLParser()  # noqa: S314 (the document was parsed before, and defines no entities)
         try:
@@ -400,7 +400,7 @@ class CutRecord(NamedTuple):
             raise ValueError(f"it is no XML: {problem}") from None
 
     def letters(self) -> bytes:
-        """All that decides what it says."""
+        """Return all bytes that affect its content."""
         return f"{self.scope}\n{self.text}".encode("utf-8", "surrogatepass")
 
 
@@ -414,7 +414,7 @@ class CutDocument(NamedTuple):
 async def cut_up(
     body: bytes, around: frozenset[str], *, charset: str | None, named: frozenset[str] | None = None
 ) -> CutDocument | None:
-    """The children of the first element of one of these local names, or those of them that are `named` so.
+    """Return the children of the first element of one of these local names, or those of them that are `named` so.
 
     None where there is no such element, and where the document is not plain enough to be cut.
     """
@@ -425,7 +425,7 @@ async def cut_up(
 
 
 def cut_text(text: str, around: frozenset[str], *, named: frozenset[str] | None = None) -> CutDocument | None:
-    """The same of a document that is no longer than a record is."""
+    """Cut a document that is no longer than a record."""
     if _OTHER_DECLARATION.search(text) or not all(_soundness(text)):
         return None
     return _cut(text, around, named)
@@ -448,7 +448,7 @@ async def _is_sound(text: str) -> bool:
 
 
 def _soundness(text: str) -> Iterator[bool]:
-    """Whether a document is well-formed so far, and has no namespace too long to be written out with each name."""
+    """Return whether a document is well-formed so far, without namespaces too long to repeat with each name."""
     parser = expat.ParserCreate(namespace_separator="}")
     parser.StartNamespaceDeclHandler = _check_namespace
     try:
@@ -495,7 +495,7 @@ def _collected(text: str, begin: int, scope: str, named: frozenset[str] | None) 
 
 
 def _children(text: str, at: int) -> Iterator[tuple[int, int, str]]:
-    """Where the elements begin and end that stand side by side from here on, and their names."""
+    """Yield the places and the names of sibling elements from here on."""
     while (tag := _TAG.search(text, at)) and not tag["close"]:
         at = tag.end()
         if tag["name"] is not None:
@@ -504,7 +504,7 @@ def _children(text: str, at: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _end(text: str, at: int, name: str) -> int:
-    """Where an element ends that was opened before this place."""
+    """Return the end of an element that was opened before this place."""
     depth = 1
     for tag in _tags_of(name).finditer(text, at):
         if tag["found"]:
@@ -520,7 +520,7 @@ def _tags_of(name: str) -> re.Pattern[str]:
 
 
 def _scope(opened: list[tuple[str, str]]) -> str:
-    """The namespaces that are declared by these elements, in an order of their own."""
+    """Return the namespaces that are declared by these elements, in an order of their own."""
     told = (pair for _, attributes in opened for pair in _ATTRIBUTE.findall(attributes))
     declared = {name: value for name, value in told if name == "xmlns" or name.startswith("xmlns:")}
     return "".join(f" {name}={value}" for name, value in sorted(declared.items()))

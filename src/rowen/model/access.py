@@ -1,4 +1,4 @@
-"""Who is asking, how much they may do, and what of this machine they may name."""
+"""Callers, their scopes and tokens, and the parts of this machine that they may name."""
 
 import enum
 from collections.abc import Mapping
@@ -19,27 +19,27 @@ __all__ = [
 
 
 class Scope(enum.StrEnum):
-    """What somebody may do; each includes the ones before it."""
+    """A scope; each includes the ones before it."""
 
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
 
     def allows(self, wanted: "Scope") -> bool:
-        """Whether this is enough for what asks for `wanted`."""
+        """Return whether this scope is enough for an operation that requires `wanted`."""
         order = list(Scope)
         return order.index(self) >= order.index(wanted)
 
 
 class Reach(enum.Enum):
-    """What somebody may name of the machine that Rowen runs on."""
+    """The parts of the machine running Rowen that a caller may name."""
 
     OUTSIDE = enum.auto()
-    """Nothing: only what everybody can ask for over the network."""
+    """Nothing: only addresses that everybody can request over the network."""
     FILES = enum.auto()
-    """Its folders and files to read, but no secret, and no folder to write to."""
+    """Folders and files for reading, but no secrets, and no folders for writing."""
     ALL = enum.auto()
-    """Whatever its user may."""
+    """Everything that the user running Rowen may access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller of an operation, and what they may do.
+    """The caller of an operation, with a scope.
 
-    The first part of a name says who vouches for the rest, so that no two callers share one: `token:…` for a token,
-    `email:…` for an address that the identity provider verified, `sub:…` for its own name of somebody; and `local` and
-    `public`.
+    The prefix of a name says who vouches for the rest, so that no two callers share one: `token:…` for a token,
+    `email:…` for an address that the identity provider verified, `sub:…` for the provider's own identifier; and `local`
+    and `public`.
     """
 
     name: str
@@ -65,13 +65,13 @@ class Principal:
 
     @property
     def reach(self) -> Reach:
-        """Folders and secrets of the machine are for who runs it."""
+        """The reach of the caller: only administrators may name folders and secrets of the machine."""
         return Reach.ALL if self.scope.allows(Scope.ADMIN) else Reach.OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """A token as it is listed: what it is called and may do, never itself."""
+    """A token as it is listed, without its secret."""
 
     name: str
     scope: Scope
@@ -98,7 +98,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One request that wrote, or tried to: who sent it from where, what it asked for, and what it was answered."""
+    """One request that wrote or tried to write: the caller, the request, and the status of the answer."""
 
     id: int
     at: datetime
@@ -112,7 +112,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedAnswer:
-    """The answer that a repeated request is given again."""
+    """The stored answer that a repeated request receives."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The change log, differences between two versions of an item, and what is published of them."""
+"""The change log, differences between two versions of an item, and published changes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ ChangeKind: TypeAlias = Literal[
 class Change:
     """One numbered line of the append-only log.
 
-    Of facts that were extracted, `schema` says as what, and `diff` which fields differ, as JSON pointers with values.
+    For extracted facts, `schema` names their schema, and `diff` lists the changed fields as JSON pointers with values.
     """
 
     number: int
@@ -73,7 +73,7 @@ class FieldChange(NamedTuple):
     after: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """The change as plain values, without what it does not have."""
+        """Return the change as plain values, without absent ones."""
         told: dict[str, Any] = {"op": self.op, "path": self.path}
         if self.op != "added":
             told["before"] = self.before
@@ -83,7 +83,7 @@ class FieldChange(NamedTuple):
 
 
 def differences(before: Any, after: Any) -> Iterator[FieldChange]:
-    """What differs between two values, field by field: objects by their keys, lists by position."""
+    """Yield the differences between two values, field by field: objects by their keys, lists by position."""
     yield from _differences(before, after, "")
 
 
@@ -108,7 +108,7 @@ def _one(before: Mapping[Any, Any], after: Mapping[Any, Any], name: Any, path: s
 
 
 def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The single values of data with their JSON pointers."""
+    """Yield the single values of data with their JSON pointers."""
     if isinstance(data, dict):
         for name, one in data.items():
             yield from leaves(one, f"{path}/{_escaped(name)}")
@@ -120,7 +120,7 @@ def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def flattened(data: Any, path: str = "") -> dict[str, Any]:
-    """The fields of nested data as one row: `offer.price`; a list is one value."""
+    """Return the fields of nested data as one row: `offer.price`; a list is one value."""
     if not isinstance(data, Mapping):
         return {path or "value": data}
     made: dict[str, Any] = {}
@@ -155,7 +155,7 @@ class DiffPiece:
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line that stayed, went or came, with its number before and after."""
+    """One unchanged, removed or added line, with its number before and after."""
 
     kind: LineKind
     pieces: tuple[DiffPiece, ...]
@@ -177,7 +177,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class ItemDiff:
-    """What changed between two revisions of an item; revision 0 is nothing at all."""
+    """The differences between two revisions of an item; revision 0 is empty."""
 
     url: str
     source: str
@@ -191,9 +191,9 @@ class ItemDiff:
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """What changed in the record of an item, or in the facts that it yields under a schema (`of`), field by field.
+    """The changes in the record of an item, or in its facts under a schema (`of`), field by field.
 
-    `older_at` and `newer_at` are when either version was last written; `older_at` is None where there was none before.
+    `older_at` and `newer_at` are when either version was last written; `older_at` is None without an older version.
     """
 
     url: str
@@ -205,7 +205,7 @@ class FieldDiff:
 
 
 def hunks_of(before: str, after: str) -> tuple[Hunk, ...]:
-    """The places where two texts differ."""
+    """Return the places where two texts differ."""
     older, newer = before.splitlines(), after.splitlines()
     matcher = SequenceMatcher(None, older, newer)
     return tuple(
@@ -254,7 +254,7 @@ FeedForm: TypeAlias = Literal["atom", "json"]
 CatalogForm: TypeAlias = Literal["dcat", "datajson"]
 
 EARLIER_CHARS = 65_536
-"""Longer texts are not compared for a feed or a message: a reader of feeds looks at the first screen of a change."""
+"""The longest text that is compared for a feed or a message: readers of feeds see the first screen of a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,16 +267,16 @@ class Publication:
 
     @property
     def etag(self) -> str:
-        """Its validator: the same bytes have the same."""
+        """The validator: equal for equal bytes."""
         return f'"{sha256(self.body).hexdigest()[:32]}"'
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedChange:
-    """A line of the log with what its item says, if the line is still the last word on it.
+    """A line of the log with the content of its item, if it is the item's latest line.
 
-    `text` is None where the item is gone or has changed since. `before` is the text that this one took the place of, as
-    title, text and tags, where it is kept and both are short enough to be compared.
+    `text` is None for a deleted item, or one that has changed since. `before` is the replaced version as title, text
+    and tags, where it is stored and both texts are short enough to be compared.
     """
 
     change: Change

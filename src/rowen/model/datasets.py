@@ -47,9 +47,9 @@ MOST_HOLDERS = 50
 """No dataset has more listings: national and continental portals copy it, cities and ministries publish it."""
 
 MOST_OF_ONE = {True: 3, False: 1}
-"""How many items of one source may have a strong mark, and a weak one.
+"""The most items of one source that may have a strong mark (True), or a weak one (False).
 
-Editions of a dataset share its DOI; a page or a text that two records of one source share tells nothing.
+Editions of a dataset share its DOI; a page or a text that two records of one source share is no evidence.
 """
 
 # A sentence. Shorter texts ("No description.") are the same for different things.
@@ -119,14 +119,14 @@ class TwinGroup:
 
 
 def marks(document: Document) -> tuple[int, ...] | None:
-    """The marks of a document; None for what is no dataset, and so has no twins."""
+    """Return the marks of a document; None if it is not a dataset."""
     if document.media_type != DATASET:
         return None
     return marks_of(document.record, url=document.url, text=document.text, content_hash=document.content_hash)
 
 
 def written(document: Document) -> str | None:
-    """The marks of a document as they are stored."""
+    """Return the marks of a document as they are stored."""
     found = marks(document)
     return None if found is None else as_array(found)
 
@@ -137,7 +137,7 @@ def as_array(found: tuple[int, ...]) -> str:
 
 
 def marks_of(record: Mapping[str, Any], *, url: str, text: str, content_hash: Hash) -> tuple[int, ...]:
-    """What a dataset is recognised by: its URL, its global identifiers, its landing page, and what it says."""
+    """Return the marks of a dataset, from its URL, global identifiers, landing page and content."""
     page = _word(record.get("landing_page"))
     said = [url, _word(record.get("identifier")), *sorted(_said(record.get("source"), _IDENTIFIERS))]
     said += [page] if _DOI.fullmatch(page) else []
@@ -149,20 +149,20 @@ def marks_of(record: Mapping[str, Any], *, url: str, text: str, content_hash: Ha
 
 
 def page_mark(url: str) -> int | None:
-    """The mark that datasets have whose landing page this is, or whose URL; None for what is no address."""
+    """Return the mark of datasets with this URL or landing page; None if it is not an address."""
     address = _address(url)
     return -_number(f"page {address}") if address else None
 
 
 def named_hosts(record: Mapping[str, Any]) -> frozenset[str]:
-    """The hosts that a record's identifiers and pages lie on: a copy points to where it was taken from."""
+    """Return the hosts of a record's identifiers and pages: a copy points to its origin."""
     said = [_word(record.get("identifier")), _word(record.get("landing_page"))]
     said += _said(record.get("source"), _IDENTIFIERS | _PAGES)
     return frozenset(host for one in said if _WEB.match(one) and (host := host_of(one)))
 
 
 def host_of(url: str) -> str:
-    """The host of an address, without its `www`, and with its port where that is an unusual one."""
+    """Return the host of an address, without its `www`, and with its port where that is an unusual one."""
     with suppress(ValueError):
         parts = urlsplit(url)
         host = (parts.hostname or "").removeprefix("www.")
@@ -171,10 +171,10 @@ def host_of(url: str) -> str:
 
 
 def original(listings: Collection[TwinItem]) -> TwinItem:
-    """The one that the others were taken from.
+    """Return the listing that the others were copied from.
 
-    It is the one that points to no other's host and that most others point to; if that does not tell, the one issued
-    first, and then the one that we met first.
+    It is the listing that points to no other's host, and that most others point to; failing that, the one issued first,
+    and then the one first harvested.
     """
 
     def rank(one: TwinItem) -> tuple[bool, int, str, datetime, int]:
@@ -194,7 +194,7 @@ class Families:
     _source: dict[int, int] = field(default_factory=dict)
 
     def join(self, mark: int, holders: Collection[tuple[int, int]]) -> bool:
-        """Join the holders of a mark, given as item and source, unless too many have it to be one dataset."""
+        """Join the holders of a mark, given as item and source, unless there are too many for one dataset."""
         if not _is_telling(mark, holders):
             return False
         first: int | None = None
@@ -208,7 +208,7 @@ class Families:
         return True
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The families that spread over several sources, each sorted."""
+        """Return the families that spread over several sources, each sorted."""
         found: dict[int, list[int]] = {}
         for item in sorted(self._parent):
             found.setdefault(self._root(item), []).append(item)
@@ -221,7 +221,7 @@ class Families:
 
 
 def _is_telling(mark: int, holders: Collection[tuple[int, int]]) -> bool:
-    """Whether a mark stands for one dataset: a source that has it often uses it for something else."""
+    """Return whether a mark identifies one dataset: a source that repeats it uses it for something else."""
     counts: dict[int, int] = {}
     for _, source in holders:
         counts[source] = counts.get(source, 0) + 1
@@ -233,7 +233,7 @@ def _number(name: str) -> int:
 
 
 def _said(source: Any, names: frozenset[str]) -> Iterator[str]:
-    """What a source's own record says under some names, whatever the vocabulary, and in CKAN's extras."""
+    """Yield the values of some fields in a source's own record, in any vocabulary, and in CKAN's extras."""
     if not isinstance(source, dict):
         return
     for name in source:
@@ -272,7 +272,7 @@ def _word(value: Any) -> str:
 
 
 def _global_names(said: str) -> Iterator[str]:
-    """The forms in which an identifier is the same everywhere; none if it only means something in its portal."""
+    """Yield the forms in which an identifier is the same everywhere; none if it only means something in its portal."""
     if "10." in said and (doi := _DOI.fullmatch(said)):
         yield f"doi {doi[1].lower()}"
         return
@@ -292,7 +292,7 @@ def _global_names(said: str) -> Iterator[str]:
 
 @lru_cache(16)
 def _address(said: str) -> str:
-    """An address without scheme and trailing slash; nothing where it is only a host."""
+    """Return an address without scheme and trailing slash; nothing where it is only a host."""
     if not _WEB.match(said):
         return ""
     bare, _, fragment = said.partition("#")
@@ -304,14 +304,15 @@ def _address(said: str) -> str:
 
 RECORD_KINDS = ("dataset", "series", "service", "map", "application", "document", "other")
 """`series` are datasets that are described together (also called collections), `service` is an interface to data, `map`
-a picture of data, `application` something to use, `document` something to read; `other` is all else, or not told."""
+a picture of data, `application` a program, `document` a text; `other` is everything else, and unknown kinds.
+"""
 
 USUAL = "dataset"
-"""What most records are. It is not written into them, so that those of older databases need not be written again."""
+"""The kind of most records. It is not written into them, so that records of older databases need not be rewritten."""
 
 
 def record_kind_of(facts: Mapping[str, Any], media_type: str | None) -> str | None:
-    """What an item describes by its record; None for what comes from no catalog."""
+    """Return the kind of an item's record; None for items that come from no catalog."""
     if media_type != DATASET:
         return None
     told = facts.get("record_kind")
@@ -326,7 +327,7 @@ def check_record_kinds(kinds: Sequence[str]) -> None:
 
 
 class CatalogPlace(NamedTuple):
-    """Where a page of the catalog ends: the number of the last dataset's source, and its key."""
+    """The end of a page of the catalog: the source number and key of its last dataset."""
 
     source_id: int
     key: bytes
@@ -336,7 +337,7 @@ class CatalogPlace(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "CatalogPlace":
-        """A place as it stands in an address; `ValueError` for anything else."""
+        """Parse a place in an address; raises `ValueError` for any other text."""
         source_id, _, key = text.partition("x")
         # Numbers of sources are of 64 bits.
         if not (source_id.isascii() and source_id.isdigit() and len(source_id) <= 18):
@@ -359,24 +360,24 @@ class ListedDataset:
     facts: Mapping[str, Any]
 
     def said(self, name: str) -> str | None:
-        """A fact that is a text, if it is given."""
+        """Return a text field, or None."""
         value = self.facts.get(name)
         return value if isinstance(value, str) and value else None
 
     def link(self, name: str) -> str | None:
-        """A fact that is an address, if it may be published as a link."""
+        """Return an address field, if it may be published as a link."""
         value = self.said(name)
         return value if value is not None and is_link(value) else None
 
     def listed(self, name: str) -> list[Any]:
-        """A fact that is a list; empty if it is not given."""
+        """Return a list field; empty if it is absent."""
         value = self.facts.get(name)
         return value if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogPage:
-    """Some datasets by source and key, and the place to go on after, if there are more."""
+    """Some datasets by source and key, and the place after which the next page begins, if there is one."""
 
     datasets: tuple[ListedDataset, ...]
     next: CatalogPlace | None

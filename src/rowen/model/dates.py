@@ -15,7 +15,7 @@ LATEST = datetime.max.replace(tzinfo=UTC) - _MARGIN
 
 
 def http_date(text: str | None) -> datetime | None:
-    """The moment of a header such as Date; one that tells no zone, or `-0000`, is meant in UTC."""
+    """Parse the date of a header such as Date; without a time zone, or with `-0000`, it is in UTC."""
     try:
         return in_utc(parsedate_to_datetime(text)) if text else None
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -23,7 +23,7 @@ def http_date(text: str | None) -> datetime | None:
 
 
 def iso_moment(text: str, *, zone_h: float = 0) -> datetime | None:
-    """The moment that ISO 8601 writes so; a time without a zone is told in one of so many hours east of UTC."""
+    """Parse an ISO 8601 time; one without a time zone is in the zone `zone_h` hours east of UTC."""
     try:
         value = datetime.fromisoformat(text)
         return in_utc(value if value.tzinfo else value - timedelta(hours=zone_h))
@@ -32,7 +32,7 @@ def iso_moment(text: str, *, zone_h: float = 0) -> datetime | None:
 
 
 def in_utc(value: datetime) -> datetime | None:
-    """The same moment in UTC, for which a time without a zone is taken; None beyond the ends of time."""
+    """Return the same moment in UTC, for which a time without a zone is taken; None beyond the ends of time."""
     if value.tzinfo is None:
         return bounded(value.replace(tzinfo=UTC))
     try:
@@ -42,7 +42,7 @@ def in_utc(value: datetime) -> datetime | None:
 
 
 def bounded(value: datetime) -> datetime:
-    """The moment, or the first or last one that can be moved."""
+    """Return the moment, or the first or last one that can be moved."""
     return min(max(value, EARLIEST), LATEST)
 
 
@@ -53,7 +53,7 @@ _LONGEST = timedelta(days=365_000)
 
 
 def parse_since(text: str) -> int | timedelta | datetime:
-    """Read what a user typed; raises `ValueError` or `OverflowError` for anything else."""
+    """Parse a change number, a time span or a date as users type it; raises `ValueError` or `OverflowError`."""
     if text.isascii() and text.isdigit():
         return int(text)
     if match := _PASSED.fullmatch(text.lower()):

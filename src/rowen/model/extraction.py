@@ -27,7 +27,7 @@ Origin: TypeAlias = Literal["model", "structured", "rules"]
 
 
 class Evidence(NamedTuple):
-    """Where a value stands in the text: what was found there, at which character, and how it was recognised."""
+    """The place of a value in the text: the quote, its offset, and how it was recognised."""
 
     path: str
     found: Literal["exact", "number", "date", "words", "none"]
@@ -37,7 +37,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """Facts of one page: how they came about, what that took, and what of them does not stand in the text.
+    """Facts of one page, with their origin, their cost, and evidence for them in the text.
 
     `reused` says that the answer was paid for before; `calls` and tokens are those of this time.
     """
@@ -57,15 +57,15 @@ class Extracted:
 
     @property
     def ungrounded(self) -> tuple[str, ...]:
-        """The fields whose values do not stand in the text."""
+        """The fields whose values do not occur in the text."""
         return tuple(one.path for one in self.evidence if one.found == "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """One version of what an item yields; `checks` counts how often it was found again, up to `checked_at`.
+    """One version of an item's facts; `checks` counts how often it was confirmed, up to `checked_at`.
 
-    `content_hash` is that of the item's text that the version was made from, None if an earlier release made it.
+    `content_hash` is that of the text from which the version was made, None if an earlier release made it.
     """
 
     source: str
@@ -86,9 +86,9 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class SourceSchema:
-    """A schema that a source carries, and how far its items are extracted.
+    """A schema that a source carries, and the progress of its extraction.
 
-    `state` is `current`, `behind` with `pending` items, or `waiting`, and then `waits_for` says for what.
+    `state` is `current`, `behind` with `pending` items, or `waiting`, in which case `waits_for` says for what.
     """
 
     source: str
@@ -107,15 +107,15 @@ class SourceSchema:
 
     @property
     def state(self) -> str:
-        """How it is doing, in one word."""
+        """The state in one word."""
         return "waiting" if self.waits_for else "behind" if self.pending else "current"
 
 
 @dataclass(slots=True)
 class ExtractionReport:
-    """What one pass over the items of a source did, what it spent, and what it avoided.
+    """The results, the cost and the avoided cost of one pass over the items of a source.
 
-    With `dry_run`, `calls` and tokens are an estimate. `waits_for` says why it ended before all was done.
+    With `dry_run`, `calls` and tokens are estimates. `waits_for` says why the pass ended early.
     """
 
     source: str
@@ -145,7 +145,7 @@ class ExtractionReport:
 
     @property
     def avoided(self) -> int:
-        """How many questions were not put to a model, because the answer was known."""
+        """The number of questions that were not sent to a model, because the answer was known."""
         return self.avoided_reused + self.avoided_structured + self.avoided_rules
 
 
@@ -154,11 +154,11 @@ Verdict: TypeAlias = Literal["valid", "invalid", "error", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class PageScore:
-    """What one model made of one page.
+    """The result of one model on one page.
 
-    `invalid`: no JSON, or against the schema, also after a correction. `error`: no whole answer was to be had, and
-    `code` says why. `skipped`: beyond the budget. Of an answer that was known (`reused`), tokens and price are those of
-    the time when it was paid for, and nobody knows how long it took. `wrong` are fields that were expected otherwise.
+    `invalid`: no JSON, or against the schema, even after a correction. `error`: no complete answer, and `code` says
+    why. `skipped`: beyond the budget. For a cached answer (`reused`), tokens and price are those paid at the time, and
+    the duration is unknown. `wrong` lists the fields that differ from the expected ones.
     """
 
     page: str
@@ -178,63 +178,63 @@ class PageScore:
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """What one model made of all pages."""
+    """The results of one model on all pages."""
 
     model: str
     pages: tuple[PageScore, ...]
 
     def count(self, verdict: Verdict) -> int:
-        """How many pages ended so."""
+        """Return the number of pages with a verdict."""
         return sum(page.verdict == verdict for page in self.pages)
 
     @property
     def expected(self) -> int:
-        """How many fields were expected, over all pages."""
+        """The number of expected fields, over all pages."""
         return sum(page.expected for page in self.pages)
 
     @property
     def right(self) -> int:
-        """How many of them are as expected."""
+        """The number of fields that are as expected."""
         return self.expected - sum(len(page.wrong) for page in self.pages)
 
     @property
     def ungrounded(self) -> int:
-        """How many values do not stand in the text of their page."""
+        """The number of values that do not occur in the text of their page."""
         return sum(len(page.ungrounded) for page in self.pages)
 
     @property
     def tokens(self) -> int:
-        """What all answers took, failed ones and corrections as well."""
+        """The tokens of all answers, including failures and corrections."""
         return sum(page.tokens for page in self.pages)
 
     @property
     def usd(self) -> float | None:
-        """What they cost; None if nobody knows the price."""
+        """The cost of all answers; None if a price is unknown."""
         prices = [page.usd for page in self.pages]
         return None if None in prices else round(sum(price or 0.0 for price in prices), 6)
 
     @property
     def median_s(self) -> float | None:
-        """How long half of the pages took at most; None if all answers were known."""
+        """The median duration of a page; None if all answers were cached."""
         times = sorted(page.seconds for page in self.pages if page.seconds is not None)
         return round((times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2, 3) if times else None
 
     @property
     def slowest_s(self) -> float | None:
-        """How long the slowest page took."""
+        """The duration of the slowest page."""
         return max((page.seconds for page in self.pages if page.seconds is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """Return all of it as plain values."""
         names = ("expected", "right", "ungrounded", "tokens", "usd", "median_s", "slowest_s")
         verdicts = {name: self.count(name) for name in ("valid", "invalid", "error", "skipped")}
         return {"model": self.model, **verdicts, **{name: getattr(self, name) for name in names}}
 
 
 def wrong_fields(expected: Mapping[str, Any], data: Any) -> tuple[int, tuple[str, ...]]:
-    """How many single values were expected, and the pointers of those that differ. What is not expected is not judged.
+    """Return the number of expected values, and the pointers of those that differ; other fields are not judged.
 
-    An empty list or object that is expected is a value as well.
+    An expected empty list or object counts as a value.
     """
     told = dict(_values(data))
     wanted = list(_values(expected))
@@ -243,7 +243,7 @@ def wrong_fields(expected: Mapping[str, Any], data: Any) -> tuple[int, tuple[str
 
 
 def _values(data: Any) -> list[tuple[str, Any]]:
-    """Single values, and what is empty."""
+    """Return the leaf values, and empty lists and objects."""
     found = list(leaves(data))
     for name, one in data.items() if isinstance(data, Mapping) else ():
         if one in ([], {}):

@@ -1,4 +1,4 @@
-"""File names: the media types that they stand for, and the files that documentation generators write."""
+"""File names: the media types that they stand for, and files written by documentation generators."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -201,18 +201,18 @@ def claim(endings: Mapping[str, str], media_types: Iterable[str]) -> None:
 
 
 def claims() -> str | None:
-    """What readers of other packages claim, in one line for a cursor: with other claims, other files are chosen."""
+    """Return the claims of readers of other packages, as one line for a cursor: they decide which files are chosen."""
     endings = (f".{ending}={media_type}" for ending, media_type in _claimed.items())
     return " ".join(sorted((*endings, *_claimed_types))) or None
 
 
 def can_be_read(media_type: str) -> bool:
-    """Whether there is a reader for a media type, lower case and without parameters."""
+    """Return whether there is a reader for a media type, lower case and without parameters."""
     return media_type in _KNOWN or media_type in _claimed_types or is_text(media_type)
 
 
 def media_type_of(name: str) -> str | None:
-    """The media type of a file by its name, if it is one that can be read."""
+    """Return the media type of a file by its name, if it is one that can be read."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     if known := _BY_NAME.get(base):
         return known
@@ -223,7 +223,7 @@ def media_type_of(name: str) -> str | None:
 
 
 def language_of(media_type: str) -> str | None:
-    """The programming language that a media type stands for, as it is written at a Markdown fence."""
+    """Return the programming language of a media type, as written at a Markdown fence."""
     if served := _SERVED_AS.get(media_type):
         return served
     language = media_type.removeprefix(_CODE)
@@ -234,7 +234,7 @@ _FENCED = frozenset(_LANGUAGES) | {"docker", "starlark", "just"}
 
 
 def is_text(media_type: str) -> bool:
-    """Whether a body of this media type is text, of whatever format."""
+    """Return whether a media type is text of any format."""
     essence = media_type.partition(";")[0].strip().lower()
     if essence in _NOT_TEXT:
         return False
@@ -248,9 +248,9 @@ _RELEASE = "0123456789."
 
 
 class _Generator(NamedTuple):
-    """Known in a folder by all names of one of its `marks`; leaves files and `folders` there that are no pages.
+    """A documentation generator, recognised in a folder by all names of one of its `marks`.
 
-    The files have one of the `names`, or begin and end as `framed` says.
+    Its `folders` hold no pages, nor do files that have one of the `names`, or begin and end as `framed` says.
     """
 
     marks: tuple[frozenset[str], ...]
@@ -259,7 +259,7 @@ class _Generator(NamedTuple):
     folders: frozenset[str] = frozenset()
 
     def has_written(self, name: str) -> bool:
-        """Whether a file is the generator's own."""
+        """Return whether a file is the generator's own."""
         if name in self.names or _plain(name) in self.names:
             return True
         return any(name.startswith(begin) and name.endswith(end) for begin, end in self.framed)
@@ -304,13 +304,13 @@ _COPIED = (".txt", ".rst", ".md", ".ipynb")
 
 
 def is_copy(url: str) -> bool:
-    """Whether a URL is that of the source of a page, as a generator puts it beside the page."""
+    """Return whether a URL is that of the source of a page, as a generator puts it beside the page."""
     path = url.partition("?")[0]
     return "/_sources/" in path and path.endswith(_COPIED)
 
 
 def is_index(url: str) -> bool:
-    """Whether a URL is that of a generated index, which leads to pages and is none."""
+    """Return whether a URL is that of a generated index, which is not a page itself."""
     folder, _, last = url.partition("?")[0].removesuffix("/").rpartition("/")
     name = last.removesuffix(".html").removesuffix(".htm")
     if folder.endswith("/index-files"):
@@ -319,12 +319,14 @@ def is_index(url: str) -> bool:
 
 
 def is_mark(name: str) -> bool:
-    """Whether the folder of a generator may be known by the name of a file in it."""
+    """Return whether a file name may identify the folder of a generator."""
     return name in _MARKS or _plain(name) in _MARKS
 
 
 def _plain(name: str) -> str:
-    """A name without the digest or release that some generators put into it: `toc-7d3893f2.js`, `crates1.95.0.js`."""
+    """Return a name without the digest or release that some generators put into it: `toc-7d3893f2.js`,
+    `crates1.95.0.js`.
+    """
     stem, dash, rest = name.rpartition("-")
     digest, dot, ending = rest.partition(".")
     if dash and len(digest) == _DIGEST_DIGITS and set(digest) <= _HEXADECIMAL:
@@ -353,7 +355,7 @@ class Built:
         return bool(self._folders)
 
     def leaves_out(self, path: str, *, is_folder: bool = False) -> bool:
-        """Whether a file or folder, or what it lies in, is no page."""
+        """Return whether a file or folder, or a folder above it, holds no pages."""
         parts = path.split("/") if self._folders else []
         for depth, name in enumerate(parts):
             within = is_folder or depth < len(parts) - 1

@@ -51,25 +51,25 @@ class ChangeRate:
         return self.shape / self.span_s * _DAY_S
 
     def stale(self, elapsed_s: float) -> float:
-        """The probability of a change since a look that was so long ago; of a source, the share of stale items."""
+        """Return the probability of a change since a check so long ago; for a source, the share of stale items."""
         return -expm1(-self.shape * log1p(max(0.0, elapsed_s) / self.span_s))
 
     def mean_stale(self, interval_s: float) -> float:
-        """The share of the time for which a copy is stale that is looked at after every interval."""
+        """Return the share of the time for which a copy is stale that is checked after every interval."""
         return 1.0 - self._fresh_s(interval_s) / interval_s
 
     def gain_s(self, interval_s: float) -> float:
-        """By how many seconds one more look shortens the time of being stale, if there is one after every interval.
+        """Return by how many seconds one more check shortens the stale time, with a check after every interval.
 
-        Look at what has the most to gain for each request, until the requests are used up: no other use of them makes
-        the copies fresher.
+        Check the item with the highest gain for each request, until the requests are used up: no other use of them
+        makes the copies fresher.
         """
         if interval_s < _SMALL * self.span_s:
             return self.shape / self.span_s * interval_s**2 / 2
         return max(0.0, self._fresh_s(interval_s) - interval_s * (1.0 - self.stale(interval_s)))
 
     def interval_s(self, worth_s: float, *, shortest_s: float, longest_s: float) -> float:
-        """After how long a look gains so much, to a hundredth; the longest interval where it never does."""
+        """Return after how long a check gains `worth_s`, to a hundredth; the longest interval if none does."""
         if self.gain_s(longest_s) < worth_s:
             return longest_s
         # No sooner: most can be gained if each change is the first one.
@@ -83,11 +83,13 @@ class ChangeRate:
         return high
 
     def unchanged(self, elapsed_s: float) -> "ChangeRate":
-        """What is known after a look that found no change since the one before."""
+        """Return the distribution after a check that found no change."""
         return ChangeRate(self.shape, self.span_s + elapsed_s)
 
     def changed(self, elapsed_s: float) -> "ChangeRate":
-        """What is known after a look that found changes, one or many: the gamma distribution of the same moments."""
+        """Return the distribution after a check that found one or more changes: a gamma distribution with the same
+        moments.
+        """
         shape, span, later = self.shape, self.span_s, self.span_s + elapsed_s
         if elapsed_s < _SMALL * span:
             return ChangeRate(shape + 1, span + elapsed_s / 2)
@@ -98,15 +100,17 @@ class ChangeRate:
         return ChangeRate(mean**2 / spread, mean / spread)
 
     def dated(self, age_s: float) -> "ChangeRate":
-        """What is known after a look that found when the last change was: nothing has changed since then."""
+        """Return the distribution after a check that found the time of the last change: nothing has changed since."""
         return ChangeRate(self.shape + 1, self.span_s + age_s)
 
     def counted(self, changes: int, elapsed_s: float) -> "ChangeRate":
-        """What is known after a look that found how many changes there were."""
+        """Return the distribution after a check that found the number of changes."""
         return ChangeRate(self.shape + changes, self.span_s + elapsed_s)
 
     def faded(self, elapsed_s: float, prior: "ChangeRate") -> "ChangeRate":
-        """What is left of it after so long: half of all that was learned since the prior is gone in a quarter."""
+        """Return the distribution after a time without checks: half of everything learned since the prior expires in a
+        quarter.
+        """
         left = _fading(elapsed_s)
         return ChangeRate(
             prior.shape + (self.shape - prior.shape) * left, prior.span_s + (self.span_s - prior.span_s) * left
@@ -120,7 +124,7 @@ class ChangeRate:
 
 
 class SourceLook(NamedTuple):
-    """What a look at a whole source found: of its items, so many have changed since the look before."""
+    """The result of checking a whole source: how many of its items changed since the check before."""
 
     elapsed_s: float
     items: int
@@ -129,7 +133,7 @@ class SourceLook(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """How much it tells: as much as so many items of which each was looked at today."""
+        """The weight of the check, as a number of items that were each checked today."""
         return min(self.items, _SPEAKERS) * _fading(self.age_s)
 
 
@@ -138,16 +142,16 @@ _AGES_S = (_DAY_S, 7 * _DAY_S, 30 * _DAY_S, 180 * _DAY_S)
 
 
 def looks_from_ages(ages_s: Sequence[float]) -> list[SourceLook]:
-    """The looks that the ages of items, by their own dates, stand for: known before there was a second look."""
+    """Return the checks that are equivalent to the items' own modification dates, before there was a second check."""
     if not ages_s:
         return []
     return [SourceLook(span_s, len(ages_s), sum(age < span_s for age in ages_s)) for span_s in _AGES_S]
 
 
 def learned(looks: Iterable[SourceLook]) -> ChangeRate:
-    """How often the items of a source change: the posterior over a grid of curves, told as one of them.
+    """Return how often the items of a source change: the posterior over a grid of curves, as one of them.
 
-    The curve has the expected shape, and at the interval at which the source was looked at the expected share.
+    The curve has the expected shape, and at the usual interval between checks the expected share.
     """
     known = [look for look in looks if look.items and look.elapsed_s > 0]
     weighted = list(zip(_posterior(known), _curves(), strict=True))
@@ -158,15 +162,15 @@ def learned(looks: Iterable[SourceLook]) -> ChangeRate:
 
 
 def _usual_interval_s(looks: Sequence[SourceLook]) -> float:
-    """The interval of which the looks tell most; a day before there were any."""
+    """Return the interval with the most evidence; a day without any."""
     told = sum(look.weight for look in looks)
     return exp(sum(look.weight * log(look.elapsed_s) for look in looks) / told) if told else _DAY_S
 
 
 def population(histories: Iterable[tuple[int, float]]) -> ChangeRate:
-    """How the rates of items are distributed, by the changes of each that were found in so many seconds.
+    """Return the distribution of the rates of items, from the number of changes of each in so many seconds.
 
-    It is what is known of an item before its own looks: where all change alike, one change makes none of them volatile.
+    It is the prior of an item: where all items change alike, one change does not make an item volatile.
     """
     told = Counter((changes, round(span_s / _DAY_S)) for changes, span_s in histories)
     weight = min(1.0, _HISTORIES / max(1, told.total()))
@@ -195,7 +199,7 @@ def _prior() -> tuple[float, ...]:
 
 
 def _posterior(looks: Sequence[SourceLook]) -> list[float]:
-    """The weight of each curve of the grid after some looks."""
+    """Return the weight of each curve of the grid after some checks."""
     logs = list(_prior())
     for look in looks:
         weight = look.weight
@@ -207,7 +211,7 @@ def _posterior(looks: Sequence[SourceLook]) -> list[float]:
 
 
 def _shares(logs: Sequence[float]) -> list[float]:
-    """Weights of which the logarithms are given, so that they make one."""
+    """Return weights from their logarithms, scaled to a sum of one."""
     most = max(logs)
     found = [exp(one - most) for one in logs]
     total = sum(found)

@@ -34,12 +34,12 @@ __all__ = [
 Hash = bytes
 
 CANONICAL = msgspec.json.Encoder(order="deterministic")
-"""Writes canonical JSON; refuses what is none."""
+"""The encoder of canonical JSON; it raises an error for values that are not JSON."""
 
 DOCUMENT_VERSION = 1
-"""Of `content_hash` and `record_hash`, and of the form in which a document is stored (`model/items.py`).
+"""The version of `content_hash` and `record_hash`, and of the form in which a document is stored (`model/items.py`).
 
-It is part of every recipe: when it is raised, all items are read again, and what differs is announced as amended. Raise
+It is part of every recipe: when it is raised, all items are read again, and differences are announced as amended. Raise
 `record_version` of the catalogs with it, so that they are walked whole.
 """
 
@@ -59,8 +59,8 @@ VERSIONS: Mapping[str, int] = {
 }
 """The versions of stored hashes that only a migration can renew.
 
-A migration that renews them notes the new version in the table `hash_version`. Tests compare it with this one, and this
-one with what the functions give for fixed examples (`tests/store/test_stored_hashes.py`).
+A migration that renews them stores the new version in the table `hash_version`. Tests compare it with this one, and
+this one with the results for fixed examples (`tests/store/test_stored_hashes.py`).
 """
 
 _HASH_BYTES = 32  # of SHA-256
@@ -68,7 +68,7 @@ _PATIENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",",
 
 
 def canonical_json(value: Any) -> bytes:
-    """The same bytes for equal values: keys sorted, no white space, integers of any size exact."""
+    """Return the same bytes for equal values: keys sorted, no white space, integers of any size exact."""
     try:
         return CANONICAL.encode(value)
     except (TypeError, UnicodeEncodeError):
@@ -76,12 +76,12 @@ def canonical_json(value: Any) -> bytes:
 
 
 def body_hash(body: bytes) -> Hash:
-    """What an origin sent, byte for byte: stops an unchanged body before it is parsed."""
+    """Return the hash of a body as it was sent: it stops an unchanged body before it is parsed."""
     return hashlib.sha256(body).digest()
 
 
 def unmarked(found: Hash) -> Hash:
-    """A hash without what may stand behind it: of a record that is held as it was sent, a mark of its bytes."""
+    """Return a hash without its suffix: for a record that is stored as it was sent, a mark of its bytes."""
     return found[:_HASH_BYTES]
 
 
@@ -91,7 +91,7 @@ def text_hash(text: str) -> Hash:
 
 
 def content_hash(title: str, text: str, tags: Iterable[str]) -> Hash:
-    """What an item says. A difference makes it `updated`."""
+    """Return the hash of an item's content. A difference makes it `updated`."""
     return hashlib.sha256(canonical_json([title, text, sorted(set(tags))])).digest()
 
 
@@ -109,7 +109,7 @@ def record_hash(
 
 
 def data_hash(data: Any) -> Hash:
-    """What facts say: keys sorted, no white space, nothing escaped, 5.0 the same as 5."""
+    """Return the hash of extracted facts: keys sorted, no white space, nothing escaped, 5.0 equal to 5."""
     return hashlib.sha256(canonical_json(_plain(data))).digest()
 
 
@@ -128,7 +128,7 @@ OWN = "source"
 """The field in which a dataset's record holds the one that its portal gave: most of it, and kept apart."""
 
 FILES = "resources"
-"""The field that says once more of each file what the portal's record says; where they lie is what is asked for."""
+"""The field that repeats the portal's entry for each file; only the addresses in it are searched."""
 
 MOST_DEPTH = 200
 """Honest records are a dozen levels deep; PostgreSQL takes a few thousand, Python 1,000 of its own calls."""
@@ -138,10 +138,10 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 class RecordJson(NamedTuple):
-    """A record in canonical JSON, field by field: `fields` has names and values as they are written, in order.
+    """A record in canonical JSON, field by field: `fields` has encoded names and values, in order.
 
-    A record that holds the one of its portal has `files` as well: where they lie, and nothing else. It is stored in two
-    parts, `facts` that can be looked into and what is kept `apart`.
+    A record that holds the one of its portal has `files` as well, with only their addresses. It is stored in two parts:
+    searchable `facts`, and the rest (`apart`).
     """
 
     fields: dict[bytes, bytes]
@@ -158,26 +158,26 @@ class RecordJson(NamedTuple):
         return _NAME_OF_OWN in self.fields
 
     def whole(self) -> bytes:
-        """The record as one object."""
+        """Return the record as one object."""
         return _object(self.fields)
 
     def facts(self) -> bytes:
-        """The record without what is kept apart."""
+        """Return the searchable part of the record."""
         if not self.is_parted:
             return self.whole()
         kept = {name: value for name, value in self.fields.items() if name != _NAME_OF_OWN}
         return _object(kept if self.files is None else {**kept, _NAME_OF_FILES: self.files})
 
     def apart(self) -> bytes:
-        """What takes the place of facts, or adds to them."""
+        """Return the part that replaces or extends the facts."""
         return _object({name: self.fields[name] for name in (_NAME_OF_FILES, _NAME_OF_OWN) if name in self.fields})
 
     def holds(self, letters: bytes) -> bool:
-        """Whether something stands in it."""
+        """Return whether the encoded record contains some bytes."""
         return any(letters in name or letters in value for name, value in self.fields.items())
 
     def brackets(self) -> int:
-        """How many objects and lists there are, at most."""
+        """Return an upper bound on the number of objects and lists."""
         return 1 + sum(value.count(b"{") + value.count(b"[") for value in self.fields.values())
 
 
@@ -189,9 +189,9 @@ def _object(fields: Mapping[bytes, bytes]) -> bytes:
 
 
 def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RecordJson]:
-    """A record of JSON values that can be stored, and how it is written; a number that is none becomes null.
+    """Return a record that can be stored, and its encoded form; numbers that are not finite become null.
 
-    Raises `RecursionError` for one that is nested too deeply, wherever it is called from.
+    Raises `RecursionError` for a record that is nested too deeply, regardless of the caller's stack.
     """
     written = _written(record)
     if written is None or written.brackets() > MOST_DEPTH:
@@ -203,7 +203,7 @@ def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RecordJson]:
 
 
 def storable_cursor(cursor: Any) -> Any:
-    """A cursor that can be stored: None, which is a walk from the beginning, for one that is nested too deeply."""
+    """Return a cursor that can be stored; None, which starts a new walk, for one that is nested too deeply."""
     try:
         kept, _ = storable({"cursor": cursor})
     except RecursionError:
@@ -226,7 +226,7 @@ def _check_depth(record: Mapping[str, Any]) -> None:
 
 
 def _written(record: Mapping[str, Any]) -> RecordJson | None:
-    """The record in canonical JSON; None if it has values that are no JSON."""
+    """Return the record in canonical JSON; None if it has values that are no JSON."""
     try:
         return _parted(record, CANONICAL.encode)
     except (TypeError, UnicodeEncodeError, RecursionError):

@@ -57,18 +57,20 @@ __all__ = [
 ]
 
 Cursor: TypeAlias = Any
-"""Where a listing may be resumed: any JSON value, opaque to all but its connector."""
+"""The place where a listing may be resumed: any JSON value, opaque to all but its connector."""
 
 
 NoteName: TypeAlias = tuple[str, str]
-"""The name of what is remembered beside a cursor, after the room that it stands in."""
+"""The group and the name of a note that is stored beside a cursor."""
 
 
 _VOCABULARY = re.compile(r"https?://(?:www\.)?schema\.org/")
 
 
 class FactsWanted(NamedTuple):
-    """What a reader of pages keeps of their markup: fields of these names, and what rules find, by schema and field."""
+    """The facts that a reader keeps of a page's markup: fields of these names, and fields that rules locate, as
+    (schema, field).
+    """
 
     names: tuple[str, ...] = ()
     rules: tuple[tuple[str, str], ...] = ()
@@ -83,13 +85,13 @@ class FactsWanted(NamedTuple):
 
 
 def plain_name(name: str) -> str:
-    """A name as names are compared: datePublished, date_published and https://schema.org/datePublished are one."""
+    """Return the normal form of datePublished, date_published and https://schema.org/datePublished."""
     return re.sub(r"[^a-z0-9@]", "", _VOCABULARY.sub("", name).lower())
 
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """An origin's tokens for "is it still what I have?", kept exactly as sent; what cannot be sent back is none."""
+    """An origin's validators, stored exactly as sent; one that cannot be sent back becomes None."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -104,10 +106,10 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What an item says, ready to be stored: text is Markdown, `record` the source's complete record.
+    """The content of an item, ready to be stored: text is Markdown, `record` the source's complete record.
 
-    Text, title and tags are normalised here, once; the hashes are over exactly what is stored. `remarks` tell what of
-    them was left out, since it was too long (`model/text.py`).
+    Text, title and tags are normalised here, once; the hashes cover exactly the stored form. `remarks` list values that
+    were cut or left out as too long (`model/text.py`).
     """
 
     url: str
@@ -156,12 +158,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A body as the origin sent it, not yet read into a document.
+    """A body as the origin sent it, not yet parsed into a document.
 
-    `name` is the file name whose ending tells the format where the media type does not; `title` stands in
-    where the body has none of its own. `select` and `ignore` are CSS selectors of the parts to keep and to drop;
-    `facts` are those that are wanted of a page's markup, `statements` whether what it states in RDFa is, and `profile`
-    by which shapes that is judged.
+    The ending of the file name `name` decides the format if the media type does not; `title` is used if the body has
+    none. `select` and `ignore` are CSS selectors of the parts to keep and to drop; `facts` are wanted from the page's
+    markup, `statements` says whether its RDFa is read, and `profile` has the shapes for checking it.
     """
 
     url: str
@@ -192,22 +193,22 @@ class Raw:
 
     @property
     def validators(self) -> Validators:
-        """The origin's tokens together with the hash of the body they came with."""
+        """The origin's validators together with the hash of the body that came with them."""
         return Validators(self.etag, self.last_modified, self.body_hash)
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The item was read. A `Raw` is parsed by the flow, and only if its body differs from the one we hold."""
+    """The item was read. The harvest parses a `Raw` only if its body differs from the stored one."""
 
     item: Document | Raw
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The item is still what we hold; `validators` and `depth` are given where they are others now.
+    """The item equals the stored one; `validators` and `depth` are set if they changed.
 
-    `by_body` tells that it was received, and that it is, by the hash of what came, what we hold.
+    `by_body` says that the body was received, and has the stored hash.
     """
 
     url: str
@@ -218,7 +219,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The origin says that the item is no more: it is deleted with this run, as long as such are few."""
+    """The origin reports the item as deleted: the run deletes it, as long as there are few of them."""
 
     url: str
     why: str = ""
@@ -263,11 +264,11 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that was yielded before may be considered read: a later run may resume from `cursor`.
+    """Everything yielded before has been read: a later run may resume from `cursor`.
 
-    `version` is that of what was read, where the source as a whole has one; None leaves the last one. `notes` are kept
-    beside the cursor, by room and name, where there may be too many of them to be written each time; a note of None is
-    forgotten. They belong to the cursor: whoever starts without one has none.
+    `version` is the version of a source that has one as a whole; None keeps the last one. `notes` are stored beside the
+    cursor, by group and name, where there may be too many to be written each time; a note of None is deleted. Notes
+    belong to the cursor: a walk without a cursor has none.
     """
 
     cursor: Cursor
@@ -281,11 +282,12 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The whole source was seen: what was not yielded is gone. `expected` is the count that the source declared.
+    """The whole source was seen: items that were not yielded are deleted. `expected` is the count that the source
+    declared.
 
-    `beyond` counts what the source is known to have beyond a limit that was set: such a run is over, but not complete.
-    `generated` counts what a documentation generator wrote for its own search, and was left out. With `keeps_unseen`
-    all was seen that the source shows at present, and what it no longer shows stays: a feed is a window, no listing.
+    `beyond` counts known items beyond a configured limit: such a run ends, but is not complete. `generated` counts
+    skipped files that a documentation generator wrote for its own search. With `keeps_unseen`, items that the source no
+    longer shows are kept: a feed is a window, not a listing.
     """
 
     expected: int | None = None
@@ -296,9 +298,9 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The source could not be seen whole: the run is partial, and deletes nothing that it did not see.
+    """The source was not seen whole: the run is partial, and deletes no unseen item.
 
-    `some_failed` tells that no more is wrong than some items that could not be read.
+    `some_failed` says that the only reason is items that could not be read.
     """
 
     why: str
@@ -307,7 +309,7 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """A cheaper way failed or lied, so that the source is looked at whole instead."""
+    """A cheaper method failed or gave wrong results, so the whole source is checked instead."""
 
     why: str
 
@@ -319,9 +321,9 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Namesakes:
-    """How many records have the identifier of another one and say something else.
+    """The number of records that share an identifier with a different record.
 
-    `shared` are items of their own, `dropped` were left out, since nothing tells for good which is which.
+    `shared` are stored as items of their own, `dropped` were left out, since nothing distinguishes them permanently.
     """
 
     shared: int = 0
@@ -384,9 +386,9 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class HeldDeletion:
-    """One item that its source no longer shows, and that was not deleted.
+    """An item that its source no longer shows, and whose deletion is pending.
 
-    `told` says that the source called it gone itself, `kept_at` that somebody wants it kept.
+    `told` says that the source reported it as deleted, `kept_at` that a user wants to keep it.
     """
 
     source: str
@@ -411,13 +413,13 @@ class Case:
 
     @property
     def place(self) -> tuple[datetime, str, str]:
-        """Where it stands in the list; what follows is read from here."""
+        """The position in the list, from which the next page is read."""
         return self.last_at, self.url, self.source
 
 
 @dataclass(frozen=True, slots=True)
 class ItemLine:
-    """One item in a list of them; `place` is where the list goes on."""
+    """One item in a list; `place` is the position after it."""
 
     url: str
     title: str
@@ -441,9 +443,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class ItemDetail:
-    """What is kept beside an item's text: what its origin says it is known by, and the passages it was cut into.
+    """Stored facts about an item beside its text: validators, and the passages into which it was cut.
 
-    `validators` is None for an item that was never looked at again, such as a withdrawn one.
+    `validators` is None for an item that was never checked again, such as a withdrawn one.
     """
 
     validators: Validators | None = None
@@ -454,9 +456,9 @@ class ItemDetail:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A snapshot that was written; `changes` counts what differs from an earlier one, where one was given.
+    """A snapshot that was written; `changes` counts the differences from an earlier one, if there is one.
 
-    `withdrawn` counts the last copies of deleted items, where they were asked for.
+    `withdrawn` counts the last copies of deleted items, if they were requested.
     """
 
     to: Path

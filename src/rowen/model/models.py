@@ -32,18 +32,18 @@ class TokenUsage(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What a million tokens cost in US dollars, sent and received."""
+    """The price of a million tokens in US dollars, sent and received."""
 
     sent_usd: float
     received_usd: float = 0.0
 
     def of(self, usage: TokenUsage) -> float:
-        """What a call costs."""
+        """Return the cost of a call."""
         return (usage.sent * self.sent_usd + usage.received * self.received_usd) / 1e6
 
 
 class Charge(NamedTuple):
-    """On whose account a call goes: the run and the source that need it, if one alone does; what it is about."""
+    """The account of a call: the run and the source, if it serves only one, and its subject."""
 
     run_id: int | None = None
     source_id: int | None = None
@@ -52,7 +52,7 @@ class Charge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One attempt to call a provider. `usd` is None where nobody knows the price, `status` where nobody answered."""
+    """One attempt to call a provider. `usd` is None without a known price, `status` without an answer."""
 
     at: datetime
     purpose: str
@@ -68,7 +68,7 @@ class LedgerEntry:
 
 
 class SpentUsd(NamedTuple):
-    """What was spent so far: by a run, for a source within `SOURCE_PERIOD`, and by all since a moment."""
+    """The cost so far: of a run, of a source within `SOURCE_PERIOD`, and of all calls since a moment."""
 
     by_run: float = 0.0
     for_source: float = 0.0
@@ -79,7 +79,7 @@ class SpentUsd(NamedTuple):
 
 
 class CostLine(NamedTuple):
-    """What calls for one thing cost, and what was not spent beside."""
+    """The cost of calls for one subject, and the cost that was avoided."""
 
     source: str | None
     purpose: str
@@ -97,7 +97,7 @@ class CostLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What paid calls cost since a moment, and what was avoided."""
+    """The cost of paid calls since a moment, and the cost that was avoided."""
 
     since: datetime
     lines: tuple[CostLine, ...]
@@ -109,7 +109,7 @@ class Costs:
 
     @property
     def avoided_usd(self) -> float:
-        """About what would have been paid without."""
+        """An estimate of the avoided cost."""
         return sum(line.avoided_usd for line in self.lines)
 
 
@@ -118,13 +118,13 @@ _MOST_TOKENS = 10**12
 
 
 def tokens(value: object) -> int:
-    """Return a count of tokens as a provider tells it; 0 for what is none."""
+    """Return a token count that a provider reports; 0 if it is invalid."""
     return value if type(value) is int and 0 < value < _MOST_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEstimate:
-    """What embedding would take; `usd` is None where nobody knows the price, `again` counts texts with a vector."""
+    """The expected cost of embedding; `usd` is None without a known price, `again` counts texts that have a vector."""
 
     model: str
     switches_from: str | None
@@ -136,7 +136,7 @@ class EmbeddingEstimate:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingProgress:
-    """How far embedding is; `waiting` says that the embedder is down or busy."""
+    """The progress of embedding; `waiting` says that the embedder is down or busy."""
 
     embedded: int
     waiting: bool
@@ -144,7 +144,7 @@ class EmbeddingProgress:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingReport:
-    """What embedding did; `again` counts texts that are still to be embedded again."""
+    """The result of embedding; `again` counts texts that still have to be embedded again."""
 
     model: str
     state: str
@@ -174,9 +174,9 @@ class FetchedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """How a model and its vectors are doing; `coverage` is the share of all passages that wait for no vector of it.
+    """The state of a model and its vectors; `coverage` is the share of passages that do not wait for a vector.
 
-    `again` counts texts whose vector is still to be replaced (`rowen embed --again`).
+    `again` counts texts whose vector still has to be replaced (`rowen embed --again`).
     """
 
     name: str

@@ -66,9 +66,9 @@ _BETWEEN_WORDS = re.compile(
 
 
 def words_of(markdown: str) -> str:
-    """A passage without link addresses, definitions, tags and marks; the text of code stays as it is.
+    """Return a passage without link addresses, definitions, tags and marks; the text of code stays unchanged.
 
-    The words of words are the same. Code that looks like markup keeps its backticks or its fence.
+    The function is idempotent. Code that looks like markup keeps its backticks or its fence.
     """
     text = markdown
     for _ in range(_MOST_PASSES):
@@ -79,7 +79,7 @@ def words_of(markdown: str) -> str:
 
 
 def _pass(text: str) -> str:
-    """The text with one layer of markup less."""
+    """Return the text with one layer of markup less."""
     return _Lines(text).words() if _MARKED.search(text) else text.strip("\n")
 
 
@@ -197,7 +197,7 @@ class _Inline:
         return "".join(self.out)
 
     def _take(self, found: re.Match[str]) -> int:
-        """Write what a mark stands for; returns where to go on."""
+        """Write the text that a mark stands for; return the position after it."""
         match found.lastgroup:
             case "ticks":
                 return self._code(found)
@@ -256,7 +256,7 @@ class _Inline:
 
 
 def _joins(run: str, letter: str) -> bool:
-    """Whether a run beside this letter belongs to a word or a sum, and marks nothing."""
+    """Return whether a run beside this letter belongs to a word or a sum, and marks nothing."""
     return letter.isalnum() and (run[0] == "_" or letter.isascii())
 
 
@@ -267,7 +267,7 @@ def _in_place_of(name: str, tag: str) -> str:
 
 
 def _code_ends(text: str) -> dict[int, int]:
-    """Where the code ends that a run of backticks begins: at the next run of the same length."""
+    """Return the start of the closing run for each run of backticks: the next run of the same length."""
     runs: dict[int, list[int]] = defaultdict(list)
     for found in re.finditer("`++", text):
         runs[found.end() - found.start()].append(found.start())
@@ -276,9 +276,9 @@ def _code_ends(text: str) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One passage. Its heading path and anchor stand beside the text, not inside what is hashed.
+    """One passage. Its heading path and anchor are stored beside the text and are not hashed.
 
-    `text_hash` is over its words: what has the same words has the same vectors, wherever its links lead.
+    `text_hash` covers its words only: passages with the same words share a vector, whatever their links.
     """
 
     text: str
@@ -319,7 +319,7 @@ def pattern(query: Query) -> re.Pattern[str] | None:
 
 
 def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width: int = 96) -> list[str]:
-    """The lines of a passage, wrapped, in which most of the wanted words stand."""
+    """Return the lines of a passage, wrapped, that contain most of the words of the query."""
     wrapped = _wrapped(text, width)
     if len(wrapped) <= lines:
         return wrapped
@@ -334,7 +334,7 @@ def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width:
 
 
 def marked(line: str, wanted: re.Pattern[str] | None) -> list[tuple[str, bool]]:
-    """A line in pieces, each with whether it is a wanted word."""
+    """Return a line in pieces, each with whether it is a word of the query."""
     pieces: list[tuple[str, bool]] = []
     end = 0
     for match in wanted.finditer(line) if wanted else ():
@@ -364,7 +364,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _shown(markdown: str) -> str:
-    """The words of a passage; what is escaped is a word, and is hidden while marks are looked for."""
+    """Return the words of a passage; escaped characters are hidden while marks are removed."""
     hidden = _ESCAPED.sub(lambda found: _HIDDEN[found[2]] if found[2] else found[0], markdown)
     return words_of(hidden).translate(_UNHIDDEN)
 
@@ -381,7 +381,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int, bool]:
-    """How many different words the lines have, how many in all, and whether the middle line has one."""
+    """Return the number of different words in the lines, of all words, and whether the middle line has one."""
     found = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in lines]
     return len(set().union(*found)), sum(map(len, found)), bool(found[len(found) // 2])
 
@@ -390,12 +390,12 @@ SHARE = 0.4
 """No hit takes more than this share of the budget while others wait."""
 
 LEAST_CHARS = 160
-"""Two lines of a screen: less tells nothing."""
+"""Two lines of a screen: a shorter excerpt is useless."""
 _BLOCK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[A-Z\d\"'(])|\n")
 
 
 def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
-    """Hits whose passages have together at most so many characters; what finds no room is left out."""
+    """Return hits whose passages have at most `budget` characters together; further hits are left out."""
     left = budget
     kept: list[Hit] = []
     for hit in hits:
@@ -409,7 +409,7 @@ def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
 
 
 def _with_further(hits: Sequence[Hit], kept: Sequence[Hit], left: int) -> list[Hit]:
-    """Give what is left to further passages, hit by hit, whole ones only."""
+    """Give the remaining characters to further passages, hit by hit, whole passages only."""
     filled = []
     for hit, shown in zip(hits, kept, strict=False):
         further: list[Passage] = []
@@ -422,7 +422,7 @@ def _with_further(hits: Sequence[Hit], kept: Sequence[Hit], left: int) -> list[H
 
 
 def excerpt(text: str, words: Sequence[str], chars: int) -> str:
-    """At most so many characters of a text, in whole sentences or lines: the stretch with most of the words."""
+    """Return an excerpt of whole sentences or lines with at most `chars` characters: the one with most of the words."""
     if len(text) <= chars:
         return text
     spans = _spans(text)

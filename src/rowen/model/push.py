@@ -23,9 +23,9 @@ SubscriptionState: TypeAlias = Literal["pending", "active", "denied", "ending"]
 
 @dataclass(frozen=True, slots=True)
 class Poked:
-    """A source that will be looked at because somebody said so: `urls` of its items, or all of it if that is 0.
+    """A source that will be checked because of a push: `urls` of its items, or the whole source if that is 0.
 
-    `merged` says that a job waited for it already.
+    `merged` says that a job was already waiting for it.
     """
 
     source: str
@@ -36,9 +36,9 @@ class Poked:
 
 @dataclass(frozen=True, slots=True)
 class PushVerdict:
-    """The answer of an interface to a push: HTTP status, body, and what follows.
+    """The answer of an interface to a push: HTTP status, body, and its consequences.
 
-    `retry_in_s` is for who comes too often.
+    `retry_in_s` is set for callers that are rate-limited.
     """
 
     status: int
@@ -54,7 +54,7 @@ class PushVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PushAccess:
-    """Where a sender of one source is to call, and the secret that it signs with; never stored."""
+    """The URL that a sender of one source calls, and its signing secret, which is never stored."""
 
     way: Literal["github", "call"]
     url: str | None
@@ -63,7 +63,7 @@ class PushAccess:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription of a source to a hub: what is announced there, until when, and when it is renewed."""
+    """A subscription of a source to a hub: its topic, its expiry, and its next renewal."""
 
     source: str
     topic: str
@@ -78,8 +78,8 @@ class Subscription:
 class Announcement(NamedTuple):
     """An entry of a feed that points at a document, after the line `number` of the change log.
 
-    `name` is that of the document whatever its version, `member` that of the version. One that is gone, or points at
-    nothing, has no `location`.
+    `name` identifies the document in all versions, `member` one version. A deleted entry, or one without a document,
+    has no `location`.
     """
 
     number: int
@@ -91,7 +91,7 @@ class Announcement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedDocument:
-    """What became of an announcement: with which run and job, and how that ended."""
+    """The outcome of an announcement, with its run and job."""
 
     name: str
     location: str
@@ -105,7 +105,7 @@ class AnnouncedDocument:
 
 
 def announcement_of(number: int, url: str, record: Mapping[str, Any] | None) -> Announcement:
-    """The announcement in the record of an entry; of one that is no more, that it is gone."""
+    """Return the announcement in the record of an entry; for a deleted entry, an announcement without a location."""
     if record is None:
         return Announcement(number, url)
     name = _item_url(str(record.get("version_of") or url))
@@ -117,7 +117,7 @@ def announcement_of(number: int, url: str, record: Mapping[str, Any] | None) -> 
 
 
 def _item_url(name: str) -> str:
-    """The URL that items of this name have: a fragment is a route there, which tells nodes of one document apart."""
+    """Return the URL of items with this name: its fragment becomes a route, so that nodes differ."""
     head, sign, fragment = name.partition("#")
     return name if not sign or fragment.startswith(("/", "!")) else f"{head}#/{fragment}"
 

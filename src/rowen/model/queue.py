@@ -13,7 +13,7 @@ __all__ = ["SIDE_PLACES", "Job", "JobEnd", "JobState", "LiveWorker", "QueueDepth
 # receivers mostly wait for an answer: four may be slow before others wait for them. A SPARQL endpoint is told one thing
 # after the other: two that are slow leave nobody else waiting where there are few.
 SIDE_PLACES: Mapping[str, int] = {"deliver": 4, "extract": 2, "statements": 2}
-"""Jobs of other kinds than syncs that a worker does at a time: short ones, which mostly wait for somebody's answer."""
+"""The number of concurrent jobs of a worker, for kinds other than syncs: short jobs that mostly wait for answers."""
 
 JobState: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
 
@@ -22,9 +22,9 @@ JobState: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled
 class Job:
     """One entry of the queue.
 
-    `tries` counts how often it was begun; `waits` how often it had to wait for something that is no fault of its own,
-    such as an open circuit, which counts as no try. `run` is the last run that was made for it, `seen` how many items
-    that has looked at so far.
+    `tries` counts how often it was started; `waits` how often it had to wait for an external cause, such as an open
+    circuit, which does not count as a try. `run` is its last run, `seen` the number of items that the run has checked
+    so far.
     """
 
     id: int
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """How a worker left a job: `done`, `failed`, `cancelled`, or `waiting` to be begun again in `wait_s`."""
+    """The result of a job: `done`, `failed`, `cancelled`, or `waiting` to be started again in `wait_s`."""
 
     job: int
     task: str
@@ -79,7 +79,7 @@ class LiveWorker:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """How much there is to do: jobs that may begin, that wait for their time, that run; whether the queue is paused."""
+    """The amount of work: jobs that may start, that wait for their time, that run; and whether the queue is paused."""
 
     ready: int = 0
     later: int = 0

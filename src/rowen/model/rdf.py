@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 RDFA = "rdfa"
-"""Under this name a record has what its page states."""
+"""The field of a record that has the RDF statements of its page."""
 
 DELTA = "delta-{:012}.json"
 """The name of a delta file, by the number of its last change: names sort as numbers do."""
@@ -38,7 +38,7 @@ StatementsWanted: TypeAlias = Literal["documents", "all"]
 
 
 class StatementProfile(NamedTuple):
-    """An application profile: SHACL shapes in Turtle, and whether what does not conform is left out or only told."""
+    """An application profile: SHACL shapes in Turtle, and whether violations are dropped or only reported."""
 
     shapes: str
     drop: bool = True
@@ -48,7 +48,9 @@ PageType: TypeAlias = Literal["agenda", "decision list", "minutes", "extract", "
 
 
 class StatementDelta(NamedTuple):
-    """How the statements of a page differ from those before: what is new, what is gone, and how many stayed."""
+    """The differences between the statements of a page and the former ones: added, removed, and the number of kept
+    ones.
+    """
 
     added: list[str]
     removed: list[str]
@@ -59,7 +61,7 @@ class StatementDelta(NamedTuple):
 
 
 class PageStatements(NamedTuple):
-    """What the record of a page tells of its statements."""
+    """The statements in the record of a page."""
 
     page: str
     told: Mapping[str, Any]
@@ -87,7 +89,7 @@ class StatementChange:
     at: datetime | None = None
 
     def gone(self, graph: str | None) -> list[str]:
-        """What is to be deleted: from a graph of all pages only what no page states any more."""
+        """Return the statements to delete: from a graph of all pages, only those that no page states any more."""
         kept = set(self.elsewhere) if graph is not None else set()
         return [line for line in self.removed if line not in kept]
 
@@ -102,7 +104,7 @@ class StatementFile:
 
     @property
     def name(self) -> str:
-        """What it is called in a folder."""
+        """The file name."""
         return DELTA.format(self.last_change)
 
 
@@ -111,11 +113,11 @@ StatementTargetState: TypeAlias = Literal["once", "active", "disabled"]
 
 @dataclass(frozen=True, slots=True)
 class StatementTarget:
-    """A SPARQL endpoint that is told what the pages of a source state.
+    """A SPARQL endpoint that receives the statements of a source's pages.
 
-    One that is `active` is kept up to date by workers; one that was told `once` when somebody asks; one that failed for
-    days is `disabled`. `number` is the change up to which it was told, `waiting` counts the changes since. `headers`
-    say where its keys are found.
+    Workers keep an `active` endpoint up to date; one in state `once` is updated on request; one that failed for days is
+    `disabled`. `number` is the last change that was sent, `waiting` counts the changes since. `headers` refer to its
+    credentials.
     """
 
     id: int
@@ -136,10 +138,10 @@ class StatementTarget:
 
 @dataclass(frozen=True, slots=True)
 class StatementSummary:
-    """What the pages of a source state: pages by type, statements, what was repaired or left out, by reason.
+    """The statements of a source: pages by type, statements, and repaired or dropped ones by reason.
 
-    `unread` are pages whose statements would be out of all proportion to them; `violations` counts by reason what
-    breaks an application profile, and was kept.
+    `unread` are pages with far too many statements for their size; `violations` counts, by reason, kept statements that
+    break an application profile.
     """
 
     source: str
@@ -153,7 +155,7 @@ class StatementSummary:
 
 @dataclass(frozen=True, slots=True)
 class StatementReport:
-    """What was handed on: pages or files, statements that came and went, and up to which number of the change log."""
+    """The statements that were sent: pages or files, added and removed statements, and the last change number."""
 
     to: str
     parts: int
@@ -163,13 +165,13 @@ class StatementReport:
 
 
 def stated(record: Mapping[str, Any]) -> list[str]:
-    """The statements in a record, as lines of N-Triples without their dot."""
+    """Return the statements in a record, as lines of N-Triples without their dot."""
     found = record.get(RDFA)
     lines = found.get("statements") if isinstance(found, Mapping) else None
     return [line for line in lines if isinstance(line, str)] if isinstance(lines, Sequence) else []
 
 
 def compared(before: Sequence[str], now: Sequence[str]) -> StatementDelta:
-    """What came and what went: of two states, so that a statement which left and came back is there again."""
+    """Return the added and removed statements between two states; one that was removed and added again is unchanged."""
     earlier, later = set(before), set(now)
     return StatementDelta(sorted(later - earlier), sorted(earlier - later), len(earlier & later))

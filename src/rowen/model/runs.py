@@ -15,7 +15,7 @@ Status: TypeAlias = Literal["running", "completed", "partial", "cancelled", "fai
 
 
 class Outcome(StrEnum):
-    """What became of one item in one run."""
+    """The outcome of one item in one run."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -30,12 +30,12 @@ class Outcome(StrEnum):
 class RunStats:
     """A run's counts, its cost, and the cost it avoided.
 
-    `fell_back_because` is why the source was looked at whole, None if it was not. `not_asked` counts items that the
-    source's own listing spoke for; `truncated` what is known of beyond a limit; `generated` what documentation
-    generators wrote for their own search, and was left out. `missing` counts records that could not be read so far, and
-    of which no version is held, whether this run tried them or not. `only` is how many items the run was asked to look
-    at, if it was a narrow look. `known` grows while a source is walked: how many items it is known to have so far, 0
-    where only the end of the walk tells.
+    `fell_back_because` is the reason for a full walk, if there was one. `not_asked` counts items that the source's own
+    listing proved unchanged; `truncated` known items beyond a limit; `generated` skipped files that documentation
+    generators wrote for their own search. `missing` counts records that could not be read so far, and of which no
+    version is stored, whether or not this run tried them. `only` is the number of items that a run of single items was
+    limited to. `known` grows during a walk: the number of items known so far, 0 where only the end of the walk shows
+    it.
     """
 
     created: int = 0
@@ -96,16 +96,16 @@ class RunStats:
 
     @property
     def seen(self) -> int:
-        """How many items the run looked at."""
+        """The number of items that the run checked."""
         return self.created + self.updated + self.amended + self.unchanged + self.failed + self.skipped
 
     def to_json(self) -> dict[str, Any]:
-        """The statistics as plain values."""
+        """Return the statistics as plain values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RunStats":
-        """The inverse of `to_json`; counts of other versions are ignored."""
+        """Return the inverse of `to_json`; counts of other versions are ignored."""
         names = {f.name for f in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 
@@ -114,8 +114,8 @@ class RunStats:
 class Run:
     """One pass over one source.
 
-    `error_code` is the class of its error, `retry_at` when the source may be asked again, if it said so; `job` is the
-    job that it was done for.
+    `error_code` is the class of its error, `retry_at` the time at which the source allows the next request, if it said
+    so; `job` is the job that started it.
     """
 
     id: int
@@ -133,7 +133,7 @@ class Run:
     job: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The run with its statistics's counts beside its own fields."""
+        """Return the run with its statistics's counts beside its own fields."""
         return {
             "run": self.id,
             "source": self.source,

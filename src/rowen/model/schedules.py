@@ -1,7 +1,8 @@
 """Schedules: an interval, cron in a time zone, or as often as a source changes; and hours of the week.
 
-A window begins when the clock first shows its start and ends when it first shows its end. Where the clock skips one of
-the two, the moment of the skip counts. So windows that meet on the clock meet in time, whatever summer time does.
+A window begins when the clock first shows its start and ends when it first shows its end. If the clock skips one of the
+two, the moment of the skip counts. So adjacent windows on the clock are adjacent in time, also when daylight saving
+begins or ends.
 """
 
 import hashlib
@@ -43,7 +44,7 @@ class Window:
 
     @property
     def length(self) -> int:
-        """Minutes from start to end; one that ends before it starts goes on over midnight."""
+        """Minutes from start to end; a window that ends before it starts crosses midnight."""
         return self.end - self.start + (0 if self.end > self.start else _DAY_MINUTES)
 
 
@@ -59,15 +60,15 @@ class Hours:
         return windows if self.tz == "UTC" else f"{windows} in {self.tz}"
 
     def contains(self, moment: datetime) -> bool:
-        """Whether a moment is in one of the windows."""
+        """Return whether a moment is in one of the windows."""
         return self.opens(moment) == moment
 
     def opens(self, moment: datetime) -> datetime:
-        """The first moment from this one on that is in a window."""
+        """Return the first moment from this one on that is in a window."""
         return next(max(start, moment) for start, end in self._spans(moment) if end > moment)
 
     def closes(self, moment: datetime) -> datetime | None:
-        """The first moment from this one on that is in no window, if there ever is one."""
+        """Return the first moment from this one on that is in no window, if there ever is one."""
         at = moment
         for start, end in self._spans(moment):
             if start > at:
@@ -78,7 +79,7 @@ class Hours:
         return None
 
     def _spans(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """The windows as moments, by their start; from the day before, whose windows may go on over midnight."""
+        """Yield the windows as moments, by their start, beginning a day before, whose windows may cross midnight."""
         zone = zone_of(self.tz)
         today = moment.astimezone(zone).date()
         windows = sorted(self.windows, key=lambda window: window.start)
@@ -93,7 +94,7 @@ class Hours:
 
 
 def zone_of(name: str, *, key: str = "tz") -> tzinfo:
-    """The time zone of a name such as `Europe/Brussels`; raises `UsageError` where there is none."""
+    """Return the time zone of a name such as `Europe/Brussels`; raises `UsageError` for an unknown one."""
     if name == "UTC":
         return UTC
     try:
@@ -110,7 +111,7 @@ def hours_of(text: str, *, key: str) -> Hours:
 
 
 def windows_of(text: str, *, key: str = "during") -> tuple[Window, ...]:
-    """The windows that a text lists, separated by commas; raises `UsageError` for what is none."""
+    """Parse a comma-separated list of windows; raises `UsageError` if it is invalid."""
     windows: list[Window] = []
     days: list[str] = []
     for part in (" ".join(part.split()) for part in text.lower().split(",")):
@@ -144,7 +145,7 @@ def _minutes(clock: str) -> int:
 
 
 def _day_numbers(name: str) -> Iterator[int]:
-    """A day, or those from one day to another; `fri-mon` goes over the end of the week."""
+    """Parse a day or a range of days; `fri-mon` crosses the end of the week."""
     first, dash, last = (part.strip() for part in name.partition("-"))
     if first not in _NUMBERS or (dash and last not in _NUMBERS):
         raise ValueError(f"{name!r} is no day of the week")
@@ -166,7 +167,7 @@ def _clock(minutes: int) -> str:
 
 
 def _moment(day: date, minutes: int, zone: tzinfo) -> datetime:
-    """When the clock first shows so many minutes after the midnight of a day, or skips them."""
+    """Return the moment at which the clock first shows `minutes` after midnight, or skips that time."""
     wall = datetime.combine(day, time()) + timedelta(minutes=minutes)
     moment = wall.replace(tzinfo=zone).astimezone(UTC)
     while moment.astimezone(zone).replace(tzinfo=None) != wall:
@@ -235,7 +236,7 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The schedule that its canonical text stands for; raises `UsageError` for what is none."""
+        """Parse the canonical text of a schedule; raises `UsageError` if it is invalid."""
         if len(text) > 2 * _MOST_CHARS:
             raise UsageError(f"A schedule may have {_MOST_CHARS:,} characters.", hint=_HINT)
         body, _, during = " ".join(text.split()).partition(" during ")
@@ -252,7 +253,7 @@ class Schedule:
     def declared(
         cls, *, every: str | None = None, cron: str | None = None, tz: str | None = None, during: str | None = None
     ) -> Self | None:
-        """The schedule that flags or the keys of a file declare, if any; each is named in what is wrong with it."""
+        """Return the schedule that options or keys of a file declare, if any; errors name them."""
         if every is not None and cron is not None:
             raise UsageError("every and cron are two schedules: give one.")
         if every is None and cron is None:
@@ -286,12 +287,12 @@ class Schedule:
 
     @property
     def is_auto(self) -> bool:
-        """Whether the source's own changes decide when it is looked at."""
+        """Whether the source's own changes decide when it is checked."""
         return self.every == "auto"
 
     @property
     def limits(self) -> tuple[int, int] | None:
-        """The shortest and the longest interval that somebody allowed `auto` to choose, in seconds."""
+        """The shortest and the longest interval set for `auto`, in seconds; None for the default."""
         return self.between if self.is_auto and self.between != _BETWEEN_S else None
 
     @property
@@ -306,21 +307,21 @@ class Schedule:
 
     @property
     def hours(self) -> Hours | None:
-        """The hours of the week in which it may come due, if not all."""
+        """The hours of the week in which it may come due; None for all."""
         return Hours(self.during, self.tz) if self.during else None
 
     def words(self) -> str:
-        """The schedule as people say it: `at 03:00 every day, Europe/Brussels`."""
+        """Describe the schedule: `at 03:00 every day, Europe/Brussels`."""
         during = f", only during {', '.join(map(str, self.during))}" if self.during else ""
         # An interval is the same in all time zones.
         zone = f", {self.tz}" if self.cron or self.during else ""
         return f"{self._kind_in_words()}{during}{zone}"
 
     def next_after(self, moment: datetime, *, salt: int, interval_s: float | None = None) -> datetime:
-        """The next time after a moment, in UTC; the salt decides where in the jitter of an interval.
+        """Return the next time after a moment, in UTC; the salt selects a place within the jitter of an interval.
 
-        Whatever was missed before the moment does not count: one look makes up for it. `interval_s` is what was found
-        to be worth it, for `auto`.
+        Times missed before the moment do not count: one check covers them. `interval_s` is the learned interval for
+        `auto`.
         """
         share = _share(salt)
         if self.cron is not None:
@@ -340,7 +341,9 @@ class Schedule:
         return next(at for found in CronSim(self.cron or "", local) if (at := found.astimezone(UTC)) > moment)
 
     def _within(self, at: datetime, share: float) -> datetime:
-        """The moment, or one soon after the next window opens: those that waited for it do not start all at once."""
+        """Return the moment, or one soon after the next window opens: those that waited for it do not start all at
+        once.
+        """
         if self.hours is None:
             return at
         opened = self.hours.opens(at)
@@ -381,7 +384,7 @@ def _limits(text: str) -> re.Match[str] | None:
 
 
 def _between(text: str) -> tuple[int, int]:
-    """The shortest and the longest interval that `auto` may choose."""
+    """Return the shortest and the longest interval that `auto` may choose."""
     found = _limits(text)
     if found is None or found["shortest"] is None:
         return _BETWEEN_S
@@ -408,7 +411,7 @@ def _written(length_s: int) -> str:
 
 
 def _in_units(length_s: int) -> tuple[int, str]:
-    """A length of time in the largest unit that tells it without a remainder."""
+    """Return a length of time in the largest unit without a remainder."""
     return next((length_s // unit_s, unit) for unit, (unit_s, _) in _UNITS.items() if length_s % unit_s == 0)
 
 
@@ -421,7 +424,7 @@ def _expression(text: str) -> str:
 
 
 def _problem(cron: str) -> str | None:
-    """What is wrong with a cron expression; the library would take a sixth field, of seconds."""
+    """Return the error in a cron expression; the library would accept a sixth field, for seconds."""
     from cronsim import CronSim, CronSimError
 
     if len(cron.split()) != 5:
@@ -434,6 +437,6 @@ def _problem(cron: str) -> str | None:
 
 
 def _share(salt: int) -> float:
-    """A number from 0 to 1 that is always the same for a salt, and unlike that of the next one."""
+    """Return a number from 0 to 1 that is always the same for a salt, and unlike that of the next one."""
     digest = hashlib.sha256(str(salt).encode()).digest()
     return int.from_bytes(digest[:8]) / 2**64

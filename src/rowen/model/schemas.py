@@ -22,14 +22,14 @@ _PARTS = 3
 
 
 class SchemaRef(NamedTuple):
-    """A schema as it is asked for: `product`, `product@latest`, `product@1` for the highest 1.x, `product@1.0.0`."""
+    """A reference to a schema: `product`, `product@latest`, `product@1` for the highest 1.x, `product@1.0.0`."""
 
     name: str
     version: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "SchemaRef":
-        """Read a reference; raises `UsageError` for anything that is none."""
+        """Parse a reference; raises `UsageError` if it is invalid."""
         name, at, version = text.strip().partition("@")
         is_latest = not at or version == _LATEST
         if not _NAME.fullmatch(name) or not (is_latest or _VERSION.fullmatch(version)):
@@ -45,7 +45,7 @@ class SchemaRef(NamedTuple):
         return len(self.version) == _PARTS
 
     def means(self, version: tuple[int, ...]) -> bool:
-        """Whether a version may be the one that is meant."""
+        """Return whether the reference may select a version."""
         return version[: len(self.version)] == self.version
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class SchemaRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One version of a schema, which never changes; `bundled` tells that it came with the program."""
+    """One version of a schema, which never changes; `bundled` says that it is part of the program."""
 
     name: str
     version: str
@@ -68,12 +68,12 @@ class Schema:
 
     @property
     def ref(self) -> str:
-        """Its name and version."""
+        """The name and version."""
         return f"{self.name}@{self.version}"
 
     @property
     def number(self) -> tuple[int, ...]:
-        """Its version in parts that compare."""
+        """The version as comparable numbers."""
         return tuple(map(int, self.version.split(".")))
 
     @property
@@ -90,7 +90,7 @@ class Schema:
 
 
 class SchemaChange(NamedTuple):
-    """One difference between two versions: where, what, and whether data of the older one may break the newer one."""
+    """One difference between two versions: its path, its description, and whether it may break older data."""
 
     path: str
     what: str
@@ -99,9 +99,10 @@ class SchemaChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SchemaComparison:
-    """What differs between two versions of a schema.
+    """The differences between two versions of a schema.
 
-    `compatible`: whatever satisfied the older one satisfies the newer one. What cannot be proved is called breaking.
+    `compatible`: all data that satisfies the older one satisfies the newer one. If that cannot be proved, the change is
+    `breaking`.
     """
 
     older: str
@@ -112,7 +113,7 @@ class SchemaComparison:
 
 @dataclass(frozen=True, slots=True)
 class SchemaUse:
-    """What rests on one version of a schema: the sources that carry it, and how many versions of facts."""
+    """The use of one version of a schema: the sources that carry it, and the number of versions of facts."""
 
     schema: str
     sources: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ _MOST = 10
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One comparison of a field with a value; texts are compared without case, `~` looks for a part."""
+    """One comparison of a field with a value; texts are compared case-insensitively, `~` searches for a substring."""
 
     path: tuple[str, ...]
     sign: ConditionSign
@@ -52,7 +52,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> "Condition":
-        """Read a condition; raises `UsageError` for what is none."""
+        """Parse a condition; raises `UsageError` if it is invalid."""
         found = _SIGN.search(text[:_LONGEST])
         field, value = (text[: found.start()], text[found.end() :].strip()) if found else (text, "")
         path = tuple(part for part in field.strip().split("/") if part)
@@ -65,14 +65,14 @@ class Condition:
 
     @classmethod
     def parse_all(cls, texts: Iterable[str]) -> "list[Condition]":
-        """Read conditions that must all hold; raises `UsageError` for what is none, and for too many."""
+        """Parse conditions that must all hold; raises `UsageError` if one is invalid, and for too many."""
         listed = list(texts)
         if len(listed) > _MOST:
             raise UsageError(f"{len(listed):,} conditions were given, and at most {_MOST} can be combined.")
         return [cls.parse(text) for text in listed]
 
     def holds(self, data: Any) -> bool:
-        """Whether data satisfies it; what is not there satisfies nothing."""
+        """Return whether data satisfies the condition; missing data does not."""
         for step in self.path:
             if isinstance(data, list) and step.isdecimal() and int(step) < len(data):
                 data = data[int(step)]
@@ -129,10 +129,10 @@ def _ordered(sign: str, one: Any, other: Any) -> bool:
 
 
 MAX_TERMS = 48
-"""A long question has thirty words; each costs a look into the index, so that a pasted page must not ask for all."""
+"""The maximum number of terms of a query: a long question has thirty words, and each costs an index lookup."""
 
 MAX_TYPED = 10 * MAX_TERMS
-"""What is read of a pasted text, repetitions included: by then it has said what it is about."""
+"""The maximum number of words read from a pasted text, repetitions included."""
 
 MAX_WORDS_CHARS = 1_000
 """PostgreSQL nests a query as deep as it has words: 4,000 words that changes are filtered by exceed its stack."""
@@ -150,10 +150,10 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Words that weigh by their rarity, prefixes (`word*`), phrases that must stand there, words that must not.
+    """Words weighted by rarity, prefixes (`word*`), required phrases, and excluded words.
 
-    `lexemes` are words as the index writes them; nobody types those. `times` says how often a word was typed, where it
-    was more than once: then it weighs more.
+    `lexemes` are words in the form of the index; users do not type them. `times` counts words that were typed more than
+    once, which weigh more.
     """
 
     words: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class Query:
         return bool(self.words or self.prefixes or self.phrases or self.lexemes)
 
     def replacing(self, words: Mapping[str, str]) -> "Query":
-        """The same query with other words in the place of some."""
+        """Return the same query with other words in the place of some."""
         times = {words.get(word, word): times for word, times in self.times.items()}
         return replace(self, words=tuple(words.get(word, word) for word in self.words), times=times)
 
@@ -195,7 +195,7 @@ def check_words(words: str | None) -> None:
 
 
 def plain(text: str) -> str:
-    """A query as a sentence: without operators, and without what must not be found."""
+    """Return a query as a sentence, without operators and excluded words."""
     return " ".join(
         (word if phrase is None else phrase).strip('"*')
         for minus, phrase, word in (match.groups() for match in _TOKEN.finditer(text))
@@ -220,7 +220,7 @@ def _terms(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _words(term: str) -> Iterator[tuple[str, str]]:
-    """A word; of a script without spaces its pairs of characters, since nobody knows where its words end."""
+    """Yield a word; in a script without spaces its pairs of characters, since word boundaries are unknown."""
     if rest := _WORDLESS.sub("", _UNSPACED.sub("", term)) and _UNSPACED.sub(" ", term):
         yield from (("words", part) for part in rest.split() if _WORDLESS.sub("", part))
     for pair in pairs(term):
@@ -228,24 +228,24 @@ def _words(term: str) -> Iterator[tuple[str, str]]:
 
 
 def pairs(text: str) -> list[str]:
-    """The pairs of characters by which scripts without spaces are found; a character that stands alone is one."""
+    """Return the pairs of characters by which scripts without spaces are indexed; a single character is one."""
     runs = _UNSPACED.findall(text)
     return [a + b for run in runs for a, b in pairwise(run)] + [run for run in runs if len(run) == 1]
 
 
 def spaced(text: str) -> str:
-    """What is left of a text without the scripts that have no spaces."""
+    """Return a text without its characters of scripts that have no spaces."""
     return _UNSPACED.sub(" ", text).strip()
 
 
 def language_code(code: str) -> str:
-    """A language as languages are compared: pt_BR is pt-br."""
+    """Return a language as languages are compared: pt_BR is pt-br."""
     return code.lower().replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which items may answer; several values of one filter are alternatives. No source at all is not any source."""
+    """The filters of a search; values of one filter are alternatives. An empty `source_ids` matches no source."""
 
     source_ids: Sequence[int] | None = None
     tags: Sequence[str] = ()
@@ -273,9 +273,9 @@ class Twin:
 class Hit:
     """One item that answers a query, with its best passage first.
 
-    `words` are those of the query that were found, `similarity` is that of the nearest passage by meaning; the ranks
-    are those of each part alone, and None where it did not find the item. `held` says that the source no longer shows
-    the item, whose deletion was held back. `record_kind` is what a record of a catalog describes.
+    `words` are the words of the query that matched, `similarity` is that of the nearest passage by meaning; the ranks
+    are those of each method alone, None if it did not find the item. `held` says that the source no longer shows the
+    item, and its deletion is pending. `record_kind` is the kind of a catalog's record.
     """
 
     url: str
@@ -310,7 +310,7 @@ class Hit:
         return " › ".join(headings)
 
     def link_to(self, anchor: str | None) -> str:
-        """The URL that leads to a place in the item."""
+        """Return the URL that leads to a place in the item."""
         return f"{self.url}#{anchor}" if anchor and self.url.startswith(("http", "file:")) else self.url
 
     def __repr__(self) -> str:
@@ -319,10 +319,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Sequence[Hit]):
-    """What a search found, best first.
+    """The results of a search, best first.
 
-    `corrections` are the words that were searched for in the place of unknown ones, `notes` what else should be known
-    (such as that meaning was left out), `explanation` how the ranking came about, `next` what to ask with for more.
+    `corrections` map unknown words to those searched for instead, `notes` have warnings (such as a search without
+    meaning), `explanation` has the ranking of each method, `next` is the cursor of the next page.
     """
 
     hits: tuple[Hit, ...] = ()

@@ -26,17 +26,17 @@ SourceAction: TypeAlias = Literal["added", "changed", "paused", "resumed", "unch
 
 
 def one_or_more(sources: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of sources, where one name may stand for itself instead of a list of its letters."""
+    """Return names of sources as a tuple, where a single name may be given as a string."""
     return (sources,) if isinstance(sources, str) else tuple(sources or ())
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One thing we keep a copy of; `truncated` counts what its last run knew of beyond a limit.
+    """One source; `truncated` counts items that its last run knew of beyond a limit.
 
-    `due_at` is when it is to be looked at again, None if only somebody who asks makes it due. `failures` counts how
-    often in a row it could not be read; with many of them it is called failing, since `failing_since`. `stale` is the
-    share of its items that are expected to be stale now, None if it was never seen whole.
+    `due_at` is the time of the next check, None if only requests trigger one. `failures` counts failed runs in a row;
+    with many of them the source is failing, since `failing_since`. `stale` is the expected share of stale items, None
+    if the source was never seen whole.
     """
 
     id: int
@@ -61,19 +61,19 @@ class Source:
 
     @property
     def family(self) -> str:
-        """What the versions of one package have in common: its address without a version."""
+        """The address without a version, which all versions of a package share."""
         return self.url.partition("@")[0] if self.url.startswith("pkg:") else self.url
 
     @property
     def library(self) -> str:
-        """What it is called whatever its version: the name of a package, or its own before an `@`."""
+        """The name without a version: that of a package, or the part of the source's name before an `@`."""
         if self.url.startswith("pkg:"):
             return unquote(self.family.partition("/")[2])
         return self.name[:1] + self.name[1:].partition("@")[0]
 
     @property
     def release(self) -> str | None:
-        """Its version: the one that its connector told, or what stands after the `@` of its name."""
+        """The version: reported by the connector, or the part of the name after an `@`."""
         return self.version or self.name[1:].partition("@")[2] or None
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class AppliedSource:
-    """What a file that declares sources did to one of them; `changes` holds before and after of each setting."""
+    """The effect of a declaration file on one source; `changes` maps each setting to its old and new values."""
 
     source: str
     action: SourceAction
@@ -95,11 +95,11 @@ class AppliedSource:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """How a source is doing.
+    """The state of a source.
 
-    `truncated` counts what its last run knew of beyond a limit. `coverage` is the share of its passages that wait for
-    no vector, None without a model. `stale` is the share of its items that are expected to be stale now, None if it was
-    never seen whole. `due_at` is when it is to be looked at again, None if only somebody who asks makes it due.
+    `truncated` counts items that its last run knew of beyond a limit. `coverage` is the share of its passages that do
+    not wait for a vector, None without a model. `stale` is the expected share of stale items, None if the source was
+    never seen whole. `due_at` is the time of the next check, None if only requests trigger one.
     """
 
     name: str
@@ -122,12 +122,12 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """How a feed or an event stream is followed.
+    """The progress of following a feed or an event stream.
 
-    `state` is `running`, `paused`, `failing` (the last run did not see it whole), `replicating` (not all of it was read
-    yet) or `following`. `last_new_at` is when a run last stored something new of it, `last_member_at` the latest time
-    that a member tells. Of its `pages`, as many as were read, some never change. `backlog` counts those that are known
-    and were not read yet. `polling_s` is how often the source wants to be asked, `hubs` are those that tell of changes.
+    `state` is `running`, `paused`, `failing` (the last run did not see it whole), `replicating` (not all of it has been
+    read yet) or `following`. `last_new_at` is when a run last stored something new, `last_member_at` the latest time in
+    a member. `pages` counts the pages that were read, `pages_immutable` those that never change, `backlog` known pages
+    that have not been read. `polling_s` is the polling interval that the source asks for, `hubs` announce its changes.
     """
 
     source: str
@@ -148,9 +148,9 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class FoundVersion:
-    """Which source holds the version of a library that somebody means; None where no version is meant.
+    """The source with the requested version of a library; None if no version was requested.
 
-    `available` are all versions that are held, `unversioned` are sources of it that have none.
+    `available` are all stored versions, `unversioned` are its sources without a version.
     """
 
     library: str
@@ -162,7 +162,7 @@ class FoundVersion:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What is found at an address: the kind that reads it, and its first items. Nothing of it was kept.
+    """A preview of an address: its kind and first items, none of which are stored.
 
     `kept_as` is the name of the source that has it already. `trouble` says why nothing, or no more, could be read.
     """

@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SwitchedOff:
-    """Who is told nothing any more since calls failed for days: a receiver by its name, or a source's endpoint."""
+    """A receiver (by name) or a source's endpoint that was disabled after its calls failed for days."""
 
     kind: Literal["webhook", "notice", "endpoint"]
     name: str
@@ -36,10 +36,10 @@ class SwitchedOff:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """How everything is, cheap enough to be asked for with every page.
+    """The state of everything, cheap enough to be requested with every page.
 
-    `failing` counts active sources whose last run failed or was partial. `stale` is the share of all items that are
-    expected to be stale now, None if nothing was seen whole yet. `next_source` is the one that is due next.
+    `failing` counts active sources whose last run failed or was partial. `stale` is the expected share of stale items,
+    None if no source was seen whole yet. `next_source` is due next.
     """
 
     sources: int
@@ -59,17 +59,18 @@ class Situation:
 
     @property
     def needs(self) -> int:
-        """How many things wait for somebody."""
+        """The number of things that need a user's attention."""
         return self.failing + self.held_sources + len(self.switched_off)
 
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """What runs since a moment found, rung by rung, what they spent, and what was not needed.
+    """The results of runs since a moment, by the level that stopped each item, their cost, and the cost that was
+    avoided.
 
-    `listing`, `validator`, `body` and `content` count the looks at items that ended there; `paid` those that brought
-    something new. `requests_spared` and `bytes_spared` are estimates: what was not asked for or not sent, at what an
-    item took in the run that read most of them.
+    `listing`, `validator`, `body` and `content` count the checks that ended at that level; `paid` those that found
+    something new. `requests_spared` and `bytes_spared` are estimates, from the cost of an item in the run that read
+    most of them.
     """
 
     since: datetime
@@ -93,7 +94,7 @@ class Savings:
 
     @property
     def rungs(self) -> tuple[tuple[str, int], ...]:
-        """How many looks ended at each rung, the cheapest first."""
+        """The number of checks that ended at each level, the cheapest first."""
         return (
             ("listing", self.listing),
             ("validator", self.validator),
@@ -104,7 +105,7 @@ class Savings:
 
     @property
     def ways(self) -> tuple[tuple[str, float, float], ...]:
-        """What was spent in each of the ways to pay, and what was not needed; those that nobody uses are left out."""
+        """The cost and the avoided cost in each unit; unused units are left out."""
         known = (
             ("requests", self.requests, self.requests_spared),
             ("bytes", self.bytes, self.bytes_spared),
@@ -127,7 +128,7 @@ class TroubleGroup:
 
 @dataclass(frozen=True, slots=True)
 class FailingSource:
-    """A source whose last runs all failed: how many, since when it is called failing, and when it is tried again."""
+    """A source whose last runs all failed: their number, when it began to fail, and when it is tried again."""
 
     source: str
     failures: int
@@ -138,7 +139,7 @@ class FailingSource:
 
 @dataclass(frozen=True, slots=True)
 class OpenCircuit:
-    """A source whose host failed too often of late: its job waits until the host may be asked again."""
+    """A source whose host failed too often: its job waits until the host may be requested again."""
 
     source: str
     job: int
@@ -157,10 +158,10 @@ class OverdueSource:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How everything is doing.
+    """The health of the whole.
 
-    `due` counts the sources that are due and not begun, `oldest_due` is the first of them. `failing` lists sources
-    whose last runs failed, those with the most in a row first.
+    `due` counts due sources that have not started, `oldest_due` is the first of them. `failing` lists sources whose
+    last runs failed, those with the most in a row first.
     """
 
     queue: QueueDepth
@@ -195,7 +196,7 @@ class DatabaseStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """What can be told of the embedded server without starting it; `version` is the major one that made the cluster."""
+    """The state of the embedded server, known without starting it; `version` is the major version of the cluster."""
 
     running: bool
     data_folder: Path
@@ -229,8 +230,8 @@ CircuitState: TypeAlias = Literal["closed", "half-open", "open"]
 class CircuitStatus:
     """The circuit of one service in one process: an embedder, a language model, or the host of a source.
 
-    `failures` counts those in a row, `opened_at` says since when it is not closed, `probe_at` when it lets calls
-    through again. A closed one has no `process`.
+    `failures` counts those in a row, `opened_at` is when it ceased to be closed, `probe_at` when it admits calls again.
+    A closed circuit has no `process`.
     """
 
     kind: CircuitKind

@@ -85,24 +85,26 @@ F = TypeVar("F")
 S = TypeVar("S")
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What code may raise that reads one record of an unknown shape. It costs that record, and nothing else."""
+"""Exceptions of code that reads one record of an unknown shape. They cost that record, and nothing else."""
 
 UNSTORABLE = "a text has a NUL or half of a surrogate pair, or a number is none: neither can be stored."
-"""What is said to somebody who sends such a value."""
+"""The error message for a value that cannot be stored."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NO_HEADER = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 
 
 def letters(text: str) -> str:
-    """A text letter by letter, less what PostgreSQL cannot hold: NUL and lone surrogates."""
+    """Return a text without the characters that PostgreSQL cannot store: NUL and lone surrogates."""
     if text.isascii() and "\x00" not in text:
         return text
     return _UNSTORABLE.sub("", text)
 
 
 def is_storable(value: Any) -> bool:
-    """Whether plain values can be stored as they are, at any depth: no text with NUL or a lone surrogate, no NaN."""
+    """Return whether plain values can be stored as they are, at any depth: no text with NUL or a lone surrogate, no
+    NaN.
+    """
     left = [value]
     while left:
         match left.pop():
@@ -127,14 +129,14 @@ def check_storable(value: T) -> T:
 
 
 def message(text: str) -> str:
-    """What is said about trouble, in the form of all stored text and no longer than anyone reads."""
+    """Return an error message in the form of all stored text, and of bounded length."""
     return normalise(error_within(text))
 
 
 def header(value: Any) -> str | None:
-    """A validator, if it can be sent back byte by byte; None for any other.
+    """Return a validator, if it can be sent back byte by byte; None for any other.
 
-    Headers are read and written as UTF-8. Bytes that are none come as lone surrogates, which cannot be written.
+    Headers are read and written as UTF-8. Other bytes arrive as lone surrogates, which cannot be written.
     """
     if not isinstance(value, str) or not value or len(value) > LONGEST_VALIDATOR:
         return None
@@ -142,9 +144,9 @@ def header(value: Any) -> str | None:
 
 
 def attempt(read: Callable[[], T], otherwise: Callable[[str], F]) -> T | F:
-    """What is read of one record, or what is made of the reason why it cannot be: the one place where that is decided.
+    """Read one record, or pass the reason why it cannot be read to `otherwise`.
 
-    Nothing that is wrong with one record reaches the others.
+    An error in one record does not affect the others.
     """
     try:
         return read()
@@ -154,9 +156,9 @@ def attempt(read: Callable[[], T], otherwise: Callable[[str], F]) -> T | F:
 
 @contextmanager
 def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
-    """Raise what nobody expected while one item is worked on as an `ItemError`, so that it costs that item alone.
+    """Raise an unexpected exception while one item is handled as an `ItemError`, so that it costs that item alone.
 
-    What Rowen raises on purpose passes, such as an error of the database, and so do a cancellation and `passing`.
+    Errors that Rowen raises deliberately pass, such as those of the database, and so do a cancellation and `passing`.
     """
     try:
         yield
@@ -173,7 +175,7 @@ def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
 
 
 def each(items: Iterable[S], make: Callable[[S], T], *, name: Callable[[S], str]) -> Iterator[T]:
-    """Yield what is made of each item; an item over which an unexpected error occurs is logged and left out."""
+    """Yield the result for each item; an item with an unexpected error is logged and skipped."""
     for item in items:
         try:
             with one_item(name(item)):
@@ -193,7 +195,7 @@ LONGEST_TITLE = 1_000
 title at most doubles its index entry. A title of 0.4 MB took minutes and half a gigabyte."""
 
 LONGEST_HEADING = 200
-"""Characters of each heading in a passage's path, of which there are at most six: together no more than a passage."""
+"""Characters of each heading in a passage's path. It has at most six: together no more than a passage."""
 
 LONGEST_ANCHOR = 256
 """Characters. An anchor is a heading's words, with a number where they were there before, or an id of twenty."""
@@ -203,7 +205,7 @@ MOST_TAGS = 1_000
 LONGEST_TAG = 300
 """Characters; the longest one recorded has 87."""
 MOST_TAG_CHARS = 20_000
-"""Of all tags together. They are stored with each revision; the recorded ones come to 757 an item at most."""
+"""Characters of all tags together. They are stored with each revision; the recorded ones have at most 757 an item."""
 
 LONGEST_URL = 8_192
 """Characters. Servers refuse longer request lines (RFC 9110 4.1 asks for 8,000); the longest recorded one has 1,328."""
@@ -218,14 +220,14 @@ LONGEST_LANGUAGE = 35
 LONGEST_MEDIA_TYPE = 255
 """Characters: 127 for either half (RFC 6838 4.2)."""
 LONGEST_VALIDATOR = 1_024
-"""Characters of an ETag or a date. It is sent back with each request; without it a body costs what it costs."""
+"""Characters of an ETag or a date. It is sent back with each request; without it a body is sent again."""
 
 LONGEST_ERROR = 2_000
 """Characters of an error or a hint: origins are quoted in it, and it is kept for every item that fails."""
 
 
 class Remarks(list[str]):
-    """What was left out of an item, one sentence each."""
+    """Sentences about the parts of an item that were left out."""
 
     def cut(self, what: str, length: int, kept: int) -> None:
         """Note a value of which only the beginning is kept."""
@@ -237,7 +239,7 @@ class Remarks(list[str]):
 
 
 def title_within(title: str, remarks: Remarks) -> str:
-    """A title, or its beginning."""
+    """Return a title, or its beginning."""
     if len(title) <= LONGEST_TITLE:
         return title
     remarks.cut("title", len(title), LONGEST_TITLE)
@@ -245,7 +247,7 @@ def title_within(title: str, remarks: Remarks) -> str:
 
 
 def tags_within(tags: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
-    """The first tags, without those that are too long to be any."""
+    """Return the first tags, without those that are too long to be any."""
     if len(tags) <= MOST_TAGS and sum(map(len, tags)) <= min(LONGEST_TAG, MOST_TAG_CHARS):
         return tags
     kept = tuple(_within((tag for tag in tags if len(tag) <= LONGEST_TAG), MOST_TAGS, MOST_TAG_CHARS))
@@ -255,7 +257,7 @@ def tags_within(tags: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
 
 
 def links_within(links: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
-    """The first links, without those that no server would answer."""
+    """Return the first links, without those that no server would answer."""
     if len(links) <= MOST_LINKS and sum(map(len, links)) <= LONGEST_URL:
         return links
     kept = tuple(_within((link for link in links if len(link) <= LONGEST_URL), MOST_LINKS, MOST_LINK_CHARS))
@@ -265,7 +267,7 @@ def links_within(links: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
 
 
 def language_within(language: str | None, remarks: Remarks) -> str | None:
-    """A language tag that may be one."""
+    """Return a language tag if its length is valid."""
     if language is None or len(language) <= LONGEST_LANGUAGE:
         return language
     remarks.left_out("Its language is no language tag, and is")
@@ -273,7 +275,7 @@ def language_within(language: str | None, remarks: Remarks) -> str | None:
 
 
 def media_type_within(media_type: str | None, remarks: Remarks) -> str | None:
-    """A media type that may be one."""
+    """Return a media type if its length is valid."""
     if media_type is None or len(media_type) <= LONGEST_MEDIA_TYPE:
         return media_type
     remarks.left_out("Its media type is too long to be one, and is")
@@ -281,22 +283,22 @@ def media_type_within(media_type: str | None, remarks: Remarks) -> str | None:
 
 
 def heading_within(heading: str) -> str:
-    """A heading, or its beginning."""
+    """Return a heading, or its beginning."""
     return heading if len(heading) <= LONGEST_HEADING else _beginning(heading, LONGEST_HEADING)
 
 
 def anchor_within(anchor: str | None) -> str | None:
-    """An anchor that a browser can be sent to; half of one leads nowhere."""
+    """Return an anchor that a browser can be sent to; half of one leads nowhere."""
     return anchor if anchor is None or len(anchor) <= LONGEST_ANCHOR else None
 
 
 def error_within(words: str) -> str:
-    """An error or a hint, or its beginning."""
+    """Return an error or a hint, or its beginning."""
     return words if len(words) <= LONGEST_ERROR else _beginning(words, LONGEST_ERROR)
 
 
 def name_within(url: str) -> str:
-    """A URL; of one that is too long to be an identity the beginning, and a digest of the whole."""
+    """Return a URL; of one that is too long to be an identity the beginning, and a digest of the whole."""
     if len(url) <= LONGEST_URL:
         return url
     return f"{url[:200]}…{hashlib.sha256(url.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -325,14 +327,15 @@ def finite(value: float) -> float | None:
 
 
 FACTOR = 50
-"""So many characters for each byte. The most that an honest body comes to is 49: a wide table of one-digit answers,
-each written with the name of its column, which is a whole question. Of the recorded catalogs none reaches 3."""
+"""Characters for each byte. The largest expansion of an honest body is 49: a wide table of one-digit answers, each
+written with the name of its column, a whole question. No recorded catalog reaches 3.
+"""
 
 CONSTANT_CHARS = 2_000_000
 """For small bodies: office files of a few kB are well packed."""
 
 MOST_CHARS = 200_000_000
-"""However much was given: as text, as passages and on the way to the store it is held several times."""
+"""The absolute limit: the text exists several times, as text, as passages and on the way to the store."""
 
 
 class OverspentError(Exception):
@@ -343,14 +346,14 @@ class OverspentError(Exception):
 
 
 class Budget:
-    """What may still be made of a body of so many bytes."""
+    """The remaining characters that may be made from a body."""
 
     def __init__(self, given_bytes: int, *, most_chars: int | None = None) -> None:
         share = FACTOR * given_bytes + CONSTANT_CHARS
         self.left_chars = share if most_chars is None else min(most_chars, share)
 
     def spend(self, chars: int) -> None:
-        """Take so many characters, before they are made; raises `OverspentError` when there are none left."""
+        """Spend characters before they are made; raises `OverspentError` if there are not enough left."""
         self.left_chars -= chars
         if self.left_chars < 0:
             raise OverspentError
@@ -361,7 +364,7 @@ _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def reading(given_bytes: int) -> Iterator[None]:
-    """Whatever is read inside of this shares one budget."""
+    """Share one budget among everything that is read inside the context."""
     token = _current.set(Budget(given_bytes, most_chars=MOST_CHARS))
     try:
         yield
@@ -370,13 +373,13 @@ def reading(given_bytes: int) -> Iterator[None]:
 
 
 def spend(chars: int) -> None:
-    """Spend from the budget of what is being read; a reader that is called for itself has none."""
+    """Spend from the budget of the current context; outside of one, there is no limit."""
     if (budget := _current.get()) is not None:
         budget.spend(chars)
 
 
 def left_chars() -> int:
-    """What is left of that budget, for readers that rather leave out the rest than fail."""
+    """Return the rest of the budget, for readers that leave out the remainder rather than fail."""
     budget = _current.get()
     return MOST_CHARS if budget is None else max(0, budget.left_chars)
 
@@ -392,9 +395,9 @@ _LARGEST = 1_000_000_000
 
 
 def linear_search(pattern: str, *, most_states: int) -> Callable[[str], bool]:
-    """Return a function that tells whether a text has a pattern somewhere.
+    """Return a function that searches a text for a pattern in linear time.
 
-    Raises `ValueError` for a pattern that is too large or that the engine does not know, such as one that looks around.
+    Raises `ValueError` for a pattern that is too large or not supported, such as one with lookaround.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 

@@ -42,7 +42,7 @@ _PLAIN = re.compile(
 _BREAKS = re.compile(r"[\t\n\r]")
 _IGNORED_AT_ENDS = "".join(map(chr, range(0x21)))
 SEGMENT = "@:!$&'()*+,;=~"
-"""Letters that stand for themselves in one part of a path."""
+"""Characters that need no escape in one segment of a path."""
 
 # The session of a visitor, as Java and ASP.NET servers write it into the path.
 _SESSION = re.compile(r";jsessionid=[^/?#]*|/\(S\([^()/?#]*\)\)(?=/)", re.IGNORECASE)
@@ -63,14 +63,16 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def address(url: str) -> str:
-    """A URL that can be stored and parsed: controls and lone surrogates are percent-encoded, so that none is lost."""
+    """Return a URL that can be stored and parsed: controls and lone surrogates are percent-encoded, so that none is
+    lost.
+    """
     if url.isascii() and url.isprintable():
         return url
     return _UNFIT.sub(lambda found: quoted(found[0]), url)
 
 
 def trimmed(written: str) -> str:
-    """Return an address as it stands in a document, without what a URL parser ignores at its ends and inside it.
+    """Return an address from a document without the characters that a URL parser ignores.
 
     The URL standard strips controls and spaces at both ends, and removes tabs and line breaks anywhere.
     """
@@ -80,18 +82,18 @@ def trimmed(written: str) -> str:
 
 
 def runs_script(written: str) -> bool:
-    """Whether who follows an address would run what it says, or show it as a page of the site that links to it."""
+    """Return whether following an address would run a script, or show its content as part of the linking site."""
     return trimmed(written).lower().startswith(_RUN)
 
 
 def is_link(written: str) -> bool:
-    """Whether an address may be published as a link: it names a place on a network."""
+    """Return whether an address may be published as a link: whether it names a place on a network."""
     scheme, colon, _ = written.partition(":")
     return bool(colon) and scheme.lower() in _LINKED
 
 
 def quoted(text: str, *, safe: str = "") -> str:
-    """A text from outside as a part of a URL; also one with lone surrogates, which stays apart from all others."""
+    """Return an untrusted text as a part of a URL; lone surrogates are encoded as well, without collisions."""
     return quote(text, safe=safe, errors="surrogatepass")
 
 
@@ -112,10 +114,10 @@ def joined(base: str, reference: str) -> str | None:
 
 
 def canonical(url: str) -> str:
-    """WHATWG form without default port, tracking parameters and fragment; `https` for `http`.
+    """Return the WHATWG form without default port, tracking parameters and fragment, with `https` for `http`.
 
     Paths stay case-sensitive and the query keeps its order. A fragment that is a route (`#/…`, `#!…`) names another
-    page and stays. Raises `ValueError` for what is no URL.
+    page and stays. Raises `ValueError` if it is not a URL.
     """
     if url.startswith("file:///"):
         return url
@@ -137,7 +139,7 @@ def _parsed(url: str) -> str:
 
 
 def key(url: str) -> Hash:
-    """The identity of an item: the hash of its canonical URL; what is no URL stands for itself."""
+    """Return the identity of an item: the hash of its canonical URL; any other text is hashed as it is."""
     if not url.startswith("file:///"):
         with suppress(ValueError):
             url = canonical(url)
@@ -146,14 +148,14 @@ def key(url: str) -> Hash:
 
 
 def file_url(path: bytes | str) -> str:
-    """The URL of an absolute path, exact for names that are not UTF-8 as well."""
+    """Return the URL of an absolute path, exact for names that are not UTF-8 as well."""
     return "file://" + quote(path, safe="/!$&'()*+,;=:@~")
 
 
 def path_url(path: str) -> str:
-    """The URL of a file that somebody names by a path, whatever they typed; nothing is looked up.
+    """Return the URL of a file from a path as typed, without accessing the file system.
 
-    The home of another user is not, either: `~name` stays as it is.
+    `~` is expanded; `~name` stays unchanged.
     """
     home = os.path.expanduser("~") if path == "~" or path.startswith("~/") else "~"  # noqa: PTH111 (never raises)
     absolute = os.path.abspath(home + path[1:] if path.startswith("~") else path)  # noqa: PTH100 (never raises)
@@ -165,12 +167,14 @@ def path_url(path: str) -> str:
 
 
 def without_session(url: str) -> str:
-    """A URL without its fragment and without the session that a server wrote into it: the same for every visitor."""
+    """Return a URL without its fragment and without the session that a server wrote into it: the same for every
+    visitor.
+    """
     return _SESSION.sub("", url.partition("#")[0])
 
 
 def same_site(one: str, other: str) -> bool:
-    """Whether two URLs are of one host, with its port; `www.` in front makes no difference."""
+    """Return whether two URLs are of one host, with its port; `www.` in front makes no difference."""
     return _host(one) == _host(other)
 
 
@@ -213,7 +217,7 @@ class Address:
 
     @classmethod
     def of(cls, typed: str) -> Address:
-        """Parse what was typed. A URL is trimmed as the URL standard does it; a path is kept as it is."""
+        """Parse an address. A URL is trimmed by the URL standard; a path is not changed."""
         url = trimmed(typed)
         found = _SCHEME.match(url)
         # No scheme that is in use has a dot, and the name of a host mostly has one.
@@ -234,7 +238,7 @@ class Address:
 
     @property
     def is_network(self) -> bool:
-        """Whether it is asked for over the network without the keys of whoever runs this, as ssh would use them."""
+        """Whether it is requested over the network without the user's keys, which ssh would use."""
         return self.scheme in _NETWORK
 
     @property

@@ -51,13 +51,13 @@ class Version(NamedTuple):
         return all(phase >= 0 for phase, _, _ in self.tail)
 
     def starts_with(self, numbers: tuple[int, ...]) -> bool:
-        """Whether its first numbers are these; missing ones are zeros."""
+        """Return whether its first numbers are these; missing ones are zeros."""
         padded = self.release + (0,) * (len(numbers) - len(self.release))
         return padded[: len(numbers)] == numbers
 
 
 def parse(text: str) -> Version | None:
-    """The version that a text says; None if it is a word, or a pattern such as `2.x`."""
+    """Parse a version; None for a word, or a pattern such as `2.x`."""
     plain = text.strip().lower()
     if len(plain) > LONGEST or _WILDCARD.search(plain):
         return None
@@ -127,11 +127,11 @@ class _Term(NamedTuple):
         return version.epoch == self.bound.epoch and version.starts_with(self.numbers)
 
     def _is_forerunner(self, version: Version) -> bool:
-        """Whether it leads up to the bound: `2.0rc1` is not meant by `<2`."""
+        """Return whether it leads up to the bound: `2.0rc1` is not meant by `<2`."""
         return not version.is_final and self.bound.is_final and version.release == self.bound.release
 
     def _kept(self) -> tuple[int, ...]:
-        """The numbers that `^`, `~` and `~=` hold fast."""
+        """Return the numbers that `^`, `~` and `~=` hold fast."""
         if self.operator == "^":
             leading = next((at for at, number in enumerate(self.numbers) if number), len(self.numbers) - 1)
             return self.numbers[: leading + 1]
@@ -139,21 +139,21 @@ class _Term(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A condition that is no version: a tag, a branch, a code name."""
+    """A condition that is not a version: a tag, a branch, a code name."""
 
     text: str
 
 
 class VersionSpec(NamedTuple):
-    """Which versions are accepted: all terms of one of the alternatives must hold; no alternative means any version."""
+    """The accepted versions: all terms of one alternative must hold; without alternatives, any version is accepted."""
 
     alternatives: tuple[tuple[_Term | _Word, ...], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "VersionSpec":
-        """Read `2`, `2.x`, `v3`, `^2.1`, `~1.4`, `>=1.0,<2`, `1.2 - 1.4`, `1 || 3`, `latest`, a date or a word.
+        """Parse `2`, `2.x`, `v3`, `^2.1`, `~1.4`, `>=1.0,<2`, `1.2 - 1.4`, `1 || 3`, `latest`, a date or a word.
 
-        Raises `ValueError` for what is none.
+        Raises `ValueError` if it is invalid.
         """
         if len(text) > LONGEST:
             raise ValueError(f"a version spec may have {LONGEST} characters")
@@ -163,21 +163,21 @@ class VersionSpec(NamedTuple):
 
     @property
     def names_one(self) -> bool:
-        """Whether it is written as one version, which may be there under just this name."""
+        """Whether the spec is a single version, which may exist under this exact name."""
         match self.alternatives:
             case ((_Term(operator="" | "=" | "==" | "===", wild=False),),):
                 return True
         return False
 
     def accepts(self, version: str) -> bool:
-        """Whether a version is meant."""
+        """Return whether a version is meant."""
         parsed = parse(version)
         return not self.alternatives or any(
             all(_holds(term, version, parsed) for term in terms) for terms in self.alternatives
         )
 
     def best(self, versions: Iterable[str], *, pre: bool = False) -> str | None:
-        """The highest that is meant; a pre-release only if one is named, or there is nothing else."""
+        """Return the highest that is meant; a pre-release only if one is named, or there is nothing else."""
         meant = [(version, parse(version)) for version in versions if self.accepts(version)]
         if not (pre or self._names_pre_release):
             meant = [(text, parsed) for text, parsed in meant if parsed is None or parsed.is_final] or meant
@@ -214,7 +214,7 @@ def _term(operator: str, text: str) -> _Term | _Word:
 
 
 def _numbers(text: str, bound: Version) -> tuple[int, ...]:
-    """The numbers as written: `2.0` means less than `2` does."""
+    """Return the numbers as written: `2.0` means less than `2` does."""
     written = re.split(r"[.-]" if _DATE.fullmatch(text.strip()) else r"\.", text.rpartition("!")[2])
     zeros = 0
     for part in written[len(bound.release) :]:

@@ -36,7 +36,7 @@ WebhookState: TypeAlias = Literal["active", "paused", "disabled"]
 
 @dataclass(frozen=True, slots=True)
 class WebhookFilter:
-    """Which changes a receiver is told of: of some sources, of some kinds, of items that have the words of a query."""
+    """The changes that a receiver gets: of some sources, of some kinds, of items that match the words of a query."""
 
     sources: tuple[str, ...] = ()
     kinds: tuple[ChangeKind, ...] = ()
@@ -45,11 +45,11 @@ class WebhookFilter:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One receiver: a program at a URL, or people (`notice`), whose `url` is a reference to where it is found.
+    """One receiver: a program at a URL, or people (`notice`), whose `url` is a reference to a secret.
 
-    `after` is the number up to which every change is delivered or not wanted; `ahead` are later ones that were
-    delivered. `replays` counts how often somebody chose another number. `failures` counts calls in a row that failed,
-    `next_try_at` says when it is called again. One that failed for days, or said that it is gone, is `disabled`.
+    All changes up to `after` are delivered or filtered out; `ahead` are later ones that were delivered. `replays`
+    counts how often a user chose another number. `failures` counts failed calls in a row, `next_try_at` is the time of
+    the next call. A receiver that failed for days, or reported that it is gone, is `disabled`.
     """
 
     id: int
@@ -72,7 +72,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One call of a receiver: for which change, and what it answered."""
+    """One call of a receiver: its change, and the answer."""
 
     webhook: str
     number: int
@@ -85,19 +85,19 @@ class Delivery:
 # What WebSub names (W3C WebSub, 8); GitHub uses the second. HMAC does not rest on what SHA-1 was broken for.
 _METHODS: Mapping[str, str] = {"sha1": "sha1", "sha256": "sha256", "sha384": "sha384", "sha512": "sha512"}
 WEBHOOK_PREFIX = "whsec_"
-"""What a secret of Standard Webhooks begins with; base64 follows."""
+"""The prefix of a Standard Webhooks secret; base64 follows."""
 
 # Several, so that a sender can change its secret; more than a few are an attempt to guess.
 _MOST_SIGNATURES = 8
 
 
 def derived(key: bytes, *purpose: str) -> bytes:
-    """A secret for one purpose; those of two purposes tell nothing of each other."""
+    """Return a secret for one purpose, independent of those for other purposes."""
     return hmac.digest(key, json.dumps(purpose).encode(), "sha256")
 
 
 def is_hub_signed(header: str | None, body: bytes, secret: str) -> bool:
-    """Whether a body was signed as hubs and GitHub do it: `sha256=…`, in hexadecimal."""
+    """Return whether a body was signed as hubs and GitHub do it: `sha256=…`, in hexadecimal."""
     method, equals, signature = (header or "").strip().partition("=")
     name = _METHODS.get(method.lower())
     if name is None or not equals:
@@ -107,14 +107,14 @@ def is_hub_signed(header: str | None, body: bytes, secret: str) -> bool:
 
 
 def webhook_secret(key: bytes) -> str:
-    """A key as Standard Webhooks writes it."""
+    """Return a key as Standard Webhooks writes it."""
     return WEBHOOK_PREFIX + base64.b64encode(key).decode()
 
 
 def webhook_key(secret: str) -> bytes | None:
-    """Return the key that a secret stands for; None for a text that is not base64, and is the key itself.
+    """Return the key in a secret; None if it is not base64 and is the key itself.
 
-    Padding may be missing, as the libraries of Standard Webhooks have it.
+    Padding may be missing, as in the libraries of Standard Webhooks.
     """
     text = secret.removeprefix(WEBHOOK_PREFIX)
     try:
@@ -124,14 +124,14 @@ def webhook_key(secret: str) -> bytes | None:
 
 
 def webhook_signature(secret: str, delivery: str, timestamp: str, body: bytes) -> str:
-    """The signature of a body by Standard Webhooks, version 1."""
+    """Return the signature of a body by Standard Webhooks, version 1."""
     key = webhook_key(secret) or secret.encode("utf-8", "replace")
     content = f"{delivery}.{timestamp}.".encode("utf-8", "replace") + body
     return "v1," + base64.b64encode(hmac.digest(key, content, "sha256")).decode()
 
 
 def is_webhook_signed(header: str | None, secret: str, *, delivery: str, timestamp: str, body: bytes) -> bool:
-    """Whether one of the signatures in a header is ours; all are compared, whichever fits."""
+    """Return whether one of the signatures in a header is valid; all are compared, in constant time."""
     expected = webhook_signature(secret, delivery, timestamp, body).encode()
     given = [one.encode("utf-8", "replace") for one in (header or "").split()[:_MOST_SIGNATURES]]
     return any([hmac.compare_digest(expected, one) for one in given])  # noqa: C419 (all, so that time tells nothing)

@@ -40,18 +40,18 @@ _LONGEST_BRIEF = 60
 
 
 def brief(what: object, *parts: str) -> str:
-    """A short form for people who look at a value in a notebook: its type and what tells it from others."""
+    """Return a short representation for notebooks: the type and identifying values."""
     cut = (part if len(part) <= _LONGEST_BRIEF else f"{part[: _LONGEST_BRIEF - 1]}…" for part in parts if part)
     return f"<{type(what).__name__} {' · '.join(cut)}>"
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: 1 file, 1,200 files."""
+    """Return a number with its noun: 1 file, 1,200 files."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def percent(share: float) -> str:
-    """A share, never rounded up to a whole that it is not: 99.9 % is 99 %."""
+    """Return a share, never rounded up to a whole that it is not: 99.9 % is 99 %."""
     return "under 1 %" if 0 < share < 0.01 else f"{int(share * 100 + 1e-9)} %"
 
 
@@ -65,7 +65,7 @@ def size(size_bytes: float) -> str:
 
 
 def seconds(time_s: float) -> str:
-    """A length of time."""
+    """Return a length of time."""
     if time_s < 60:
         return f"{time_s:.2f} s" if time_s < 0.095 else f"{time_s:.1f} s"
     minutes, rest = divmod(round(time_s), 60)
@@ -75,12 +75,12 @@ def seconds(time_s: float) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """A point in time, to the second, in UTC."""
+    """Return a point in time, to the second, in UTC."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z" if at else "never"
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """How long ago something was."""
+    """Return the time since a moment: `2 h ago`."""
     if at is None:
         return "never"
     passed_s = (now - at).total_seconds()
@@ -91,11 +91,11 @@ def age(at: datetime | None, now: datetime) -> str:
 
 
 LONGEST_NAME = 100
-"""Letters of a name: a line of a terminal has room for it, and for what is said about it."""
+"""Characters of a name: it fits into a line of a terminal together with its facts."""
 
 
 def trouble_with_name(name: str) -> str | None:
-    """Why this cannot be a name; None if it can."""
+    """Return why a name is invalid; None if it is valid."""
     if not name or len(name) > LONGEST_NAME:
         return f"a name has 1 to {LONGEST_NAME} letters"
     if "/" in name or "\\" in name:
@@ -108,7 +108,7 @@ def trouble_with_name(name: str) -> str | None:
 
 
 def check_name(name: str, of: str) -> None:
-    """Raise `UsageError` for what cannot be a name; `of` says what it is for, such as `a source`."""
+    """Raise `UsageError` for an invalid name; `of` is what it names, such as `a source`."""
     if trouble := trouble_with_name(name):
         raise UsageError(f"{name[: 2 * LONGEST_NAME]!r} cannot be the name of {of}: {trouble}. Nothing was changed.")
 
@@ -121,30 +121,30 @@ _BOUNDARY_BYTES = 4
 
 
 def inline(text: str) -> str:
-    """A title or a name as part of a line."""
+    """Return a title or a name as part of a line."""
     return _SIGNS.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def address(url: str) -> str:
-    """A URL that ends where it should; one that would run where it is followed is no link."""
+    """Return a URL that ends where it should; one that would run where it is followed is no link."""
     if runs_script(url):
         url = url.replace(":", "%3A", 1)
     return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], errors="replace"), url)
 
 
 def fence(texts: Iterable[str]) -> str:
-    """A run of backticks that is longer than any in the texts."""
+    """Return a run of backticks that is longer than any in the texts."""
     longest = max((len(run) for text in texts for run in _BACKTICKS.findall(text)), default=0)
     return "`" * max(3, longest + 1)
 
 
 def fenced(text: str, mark: str) -> str:
-    """A text in a fence."""
+    """Return a text in a fence."""
     return f"{mark}text\n{text}\n{mark}"
 
 
 def boundary(texts: Iterable[str]) -> str:
-    """A word that nobody could know before, and that stands in none of the texts."""
+    """Return a random word that none of the texts contains."""
     whole = "\n".join(texts)
     while (word := f"quote-{os.urandom(_BOUNDARY_BYTES).hex()}") in whole:
         continue
@@ -152,5 +152,5 @@ def boundary(texts: Iterable[str]) -> str:
 
 
 def marked(text: str, word: str) -> str:
-    """A text between two tags that are called by such a word."""
+    """Return a text between two tags that are called by such a word."""
     return f"<{word}>\n{text}\n</{word}>"

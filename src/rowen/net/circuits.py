@@ -29,14 +29,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CircuitLimits:
-    """When a circuit opens and closes.
+    """The thresholds and pauses of a circuit.
 
-    Every try counts, so that one request that fails for good (three tries) does not open a circuit, and a second one
-    does; at three, a single bad page would stop a crawl. 30 s are what a service takes to be restarted. Two successes,
-    since a host that comes back under load may answer once and fall again. A host that says 429 is left alone for
-    twice as long at each opening, up to five minutes; longer, and a run would end before it is tried again. Answers
-    that come before the same opening count once: five requests side by side would multiply the pause by 32. No pause
-    exceeds `max_recovery_s`, not even the first one.
+    Every try counts, so that one request that keeps failing (three tries) does not open a circuit, and a second one
+    does; at three, a single bad page would stop a crawl. 30 s are enough to restart a service. Two successes, since a
+    host that recovers under load may answer once and fail again. A host that answers 429 gets a pause twice as long at
+    each opening, up to five minutes; any longer, and a run would end before the next try. Answers before the same
+    opening count once: five concurrent requests would multiply the pause by 32. No pause exceeds `max_recovery_s`, not
+    even the first one.
     """
 
     failure_threshold: int = 5
@@ -47,12 +47,12 @@ class CircuitLimits:
 
     @property
     def first_pause_s(self) -> float:
-        """How long a circuit stays open that was closed before."""
+        """The pause after the first opening."""
         return min(self.recovery_s, self.max_recovery_s)
 
     @classmethod
     def of(cls, settings: Settings) -> "CircuitLimits":
-        """The limits that the settings ask for."""
+        """Return the limits that the settings ask for."""
         return cls(
             failure_threshold=settings.cb_failure_threshold,
             recovery_s=settings.cb_recovery_timeout_secs,
@@ -64,7 +64,7 @@ class CircuitLimits:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a circuit has seen."""
+    """The counts of a circuit."""
 
     state: State
     failures_in_a_row: int
@@ -75,7 +75,7 @@ class Stats:
     recovery_s: float
     retry_in_s: float
     open_for_s: float
-    """How long ago a circuit opened that is not closed, 0 for a closed one."""
+    """The time since a circuit opened that is not closed; 0 for a closed one."""
 
 
 class Breaker:
@@ -101,13 +101,13 @@ class Breaker:
         self._close()
 
     def state(self) -> State:
-        """The state at this moment; an open circuit becomes half-open by the passing of time."""
+        """Return the state at this moment; an open circuit becomes half-open by the passing of time."""
         if self._state is State.OPEN and self._clock() >= self._open_until:
             self._become(State.HALF_OPEN)
         return self._state
 
     def admit(self) -> int:
-        """A ticket for one call; raises `CircuitOpenError` while the circuit is open."""
+        """Return a ticket for one call; raises `CircuitOpenError` while the circuit is open."""
         if self._state is not State.CLOSED and self.state() is State.OPEN:
             self._refused += 1
             wait_s = self._open_until - self._clock()
@@ -119,7 +119,7 @@ class Breaker:
         return self._generation
 
     def succeed(self, ticket: int) -> None:
-        """The call went well."""
+        """Report a successful call."""
         self._successes += 1
         if ticket != self._generation:
             return
@@ -128,7 +128,7 @@ class Breaker:
             self._close()
 
     def fail(self, ticket: int, *, rate_limited: bool = False) -> None:
-        """The call failed; `rate_limited` lengthens the pause that may follow, once per opening."""
+        """Return the call failed; `rate_limited` lengthens the pause that may follow, once per opening."""
         self._failures += 1
         if ticket != self._generation:
             return
@@ -138,7 +138,7 @@ class Breaker:
             self._open()
 
     def stats(self) -> Stats:
-        """What happened so far, and the state at this moment."""
+        """Return the counts so far, and the current state."""
         state = self.state()
         return Stats(
             state=state,
@@ -153,7 +153,7 @@ class Breaker:
         )
 
     def reset(self) -> None:
-        """Close the circuit, whatever happened; calls that are still out no longer count."""
+        """Close the circuit in any state; calls in progress no longer count."""
         self._generation += 1
         self._close()
 
@@ -206,18 +206,18 @@ class Breakers:
 
     @property
     def remembered(self) -> int:
-        """How many circuits are held."""
+        """The number of circuits in memory."""
         return len(self._breakers)
 
     def of(self, name: str) -> Breaker:
-        """The circuit of a service, made when first asked for."""
+        """Return the circuit of a service, created on first use."""
         breaker = self._breakers.get(name)
         return breaker or self._breakers.put(
             name, Breaker(name, self._limits, clock=self._clock, changed=self._changed)
         )
 
     def stats(self) -> dict[str, Stats]:
-        """What every circuit has seen."""
+        """Return the counts of every circuit."""
         return {name: breaker.stats() for name, breaker in self._breakers.items()}
 
     def reset(self, name: str | None = None) -> None:

@@ -37,9 +37,9 @@ _HARMLESS = ("accept", "accept-language", "content-type")
 class RequestOptions(TypedDict, total=False):
     """The options of a request.
 
-    `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the unpacked
-    body, `limit_s` the time of one try, `idle_s` how long the server may be silent in it, `tries` how often it is
-    tried. Without `follow`, a redirect is the answer.
+    `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the decoded body,
+    `limit_s` the time of one try, `idle_s` the silence of the server within it, `tries` the number of tries. Without
+    `follow`, a redirect is the answer.
     """
 
     etag: str | None
@@ -72,7 +72,7 @@ class Request:
     idle_s: float | None = None
 
     def wire_headers(self) -> Mapping[str, str]:
-        """The headers to send, with the credentials that are meant for the target's origin."""
+        """Return the headers to send, with the credentials that are meant for the target's origin."""
         if not self.credentials:
             return self.headers
         sent = dict(self.headers)
@@ -81,7 +81,9 @@ class Request:
         return sent
 
     def redirected(self, status: int, target: Target, spent_s: float) -> "Request":
-        """The request that follows a redirect. Validators are dropped: they belong to the URL that they came from."""
+        """Return the request that follows a redirect, without validators: they belong to the URL that they
+        came from.
+        """
         dropped = {"if-none-match", "if-modified-since"}
         rewritten = status == 303 or (status in (301, 302) and self.method == "POST")
         if rewritten:
@@ -106,7 +108,7 @@ class Defaults(NamedTuple):
 
 
 def prepare(method: str, url: str, options: RequestOptions, defaults: Defaults) -> Request:
-    """Make a request of what a caller says."""
+    """Build a request from a caller's options."""
     target = parse(url)
     etag, modified = header(options.get("etag")), header(options.get("last_modified"))
     return Request(
@@ -153,7 +155,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Unread:
-    """A meter that nobody reads."""
+    """A meter for clients without one."""
 
     requests: int = 0
     not_modified: int = 0
@@ -167,9 +169,9 @@ def _utc_now() -> datetime:
 class Client:
     """Sends HTTP requests, as an async context manager.
 
-    Every status comes back as a `Response`; a `FetchError` is raised if there is none. Clients of one process
-    share the pace and the circuit of each host. A `proxy` is used instead of that of the settings, and must be at an
-    address that may be reached. Clock, sleep and randomness can be injected.
+    Every status is returned as a `Response`; a `FetchError` is raised if there is none. Clients of one process share
+    the pace and the circuit of each host. A `proxy` replaces that of the settings, and its address must be allowed.
+    Clock, sleep and randomness can be injected.
     """
 
     def __init__(
@@ -253,7 +255,7 @@ class Client:
         self.throttle.pace(host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
 
     async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response:
-        """Fetch a URL; with validators, `not_modified` tells that it is unchanged."""
+        """Fetch a URL; with validators, `not_modified` is true for an unchanged one."""
         return await self._persist(self._prepare("GET", url, options), self._read)
 
     async def request(self, method: str, url: str, **options: Unpack[RequestOptions]) -> Response:
@@ -305,7 +307,7 @@ class Client:
         return tried < wanted.tries and self.breakers.of(wanted.target.host).state() is not State.OPEN
 
     async def _wait_s(self, response: Response, tried: int) -> float | None:
-        """How long to wait before the next try; None if the server asks for more than the limit."""
+        """Return the wait before the next try; None if the server asks for more than the limit."""
         asked_s = response.retry_after_s
         if not asked_s:
             return backoff_s(tried, self._random)
@@ -325,7 +327,7 @@ class Client:
             return self._respond(exchange, await exchange.read(wanted.limit_bytes))
 
     async def _begin(self, wanted: Request) -> Response | Exchange:
-        """An open exchange, or an error page as a whole."""
+        """Return an open exchange, or an error page as a whole."""
         exchange = await self._arrive(wanted)
         if exchange.status < 400:
             return exchange
@@ -359,7 +361,7 @@ class Client:
             wanted = wanted.redirected(exchange.status, target, self._clock() - exchange.started)
 
     async def _open(self, wanted: Request, hops: tuple[Hop, ...]) -> Exchange:
-        """Send one request when its host may be asked, and wait for the head of the answer."""
+        """Wait for the host's turn, send one request, and wait for the head of the answer."""
         host = wanted.target.host
         breaker = self.breakers.of(host)
         breaker.admit()
@@ -390,7 +392,7 @@ class Client:
         return exchange
 
     def _is_own(self, host: str) -> bool:
-        """Whether a host is one of the user's own network; what its name says is looked at once."""
+        """Return whether a host belongs to the user's own network; the result is cached by name."""
         known = self._own.get(host)
         return self._own.put(host, is_own(host, self._settings)) if known is None else known
 

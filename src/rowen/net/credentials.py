@@ -1,7 +1,7 @@
-"""Secrets by reference: what is stored says where a secret is found, never what it is, and who may receive it.
+"""Credentials by reference: the store has the place of a secret, never the secret, and the origin that may receive it.
 
-A secret goes to the origin of an address that the user named: the source's own, or one in its options or in the
-settings. Where a redirect, a link, a next page or a package's metadata leads is somebody else's word.
+A secret is sent to the origin of an address that the user named: the source's own, or one in its options or in the
+settings. Redirects, links, next pages and package metadata name addresses of somebody else.
 """
 
 import base64
@@ -70,7 +70,7 @@ class Credentials:
         return cls(parse(named).origin, dict(values)) if values else None
 
     def headers(self, origin: str) -> dict[str, str]:
-        """The headers to send to an origin, resolved now; none for any other than their own."""
+        """Return the headers to send to an origin, resolved now; none for any other than their own."""
         if origin != self.origin:
             return {}
         for trouble in troubles_with_headers({"headers": self.values}):
@@ -79,7 +79,7 @@ class Credentials:
 
 
 def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The value behind a reference; what is no reference stands for itself."""
+    """Return the value behind a reference; any other text stands for itself."""
     match = _REFERENCE.fullmatch(value)
     if match is None:
         return _sendable(value, "A header given literally")
@@ -97,15 +97,15 @@ def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def exposed(options: Mapping[str, Any]) -> Iterator[str]:
-    """The names of all options that hold a credential in clear."""
+    """Return the names of all options that hold a credential in clear."""
     return (name for name, value in leaves(options) if is_exposed(name, value))
 
 
 def is_exposed(name: str, value: Any) -> bool:
-    """Whether an option's value looks like a credential in clear; a reference to where one is found is none.
+    """Return whether an option's value looks like a credential in clear text; references do not.
 
-    What has a credential's name does: `token`, `headers.Authorization`, `headers.X-Key`. So does, in a header of any
-    name, what begins as credentials do: `Bearer …`.
+    An option is one by its name: `token`, `headers.Authorization`, `headers.X-Key`; a header of any name is one if its
+    value begins like credentials: `Bearer …`.
     """
     if not isinstance(value, str) or not value or _REFERENCE.fullmatch(value):
         return False
@@ -119,14 +119,16 @@ def is_exposed(name: str, value: Any) -> bool:
 
 
 def shown(value: Any, name: str = "") -> Any:
-    """Options as they may be printed. Credentials in clear, which older versions accepted, are hidden."""
+    """Return options for printing. Credentials in clear text, which older versions accepted, are hidden."""
     if isinstance(value, Mapping):
         return {key: shown(one, f"{name}.{key}" if name else str(key)) for key, one in value.items()}
     return "(hidden)" if is_exposed(name, value) else value
 
 
 def exposed_in(address: str) -> str | None:
-    """What an address carries that would be stored in clear: a login, or a parameter with a credential's name."""
+    """Return the kind of secret that an address contains in clear text: a login, or a parameter with a credential's
+    name.
+    """
     address = re.sub(r"[\x00-\x20]", "", address)
     user = _USERINFO.match(address)
     # The user of ssh is no secret, and part of the address.
@@ -140,14 +142,14 @@ def exposed_in(address: str) -> str | None:
 
 
 def references(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The options that refer to secrets of this machine, with what they refer to."""
+    """Yield the options that refer to secrets of this machine, with their references."""
     for name, value in leaves(options):
         if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
             yield name, f"{match['kind']}:{match['place']}"
 
 
 def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the options that decide where a secret goes: addresses, and the header Host, which chooses the site."""
+    """Yield the options that decide the destination of a secret: addresses, and the header Host."""
     for name, value in leaves(options):
         if isinstance(value, str) and "://" in value:
             yield name, value
@@ -157,7 +159,7 @@ def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def troubles_with_headers(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the headers that options have, by RFC 9110."""
+    """Yield the errors in the headers of options, by RFC 9110."""
     for option, headers in options.items():
         if option.endswith("headers") and isinstance(headers, Mapping):
             for name, value in headers.items():

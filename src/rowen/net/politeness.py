@@ -1,4 +1,4 @@
-"""The pace of requests to a host: gaps, concurrency, Retry-After; and a bounded cache for what is known of hosts."""
+"""The pace of requests to a host: gaps, concurrency, Retry-After; and a bounded cache of facts about hosts."""
 
 import asyncio
 import time
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class LruCache(Generic[T]):
-    """Values by name, at most so many: the one that was used least recently goes first.
+    """A bounded cache by name, for long-lived processes: it drops the least recently used value first.
 
-    What `may_go` does not let go (a host that is being asked, an open circuit) stays, and takes its place at the end.
+    Values that `may_go` refuses (a host with requests, an open circuit) stay, and move to the end.
     """
 
     __slots__ = ("_may_go", "_most", "_values")
@@ -33,15 +33,15 @@ class LruCache(Generic[T]):
         return len(self._values)
 
     def items(self) -> Iterator[tuple[str, T]]:
-        """All names and values, the least recently used first."""
+        """Yield all names and values, the least recently used first."""
         yield from list(self._values.items())
 
     def values(self) -> Iterator[T]:
-        """All values, in the same order."""
+        """Yield all values, in the same order."""
         yield from list(self._values.values())
 
     def get(self, name: str) -> T | None:
-        """The value of a name, if it is remembered."""
+        """Return the value of a name, if it is remembered."""
         value = self._values.get(name)
         if value is not None:
             self._values.move_to_end(name)
@@ -95,8 +95,8 @@ class Permit(Protocol):
 class Pace(Protocol):
     """Decides when a request to a host may start.
 
-    `Throttle` decides for one process, `SharedThrottle` for all that share a database: whatever may have to wait for it
-    is awaited, and what `release` does may be told to others later.
+    `Throttle` decides for one process, `SharedThrottle` for all processes that share a database: methods that may have
+    to wait for it are awaited, and the others learn about `release` later.
     """
 
     def pace(
@@ -111,7 +111,7 @@ class Pace(Protocol):
         ...
 
     async def hold(self, host: str, wait_s: float) -> None:
-        """Start no request to a host for so long."""
+        """Start no request to a host for `wait_s`."""
         ...
 
     async def enter(self, host: str) -> Permit:
@@ -121,7 +121,7 @@ class Pace(Protocol):
 
 @dataclass(slots=True)
 class Lane:
-    """The pace of one host, and who uses it: `users` wait for it or have an exchange with it."""
+    """The pace of one host, and the number of its `users`, which wait for it or have an exchange with it."""
 
     concurrency: int
     gate: asyncio.Semaphore
@@ -136,7 +136,7 @@ class Lane:
         return max(self.delay_s, self.crawl_delay_s)
 
     def gap_s(self, random: Random) -> float:
-        """The time from a start to the next one, never the same."""
+        """Return the time from a start to the next one, never the same."""
         if not self.delay_s:
             return self.crawl_delay_s
         return max(self.delay_s * (1 + _JITTER * random.random()), self.crawl_delay_s)
@@ -144,7 +144,7 @@ class Lane:
 
 @dataclass(slots=True)
 class _HostPermit:
-    """A permit of a lane; it goes back to the gate that it came from, whatever the lane's gate is by then."""
+    """A permit of a lane; it is returned to the gate that issued it, even if the lane has another gate by then."""
 
     lane: Lane
     gate: asyncio.Semaphore
@@ -183,7 +183,7 @@ class Throttle:
 
     @property
     def remembered(self) -> int:
-        """How many hosts are held."""
+        """The number of hosts in memory."""
         return len(self._lanes)
 
     def pace(
@@ -204,7 +204,7 @@ class Throttle:
             lane.crawl_delay_s = min(crawl_delay_s, self._longest_s)
 
     async def hold(self, host: str, wait_s: float) -> None:
-        """Start no request to a host for so long, within the longest wait that it may ask for."""
+        """Start no request to a host for `wait_s`, up to the longest accepted wait."""
         lane = self._lane(host)
         lane.free_at = max(lane.free_at, self._clock() + min(wait_s, self._longest_s))
 
@@ -226,7 +226,7 @@ class Throttle:
         return permit
 
     async def close(self) -> None:
-        """Nobody else is to be told."""
+        """Do nothing: no other process shares this pace."""
 
     async def _turn(self, host: str, lane: Lane) -> None:
         """Wait until one of those that were let in may start."""
@@ -249,7 +249,7 @@ class Throttle:
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:
-    """The wait that a Retry-After header asks for, given as seconds or as a date; None if it says nothing."""
+    """Parse a Retry-After header with seconds or a date; None if it is absent or invalid."""
     value = (value or "").strip()
     if value.isdecimal() and value.isascii():
         return float(value[:15])
@@ -258,6 +258,6 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
 
 
 def backoff_s(tried: int, random: Random) -> float:
-    """The wait after so many tries: twice as long each time, and never the same for two callers."""
+    """Return the wait after a number of tries: it doubles each time, and is random."""
     most_s: float = min(_BACKOFF_MOST_S, _BACKOFF_BASE_S * 2 ** (tried - 1))
     return most_s * (0.5 + 0.5 * random.random())

@@ -1,7 +1,7 @@
-"""A browser without a network of its own, for pages that are nothing until their scripts have run.
+"""A browser without network access of its own, for pages that need their scripts to show content.
 
-Whatever it asks for goes through our client, so that pace, limits and the guard of addresses hold, and the meter
-counts. Its own ways out are closed: every name is unknown to it, and its proxy has such a name.
+All its requests go through the client, so that pace, limits and the address guard apply, and the meter counts them. Its
+own connections are closed: it resolves no name, and its proxy has a name that does not exist.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ _FLAGS = (
 
 
 class Rendered(NamedTuple):
-    """What became of a page. Another `url` than the one asked for means that the page leads there, and is empty."""
+    """A rendered page. If `url` differs from the requested one, the page redirects there, and is empty."""
 
     url: str
     html: str
@@ -76,7 +76,7 @@ async def _allow(_: str) -> bool:
 
 
 def find_chromium(named: Path | None = None) -> Path:
-    """The browser that is named, or else the first Chromium on the PATH."""
+    """Return the browser that is named, or else the first Chromium on the PATH."""
     found = find(named) if named else next(filter(None, map(find, _NAMES)), None)
     if found is not None:
         return Path(found)
@@ -88,9 +88,9 @@ def find_chromium(named: Path | None = None) -> Path:
 
 
 class Browser:
-    """One Chromium for one run, as an async context manager; it starts when the first page is rendered.
+    """One Chromium for one run, as an async context manager; it starts with the first page.
 
-    `may` is asked before anything else than the page itself is fetched.
+    `may` decides about each request of a page except the one for the page itself.
     """
 
     def __init__(
@@ -126,10 +126,10 @@ class Browser:
         credentials: Credentials | None = None,
         limit_s: float = LIMIT_S,
     ) -> Rendered:
-        """What the scripts of an answer make of it.
+        """Return the page that the scripts of an answer produce.
 
-        Raises `ItemError` if it cannot be rendered, and a `FetchError` if it becomes too large or something of its own
-        site could not be had: without its data a page says something else.
+        Raises `ItemError` if it cannot be rendered, and a `FetchError` if it becomes too large or a resource of its own
+        site is missing: without its data a page has other content.
         """
         await self.start()
         from rowen.net.rendering import RenderJob
@@ -138,7 +138,7 @@ class Browser:
             return await self._render(RenderJob(url, answer, credentials, limit_s, max_bytes))
 
     async def start(self) -> None:
-        """Start Chromium, if it does not run; raises a `UsageError` if there is none."""
+        """Start Chromium, unless it is running; raises a `UsageError` if it is not installed."""
         async with self._starting:
             if self._chromium is not None and self._chromium.is_connected():
                 return
@@ -205,7 +205,7 @@ class Browser:
         return Rendered(page.left_for or job.url, html)
 
     async def _new_context(self, chromium: "Chromium") -> "BrowserContext":
-        """Open a fresh context. A browser that cannot open one is given up, and the next page starts another."""
+        """Open a fresh context. If that fails, the browser is closed, and the next page starts another one."""
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 return await chromium.new_context(
@@ -216,7 +216,7 @@ class Browser:
             raise
 
     async def _watch(self, chromium: "Chromium") -> None:
-        """End the process of a page that takes too much memory; its render fails, the others go on."""
+        """Kill the process of a page that takes too much memory; its render fails, the others continue."""
         from rowen.net.rendering import BrowserError
 
         with suppress(BrowserError):
@@ -261,6 +261,6 @@ async def _ended(task: "asyncio.Task[None]") -> None:
 
 
 def _first_line(problem: Exception) -> str:
-    """Playwright tells the whole log of a browser; its first line is the reason."""
+    """Return the reason of an error: the first line of the log that Playwright puts into it."""
     text = str(problem).strip() or type(problem).__name__
     return text.splitlines()[0]

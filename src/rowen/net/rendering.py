@@ -1,4 +1,4 @@
-"""One page in a browser: what it asks for is fetched by our client, what its scripts make of it is read."""
+"""The rendering of one page: the client fetches the resources that it requests, and the result is read."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ class ScriptCache:
         self._free_bytes = _CACHE_BYTES
 
     async def get(self, url: str, fetch: Callable[[], Awaitable[Response]]) -> Response:
-        """What is cached, or is fetched now; what failed is not kept."""
+        """Return a cached resource, or fetch it; failures are not cached."""
         task = self._answers.get(url)
         if task is None:
             task = self._answers[url] = asyncio.create_task(self._put(url, fetch))
@@ -103,7 +103,7 @@ class ScriptCache:
         return answer
 
     async def clear(self) -> None:
-        """Cancel what is still being fetched."""
+        """Cancel fetches in progress."""
         tasks = list(self._answers.values())
         for task in tasks:
             task.cancel()
@@ -112,7 +112,7 @@ class ScriptCache:
 
 
 class RenderSources(NamedTuple):
-    """Where pages get what they ask for; `may` says whether a URL may be asked for at all."""
+    """The sources of a page's resources; `may` decides whether a URL may be requested."""
 
     client: Client
     scripts: ScriptCache
@@ -120,7 +120,7 @@ class RenderSources(NamedTuple):
 
 
 class RenderJob(NamedTuple):
-    """What is to be rendered: an answer, under the URL (with its fragment) that it was asked for."""
+    """The answer to render, under the requested URL (with its fragment)."""
 
     url: str
     answer: Response
@@ -132,8 +132,7 @@ class RenderJob(NamedTuple):
 class PageRender:
     """One page being rendered.
 
-    `left_for` is where the page would go instead of being shown; `trouble` why something of its own site, without
-    which it says something else, could not be had.
+    `left_for` is the address to which the page redirects; `trouble` is the error of a missing resource of its own site.
     """
 
     def __init__(self, job: RenderJob, sources: RenderSources) -> None:
@@ -150,7 +149,7 @@ class PageRender:
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def run(self, context: BrowserContext) -> str:
-        """The page as HTML, once it has come to rest; empty if it leaves for another."""
+        """Return the page as HTML once it is idle; empty if it redirects to another."""
         work = asyncio.create_task(self._render(context))
         try:
             either: set[asyncio.Future[Any]] = {work, self._over}
@@ -180,7 +179,7 @@ class PageRender:
         return await self._read(page)
 
     async def _come_to_rest(self, world: "_World") -> None:
-        """Wait until the page asks for nothing more, and has had time to work with what it got."""
+        """Wait until the page requests nothing more, and has had time to process the answers."""
         asked, own_s, quiet_s = -1, 0.0, 0.0
         while own_s < PATIENCE_S:
             await asyncio.sleep(_TICK_S)
@@ -300,7 +299,7 @@ class PageRender:
 
 
 class _World(NamedTuple):
-    """An isolated world for scripts of ours, which those of the page cannot reach."""
+    """An isolated JavaScript world for Rowen's scripts, which those of the page cannot reach."""
 
     session: CDPSession
     number: int
@@ -344,7 +343,7 @@ def _told(answer: Response) -> dict[str, str]:
 
 
 def _site(url: str) -> str:
-    """What hosts of one site have in common: the end of their names."""
+    """Return the end of a host name that hosts of one site share."""
     name = urlsplit(url).hostname or ""
     with suppress(ValueError):
         return str(ip_address(name))

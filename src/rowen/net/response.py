@@ -47,7 +47,7 @@ class BodyDecoder(Protocol):
     """Unpacks one body."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes give, in pieces of bounded size."""
+        """Decode bytes into pieces of bounded size."""
         ...
 
     def finish(self) -> None:
@@ -98,7 +98,7 @@ class _Zlib:
             data = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
 
     def _begin(self, data: bytes) -> bool:
-        """Make ready for the next member. What follows the last one is padding, and ignored."""
+        """Prepare for the next member. Bytes after the last one are padding, and ignored."""
         if self._stream is None:
             self._wbits = self._wbits or (15 if data[0] & 15 == 8 else -15)
         elif self._wbits != 31 or not b"\x1f\x8b".startswith(data[:2]):
@@ -169,7 +169,7 @@ class _Zstd:
 
 
 def decoder(content_encoding: str) -> BodyDecoder | None:
-    """The decoder for a Content-Encoding header; None where there is nothing to unpack."""
+    """Return the decoder for a Content-Encoding header; None where there is nothing to unpack."""
     match content_encoding.strip().lower():
         case "" | "identity":
             return None
@@ -228,7 +228,9 @@ _VAGUE = frozenset(
 
 
 def media_type(content_type: str | None, body: bytes) -> str | None:
-    """The media type, lower case and without parameters: the declared one unless it is missing, vague or a lie."""
+    """Return the media type, lower case and without parameters: the declared one unless it is absent, vague
+    or wrong.
+    """
     declared = _essence(content_type)
     found = sniff(body) if body else None
     if found is None:
@@ -239,7 +241,7 @@ def media_type(content_type: str | None, body: bytes) -> str | None:
 
 
 def sniff(body: bytes) -> str | None:
-    """The media type that the first bytes give away, if they do."""
+    """Return the media type that the first bytes give away, if they do."""
     for signature, name in _SIGNATURES:
         if body.startswith(signature):
             return _packed(body) if name == "application/zip" else name
@@ -260,7 +262,7 @@ def _essence(content_type: str | None) -> str | None:
 
 
 def _contradicts(declared: str, found: str) -> bool:
-    """Whether the bytes rule the declared type out. Text that looks like something else may be an example of it."""
+    """Return whether the bytes exclude the declared type. Text that looks like another type may be an example of it."""
     binary = found not in ("text/html", "application/xml", "application/json")
     if binary:
         return declared.startswith("text/") or declared in ("application/json", "application/xml")
@@ -291,7 +293,7 @@ _PERMANENT = frozenset({301, 308})
 
 
 class RequestMeter(Protocol):
-    """Counts what is spent; `bytes` are those of bodies as they came over the wire."""
+    """Counts requests and bytes; `bytes` are those of bodies on the wire."""
 
     requests: int
     not_modified: int
@@ -300,7 +302,7 @@ class RequestMeter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One redirect that was followed; some servers tell in its headers what they redirect to."""
+    """One redirect that was followed; some servers describe its target in its headers."""
 
     url: str
     status: int
@@ -309,13 +311,13 @@ class Hop:
 
     @property
     def permanent(self) -> bool:
-        """Whether the origin says that the old address will not be used again."""
+        """Whether the redirect is permanent."""
         return self.status in _PERMANENT
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer, whatever its status. `url` is where it came from in the end; the validators belong to that URL."""
+    """An answer with any status. `url` is the final URL, to which the validators belong."""
 
     url: str
     status: int
@@ -332,7 +334,7 @@ class Response:
 
     @property
     def ok(self) -> bool:
-        """Whether the body is what was asked for."""
+        """Whether the status is a success."""
         return 200 <= self.status < 300
 
     @property
@@ -367,7 +369,7 @@ def respond(
     elapsed_s: float,
     now: Callable[[], datetime],
 ) -> Response:
-    """A response with what its headers and its first bytes tell."""
+    """Return a response with the facts from its headers and its first bytes."""
     etag, modified = header(headers.get("ETag")), header(headers.get("Last-Modified"))
     if status == 304:
         return Response(url, 304, headers, b"", redirects, etag, modified, not_modified=True, elapsed_s=elapsed_s)
@@ -389,12 +391,12 @@ def respond(
 
 
 def _sent_at(headers: CIMultiDictProxy[str], now: datetime) -> datetime:
-    """The origin's own clock, where it tells it: a date in its answer is meant by that clock."""
+    """Return the origin's own clock, if it sends one: dates in its answer refer to it."""
     return http_date(headers.get("Date")) or now
 
 
 def next_link(header: str) -> str | None:
-    """The target of the first link in a `Link` header (RFC 8288) whose relation is `next`."""
+    """Return the target of the first link in a `Link` header (RFC 8288) whose relation is `next`."""
     at = 0
     while (begin := header.find("<", at)) >= 0 and (end := header.find(">", begin)) >= 0:
         at = header.find(",", end)

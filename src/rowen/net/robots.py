@@ -1,4 +1,4 @@
-"""robots.txt: what a site lets us read (RFC 9309)."""
+"""robots.txt: the URLs of a site that may be read (RFC 9309)."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ _AGENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """What the robots.txt of one origin says to us; `refused` tells why nothing may be read, if so."""
+    """The robots.txt rules of one origin for Rowen; `refused` is the reason if nothing may be read."""
 
     parsed: Protego | None = field(default=None, repr=False)
     crawl_delay_s: float | None = None
@@ -45,14 +45,14 @@ class RobotsRules:
     refused: str | None = None
 
     def allows(self, url: str) -> bool:
-        """Whether a URL of this origin may be fetched."""
+        """Return whether a URL of this origin may be fetched."""
         if self.refused is not None:
             return False
         return self.parsed is None or self.parsed.can_fetch(url, PRODUCT)
 
 
 def read_rules(body: bytes) -> RobotsRules:
-    """The rules in a robots.txt. A web page in its place allows everything, as no file does."""
+    """Return the rules in a robots.txt. A web page in its place allows everything, as no file does."""
     if sniff(body) == "text/html" or body.lstrip()[:1] == b"<":
         return RobotsRules()
     text = _AGENT.sub(_agent, _LINE_END.sub("\n", decode_plain(body)))
@@ -61,10 +61,10 @@ def read_rules(body: bytes) -> RobotsRules:
 
 
 def _agent(line: re.Match[str]) -> str:
-    """The line that says to whom rules apply, with all others under one name.
+    """Return a user-agent line that names Rowen, everybody, or a placeholder for all others.
 
-    The parser keeps each rule once for every name above it: thousands of both would never end. The file may name us as
-    "Rowen/1.0", but the token is what counts.
+    The parser keeps each rule once for every name above it: thousands of both would take forever. The file may contain
+    "Rowen/1.0", but only the token counts.
     """
     name = line[1].partition("/")[0].strip().lower()
     bare = name.replace("*", "")
@@ -91,11 +91,11 @@ class Robots:
 
     @property
     def remembered(self) -> int:
-        """How many origins' rules are held."""
+        """The number of origins with rules in memory."""
         return len(self._rules)
 
     async def rules(self, url: str) -> RobotsRules:
-        """The rules of a URL's origin; raises for an origin that must not be reached, or whose circuit is open."""
+        """Return the rules of a URL's origin; raises an error if it may not be reached, or its circuit is open."""
         origin = parse(url).origin
         if rules := self._kept(origin):
             return rules
@@ -112,7 +112,7 @@ class Robots:
         return rules if self._clock() < until else None
 
     async def allows(self, url: str) -> bool:
-        """Whether a URL may be fetched."""
+        """Return whether a URL may be fetched."""
         return (await self.rules(url)).allows(url)
 
     async def _fetch(self, origin: str) -> RobotsRules:

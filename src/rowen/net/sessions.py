@@ -87,10 +87,10 @@ _NAMES_KEPT = 1_000
 
 
 def _departures() -> aiohttp.TraceConfig:
-    """Tells each permit when its request has left, which may be long after it was given: a connection takes time.
+    """Report to each permit when its request was sent: connecting may take long after the permit was issued.
 
-    aiohttp tells it before it writes the head in this turn of the loop, or head and body in the next one. A process
-    that is starved may lose its processor in between for longer than the gap, so the permit is told after both.
+    aiohttp reports it before it writes the head in this turn of the loop, or head and body in the next one. A starved
+    process may lose its processor in between for longer than the gap, so the permit is told after both.
     """
 
     async def departing(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
@@ -125,7 +125,7 @@ class Sessions:
             self._proxied = self._session(guarded=False, proxy=URL(settings.proxy.get_secret_value()))
 
     def of(self, target: Target) -> aiohttp.ClientSession:
-        """The session for a target; raises `AddressRefusedError` for one that a proxy must not be sent to."""
+        """Return the session for a target; raises `AddressRefusedError` for one that a proxy must not be sent to."""
         if self._proxied is None or self._bypassed(target.host):
             return self._direct
         self._guard.check_name(target.host)
@@ -224,7 +224,7 @@ class Exchange:
             _report(self._breaker, self._ticket, error, self.status)
 
     async def read(self, limit_bytes: int) -> bytes:
-        """The whole body, unpacked. That of an error page is cut rather than refused."""
+        """Return the whole body, unpacked. That of an error page is cut rather than refused."""
         if self.status in _BODILESS:
             return b""
         body = bytearray()
@@ -237,7 +237,7 @@ class Exchange:
         return bytes(body)
 
     async def drain(self) -> None:
-        """Read a body that nobody wants, if it is small, so that the connection can be used again."""
+        """Read an unwanted body, if it is small, so that the connection can be reused."""
         try:
             async for _ in self.pieces(_DRAIN_BYTES):
                 pass
@@ -245,7 +245,7 @@ class Exchange:
             return
 
     async def pieces(self, limit_bytes: int) -> AsyncGenerator[bytes, None]:
-        """The body, unpacked, as it comes in; never more than `limit_bytes` of it."""
+        """Yield the decoded body as it arrives; never more than `limit_bytes` of it."""
         if self._answer.method == "HEAD" or self.status in _BODILESS:
             return
         packed = self.headers.get("Content-Encoding")

@@ -1,25 +1,25 @@
-"""The pace of hosts that all processes of a database keep together.
+"""The pace of hosts that all processes of a database share.
 
 A hundred workers on many machines must be as polite to one host as a single one, and the usual case, one process that
-asks a host alone, must not pay for that. So a process that comes to a host says so. If it is the only one there it is
-told that it is alone, and paces itself as `Throttle` does; once a second it tells, in one statement for all its hosts,
-how far it is. When another one comes, that one waits until the first has been told, and from then on every request is
-started by the database, by its clock: one statement a request, another when it leaves, and one more where others may
-need the place before the next request of ours. Why this is safe:
+requests a host alone, must not pay for that. So a process registers at each host. If it is the only one, the database
+answers "alone", and it paces itself as `Throttle` does; once a second it reports its progress, in one statement for all
+its hosts. When a second process registers, it waits until the first has been informed. From then on the database starts
+every request, by its clock: one statement for a request, another when it was sent, and one more where others may need
+the place before this process's next request. Why this is safe:
 
-- Alone is who was told so when nobody else was there, and only as long as a lease lasts, counted from before the
-  question was sent. A process that was stopped for longer asks again before it starts anything.
-- While a process tells how far it is, it starts nothing, so that no start is missing from what others go by.
-- A start is given out for a moment, and the process that has it may wake up late or wait for its connection. So it
-  tells when the request leaves, and until then the database gives out no other start: the gap counts from what was
-  really sent. That is a second statement a request, which nobody waits for.
-- Who dies frees its places with its lease. Who is late to ask for its start is not waited for.
-- When the database is away, each goes on for itself: as one of as many as there were at that host when it last
-  answered, with its share of the places and as many times the gap. That neither stops requests nor doubles them, and
-  lasts no longer than a run does without its database. After a crash of the server nobody is known; within a second
+- A process is alone if the database said so when no other process was registered, and only for the length of a lease,
+  counted from before the question was sent. A process that was stopped for longer asks again before it starts anything.
+- While a process reports its progress, it starts nothing, so that the report misses no start.
+- A start is issued for a moment, and its process may wake up late or wait for its connection. So it reports when the
+  request was sent, and until then the database issues no other start: the gap counts from the real request. That is a
+  second statement for a request, but nothing waits for it.
+- The places of a dead process are freed with its lease. A process that is late to ask for its start is not waited for.
+- When the database is unreachable, each process continues alone: as one of as many as there were at that host in the
+  last answer, with its share of the places and as many times the gap. That neither stops requests nor doubles them, and
+  lasts no longer than a run without its database. After a crash of the server no process is registered; within a second
   all are.
 
-Circuits are not shared: each process finds out for itself that a host fails, with a few requests at the shared pace.
+Circuits are not shared: each process detects a failing host itself, with a few requests at the shared pace.
 """
 
 import asyncio
@@ -37,8 +37,9 @@ __all__ = ["LEASE_S", "HostAnswer", "HostNews", "HostReport", "HostSlots", "Shar
 log = logging.getLogger(__name__)
 
 LEASE_S = 5.0
-"""How long places stay taken by a process that is silent: five times of telling. At half of it a machine that swaps
-would lose its places; at twice, those that a killed process leaves behind stand empty for ten seconds."""
+"""How long a silent process keeps its places: five reports. At half of it a machine that swaps would lose its places;
+at twice, the places of a killed process are unused for ten seconds.
+"""
 
 # How often a process tells how far it is, and so how long a second one waits at first. A statement costs half a
 # millisecond; at a tenth of the time a crawl of an unchanged site would notice.
@@ -61,7 +62,7 @@ _NEVER = float("-inf")
 
 
 class HostReport(NamedTuple):
-    """What a process tells of a host: how many requests are under way, and in how many seconds the next would start."""
+    """A process's report about a host: the number of requests in progress, and the seconds until its next start."""
 
     host: str
     active: int
@@ -70,9 +71,9 @@ class HostReport(NamedTuple):
 
 
 class HostNews(NamedTuple):
-    """What it is told: whether it is alone there, how long to leave the host alone, how many others there are.
+    """The answer to a report: whether the process is alone, how long to wait, and how many others there are.
 
-    `since_s` is how long ago the last request was started, by whomever.
+    `since_s` is the time since the last request was started, by any process.
     """
 
     host: str
@@ -83,9 +84,9 @@ class HostNews(NamedTuple):
 
 
 class HostAnswer(NamedTuple):
-    """The answer to one that wants to start a request: it paces itself, it may start, or it has to ask again.
+    """The answer to a process that wants to start a request: it paces itself, may start, or has to ask again.
 
-    `wait_s` is when the host may be asked, `next_s` when it is worth asking for another start.
+    `wait_s` is the time until the host may be requested, `next_s` the time until the next question.
     """
 
     verdict: Literal["alone", "start", "wait"]
@@ -95,29 +96,31 @@ class HostAnswer(NamedTuple):
 
 
 class HostSlots(Protocol):
-    """Where processes meet: raises `StoreError` when it cannot be reached. Places are kept for `lease_s` of silence."""
+    """The shared registry of processes; it raises `StoreError` if it is unreachable. Places expire after `lease_s` of
+    silence.
+    """
 
     lease_s: float
 
     async def take(self, host: str, *, active: int, more: bool, most: int, gap_s: float) -> HostAnswer:
-        """Ask for a place beside `active` ones that we have; there are `most` for all processes together."""
+        """Ask for a place beside `active` ones of this process; there are `most` for all processes together."""
         ...
 
     async def sent(self, host: str) -> None:
-        """Tell that the request which we were to start has left."""
+        """Report that a request was sent."""
         ...
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
-        """Tell how far we are at some hosts, and hear of others there."""
+        """Report the progress at some hosts, and return news of other processes there."""
         ...
 
 
 @dataclass(slots=True)
 class _Post:
-    """What this process has to do with a host. `active` requests are under way, of `told` others know.
+    """The state of this process at a host: `active` requests are in progress, of which others know `told`.
 
-    It paces itself there until `alone_until`, as one of `crowd` where the database cannot be asked. Otherwise it comes
-    for the next start at `next_at`; where there is no gap to keep, it uses the places that it has until `turn_until`.
+    It paces itself until `alone_until`, as one of `crowd` if the database is unreachable. Otherwise it asks for the
+    next start at `next_at`; without a gap, it reuses its places until `turn_until`.
     """
 
     active: int = 0
@@ -134,7 +137,7 @@ class _Post:
 
 @dataclass(slots=True)
 class _SharedPermit:
-    """A permit whose start and end are told to other processes."""
+    """A permit whose start and end are reported to other processes."""
 
     permit: Permit
     host: str
@@ -180,7 +183,7 @@ class SharedThrottle(Throttle):
         await self._tell(leaving=True)
 
     async def hold(self, host: str, wait_s: float) -> None:
-        """Start no request to a host for so long, in no process."""
+        """Start no request to a host for `wait_s`, in no process."""
         await super().hold(host, wait_s)
         self._post(host)
         await self._tell(host, held=True)
@@ -191,7 +194,7 @@ class SharedThrottle(Throttle):
         return _SharedPermit(permit, host, self._lane(host), self._post(host), self)
 
     def depart(self, host: str, lane: Lane, post: _Post) -> None:
-        """Note that a request has left. It is told by a task of its own, which nobody waits for."""
+        """Note that a request was sent. A background task reports it, for which nothing waits."""
         if lane.least_gap_s and not self._is_alone(post):
             task = asyncio.create_task(self._tell_departure(host))
             self._departures.add(task)
@@ -204,7 +207,7 @@ class SharedThrottle(Throttle):
                 await self._slots.sent(host)
 
     def end(self, lane: Lane, post: _Post) -> None:
-        """Note that a request is over. Others are told soon if they may need the place before we ask again."""
+        """Note that a request ended. Others are informed soon if they may need the place before the next request."""
         post.active -= 1
         post.used_at = self._clock()
         post.freed.set()
@@ -252,7 +255,7 @@ class SharedThrottle(Throttle):
         return False
 
     async def _is_given(self, host: str, lane: Lane, post: _Post) -> bool:
-        """Ask once, and wait for the start if there is one; one that was missed by far is given back."""
+        """Ask once, and wait for an issued start; one that was missed by far is returned."""
         start_s = await self._take(host, lane, post)
         if start_s is None:
             return False
@@ -300,14 +303,16 @@ class SharedThrottle(Throttle):
         return answer.wait_s
 
     async def _keep(self) -> None:
-        """Tell how far we are, as long as there are hosts that we ask."""
+        """Report the progress regularly, as long as there are hosts."""
         while self._posts:
             untold = await self._untold()
             if untold is None or untold:
                 await self._tell(*(untold or ()))
 
     async def _untold(self) -> list[str] | None:
-        """Hosts whose places others wait for, as soon as some are free; None when all are to be told of again."""
+        """Return hosts with free places for which others wait, as soon as there are some; None when all reports are
+        due.
+        """
         try:
             await asyncio.wait_for(self._has_news.wait(), _TELL_S)
         except TimeoutError:
@@ -337,7 +342,7 @@ class SharedThrottle(Throttle):
         return None
 
     def _reports(self, hosts: Sequence[str], *, leaving: bool, held: bool) -> dict[str, HostReport]:
-        """What is to be told of some hosts; those that were not asked for a while are left."""
+        """Return the reports about some hosts; hosts without recent requests are left."""
         told: dict[str, HostReport] = {}
         for host in hosts:
             post, lane = self._posts[host], self._lane(host)
@@ -363,7 +368,7 @@ class SharedThrottle(Throttle):
             yield
 
     def _go_on(self, posts: Iterable[_Post], problem: Exception) -> None:
-        """Pace ourselves as one of those that were there when the database was last heard of."""
+        """Continue alone, as one of the processes in the last answer of the database."""
         now = self._clock()
         if now >= self._away_until:
             self._away_until = now + _AWAY_S

@@ -57,7 +57,7 @@ class Target(NamedTuple):
 
 
 def parse(url: str) -> Target:
-    """The target of a URL; raises `BadUrlError` for what cannot be requested over HTTP."""
+    """Parse a URL; raises `BadUrlError` if it cannot be requested over HTTP."""
     end = url.find("/", 8)
     if _PLAIN.fullmatch(url, end) and "/." not in url and "%2" not in url and (host := _normal_host(url[:end])):
         return Target(url, host, url[:end])
@@ -77,7 +77,7 @@ def parse(url: str) -> Target:
 # By origin, not by URL: more origins than a crawl meets.
 @lru_cache(maxsize=4096)
 def _normal_host(origin: str) -> str | None:
-    """The host in what should be an origin; None if that is not in its normal form."""
+    """Return the host of an origin; None if the origin is not in its normal form."""
     try:
         parsed = ada_url.URL(f"{origin}/")
     except ValueError:
@@ -87,7 +87,7 @@ def _normal_host(origin: str) -> str | None:
 
 
 def join(base: Target, location: str) -> Target:
-    """Where a Location header leads. Any login in it is the other server's idea, and dropped."""
+    """Return the target of a Location header, without any login in it."""
     location = trimmed(location)
     if not location.isascii():
         location = quote(location.encode("utf-8", "surrogateescape"), safe=_ASCII)
@@ -99,7 +99,7 @@ def join(base: Target, location: str) -> Target:
 
 
 def redact(url: str) -> str:
-    """A URL for messages: without user information, fragment, and the values of parameters that look like keys."""
+    """Return a URL for messages: without user information, fragment, and the values of parameters that look secret."""
     head, question, query = _USERINFO.sub("", url.partition("#")[0]).partition("?")
     return head + question + "&".join(map(_redact_parameter, query.split("&")))
 
@@ -171,7 +171,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
-    """Why an address is not to be reached; None if it may be."""
+    """Return why an address may not be reached; None if it may."""
     inner = _embedded(address) if isinstance(address, IPv6Address) else None
     if any(one in network for network in allowed for one in (address, inner) if one is not None):
         return None
@@ -181,7 +181,7 @@ def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 address is another spelling of, or a gateway to."""
+    """Return the IPv4 address that an IPv6 address is another spelling of, or a gateway to."""
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour
@@ -195,20 +195,20 @@ def _special(address: Address) -> str | None:
 
 
 class AddressGuard:
-    """Makes sockets, but only to addresses that may be reached."""
+    """Creates sockets, but only to addresses that may be reached."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._allowed = tuple(allowed)
 
     def open_socket(self, addr_info: tuple[Any, ...]) -> socket.socket:
-        """The socket factory of aiohttp's connector."""
+        """Return the socket factory of aiohttp's connector."""
         family, kind, protocol, _, sockaddr = addr_info
         if why := refusal(ip_address(sockaddr[0]), self._allowed):
             raise OSError(REFUSED, f"{sockaddr[0]} ({why})")
         return socket.socket(family, kind, protocol)
 
     def check_name(self, host: str) -> None:
-        """Check what can be told from the name alone: all there is when a proxy makes the connection."""
+        """Check a name by itself: the only possible check when a proxy makes the connection."""
         name = plain_name(host)
         if name is None:
             raise address_refused(host, "nothing that can be checked")
@@ -218,7 +218,7 @@ class AddressGuard:
 
 
 def is_own(host: str, settings: Settings) -> bool:
-    """Whether a host is one of the user's own network: not public, and allowed by its name or address."""
+    """Return whether a host is one of the user's own network: not public, and allowed by its name or address."""
     name = plain_name(host) or ""
     address = _named_address(name)
     if address is None:
@@ -227,7 +227,7 @@ def is_own(host: str, settings: Settings) -> bool:
 
 
 def _named_address(name: str) -> Address | None:
-    """The address that a plain name says itself, without asking anybody."""
+    """Return the address that a name contains or stands for, without resolving it."""
     local = name in _LOCAL_NAMES or name.endswith(".localhost")
     try:
         return ip_address("127.0.0.1" if local else name)
@@ -236,9 +236,9 @@ def _named_address(name: str) -> Address | None:
 
 
 def plain_name(host: str) -> str | None:
-    """The one spelling of a host, with or without port: `LOCALHOST.`, `0x7f.1` and `127。0。0。1` are others' of one.
+    """Return the normal form of a host, with or without port: `LOCALHOST.`, `0x7f.1` and `127。0。0。1` have others.
 
-    None for what is no host.
+    None if it is not a host.
     """
     if host.count(":") > 1 and not host.startswith("["):
         host = f"[{host}]"
@@ -250,19 +250,19 @@ def plain_name(host: str) -> str | None:
 
 
 def _network_of(addresses: str) -> str:
-    """What to allow so that this is reached: all of loopback, else the address itself."""
+    """Return the network to allow: all of loopback, else the address itself."""
     address = addresses.split(" ", 1)[0]
     return "127.0.0.0/8" if address.startswith("127.") else address
 
 
 def _name_of(host: str) -> str:
-    """A host without its port."""
+    """Return a host without its port."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() and not name.endswith(":") else host
 
 
 def address_refused(host: str, refusals: str) -> AddressRefusedError:
-    """The error that tells which host leads where, and what would allow it."""
+    """Return the error for a host that leads to a refused address, with the setting that would allow it."""
     addresses = " and ".join(_REFUSAL.findall(refusals)) or refusals
     return AddressRefusedError(
         f"{host} leads to {addresses}, which is not a public address; no connection was made.",

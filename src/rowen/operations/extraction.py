@@ -15,13 +15,7 @@ from rowen.harvest.extraction import ExtractionOrder
 from rowen.harvest.extractor import Extractor, PageAccess, evaluate
 from rowen.harvest.page_facts import PageReading
 from rowen.model.access import Reach, Scope
-from rowen.model.extraction import (
-    Extracted,
-    Extraction,
-    ExtractionReport,
-    ModelScore,
-    SourceSchema,
-)
+from rowen.model.extraction import Extracted, Extraction, ExtractionReport, ModelScore, SourceSchema
 from rowen.model.items import Document
 from rowen.model.page import Page
 from rowen.model.runs import Run

@@ -1,7 +1,7 @@
-"""Settings: defaults < your rowen.toml < the current folder's < ROWEN_* < flags. The only reader of the environment.
+"""Settings: defaults < user's rowen.toml < current folder's < ROWEN_* < flags; the only reader of the environment.
 
-The current folder may be a stranger's. Its file sets only what is marked `Harmless`: what cannot send, run, delete or
-spend anything, nor lift a limit, whatever the value. A new setting is not, unless it says so.
+The current folder may be untrusted. Its file sets only `Harmless` settings: with any value they cannot send, run,
+delete or spend anything, nor lift a limit. A new setting is not harmless unless it is marked.
 """
 
 import os
@@ -43,7 +43,7 @@ class _Declared:
 
 
 class Settings(_Declared):
-    """Everything that can be set. What is given by name comes before all that is found in environment and files."""
+    """All settings. Values passed by name take precedence over the environment and files."""
 
     config: Path | None = Field(
         default=None, description="your own rowen.toml; default: the one in the user's configuration folder"
@@ -373,13 +373,13 @@ class Settings(_Declared):
         return found
 
     def model_copy(self, *, update: Mapping[str, Any]) -> "Settings":
-        """The same settings but for some."""
+        """Return the same settings but for some."""
         copy = object.__new__(Settings)
         copy.__dict__.update(self.__dict__, **update)
         return copy
 
     def for_source(self, url: str) -> "Settings":
-        """The settings as they hold for the source at a URL: with the networks that are open to its host."""
+        """Return the settings as they hold for the source at a URL: with the networks that are open to its host."""
         try:
             host = urlsplit(url.removeprefix("git+")).hostname
         except ValueError:
@@ -391,13 +391,13 @@ class Settings(_Declared):
 
     @property
     def origins(self) -> Mapping[str, str]:
-        """Where each setting that was set came from: a file, a variable, or a flag."""
+        """The origin of each value that was set: a file, a variable, or a flag."""
         found: Mapping[str, str] = self.__dict__.get("_origins", {})
         return found
 
 
 def load(**flags: Any) -> Settings:
-    """The settings in force; a wrong one is named together with where it may stand."""
+    """Return the settings in force; an error names the setting and where it may be set."""
     given = {name: value for name, value in flags.items() if value is not None}
     settings = Settings(**given)
     found = {name: _origin(name, given) for name in sorted(settings.model_fields_set)}
@@ -407,14 +407,14 @@ def load(**flags: Any) -> Settings:
 
 
 def variables(name: str) -> list[str]:
-    """The variables of the environment that set something; the first is the strongest."""
+    """Return the variables of the environment that set something; the first is the strongest."""
     return [found.upper() for found in Settings.model_fields[name].names] or [f"ROWEN_{name.upper()}"]
 
 
 def misspelt() -> dict[str, str]:
-    """Variables that look like settings and set nothing, each with the setting that was probably meant.
+    """Return variables that look like settings and set nothing, each with the setting that was probably meant.
 
-    Not all that are unknown: secrets may have any name, also one that begins like ours.
+    Other unknown variables are ignored: secrets may have any name, even one with the same prefix.
     """
     from difflib import get_close_matches
 
@@ -425,7 +425,7 @@ def misspelt() -> dict[str, str]:
 
 
 def _found(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, by the names of the settings: by flags, in the environment and in files."""
+    """Return the values from flags, environment and files, by the names of the settings."""
     own = own_file(given.get("config"))
     present = {variable.upper(): value for variable, value in os.environ.items()}
     set_there = {
@@ -469,7 +469,7 @@ def _of_user(own: Path) -> dict[str, Any]:
 
 
 def _of_folder(own: Path) -> dict[str, Any]:
-    """What the current folder's file sets; if the user named that very file, it is his own and not read twice."""
+    """Return the values of the current folder's file; the user's own file is not read twice."""
     path = folder_file()
     if same(path, own):
         return {}
@@ -486,7 +486,7 @@ def _of_folder(own: Path) -> dict[str, Any]:
 
 
 def _setting(key: str) -> str | None:
-    """The setting that a key in a file stands for, which may be one of its other names, in any case."""
+    """Return the setting for a key in a file, in any case and by any of its names."""
     key = key.lower()
     if key in Settings.model_fields:
         return key

@@ -22,11 +22,11 @@ _TOKEN = re.compile(
     r"|[.\n=,\[\]{}]",
     re.DOTALL,
 )
-"""A string, a comment, a dot, or what ends a key. Strings that are never closed are errors of the parser."""
+"""A string, a comment, a dot, or the end of a key. The parser reports strings that are never closed."""
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raise `ValueError` for what is none, is nested too deeply, or has keys of too many parts."""
+    """Parse TOML; raises `ValueError` if it is invalid, nested too deeply, or has keys of too many parts."""
     if not text:
         return {}
     _check_keys(text)
@@ -60,7 +60,7 @@ _FILE_BYTES = 100_000
 
 
 def own_file(named: Any) -> Path:
-    """The user's own file. One that is named, by flag or by ROWEN_CONFIG, must be there."""
+    """Return the user's own file. One that is named, by flag or by ROWEN_CONFIG, must be there."""
     named = named or next((value for key, value in os.environ.items() if key.upper() == "ROWEN_CONFIG" and value), None)
     if named is None:
         import platformdirs
@@ -73,7 +73,7 @@ def own_file(named: Any) -> Path:
 
 
 def folder_file() -> Path:
-    """The file of the folder in which a command happens to run."""
+    """Return the file of the folder in which a command happens to run."""
     try:
         return Path(FILE).absolute()
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def folder_file() -> Path:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two names are of one file."""
+    """Return whether two names are of one file."""
     try:
         return one.samefile(other)
     except OSError:
@@ -90,7 +90,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What stands in a file, if there is one. It may be anybody's: it is neither waited for nor read for ever."""
+    """Return the content of a file, if it exists. Untrusted files neither block nor exceed a limit."""
     try:
         # A pipe would keep a reader waiting until somebody writes.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -1,7 +1,6 @@
-"""How a setting is declared, and how what was given becomes its value.
+"""The declaration of settings, and the parsing of their values.
 
-Written by hand, since every command begins here: a library that could do the same takes longer to be imported than the
-command takes.
+Written by hand, since every command starts here: importing a validation library takes longer than the command.
 """
 
 import math
@@ -37,7 +36,7 @@ class SecretStr:
         self._value = value
 
     def get_secret_value(self) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return self._value
 
     def __repr__(self) -> str:
@@ -67,7 +66,7 @@ class SettingField:
     harmless: bool = False
 
     def usual(self) -> Any:
-        """The value where nothing was given."""
+        """Return the default value."""
         return self.default_factory() if self.default_factory else self.default
 
 
@@ -77,7 +76,7 @@ def Field(*, description: str, **how: Any) -> Any:  # noqa: N802 (it declares, a
 
 
 def declared(field: SettingField, annotation: Any) -> SettingField:
-    """A field that knows its type."""
+    """Return a field that knows its type."""
     how = {name: getattr(field, name) for name in SettingField.__dataclass_fields__}
     if get_origin(annotation) is Annotated:
         annotation, *marks = get_args(annotation)
@@ -90,7 +89,7 @@ def declared(field: SettingField, annotation: Any) -> SettingField:
 
 
 def parse(field: SettingField, value: Any) -> Any:
-    """The value of a setting; raises `ValueError` that says what is wrong with what was given."""
+    """Parse the value of a setting; raises `ValueError` with a description of the error."""
     if value is None and field.optional:
         return None
     found = _PARSERS[field.type](value)
@@ -172,7 +171,7 @@ def _networks(value: Any) -> Networks:
 
 
 def _network(value: Any) -> Networks:
-    """One network, or what `localhost` stands for; other names are not asked for where they lead."""
+    """Parse one network; `localhost` stands for loopback, and other names are not resolved."""
     if isinstance(value, IPv4Network | IPv6Network):
         return (value,)
     text = _text(value)
@@ -206,7 +205,7 @@ def _by_host(text: str) -> dict[str, list[str]]:
 
 
 def _roles(value: Any) -> dict[str, str]:
-    """What roles may do."""
+    """Parse the scopes of roles."""
     if isinstance(value, Mapping):
         pairs = [(_text(role), _text(may)) for role, may in value.items()]
     else:

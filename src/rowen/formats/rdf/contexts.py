@@ -23,8 +23,9 @@ UNKNOWN = "urn:rowen:word:"
 """Before words that no context explains."""
 
 LONGEST_MEANING = 500
-"""A word's meaning is written out wherever the word stands, by a parser that holds all of it. In vocabularies that are
-used, it has up to 100 characters."""
+"""The longest meaning of a word: the parser writes it out wherever the word occurs, and holds all of it. Vocabularies
+in use have up to 100 characters.
+"""
 
 # Each level is a call within a call, of which Python allows 1,000.
 _MOST_DEPTH = 200
@@ -112,7 +113,7 @@ _OWN_CHARS = len(json.dumps(_OWN))
 
 
 def remote(body: bytes, where: str) -> list[str]:
-    """The contexts that a document points to, as it writes them, in their order."""
+    """Return the contexts that a document points to, as it writes them, in their order."""
     _check_depth(body)
     found: dict[str, None] = {}
     waiting = [read_json(body, where)] if b'"@context"' in body else []
@@ -129,10 +130,10 @@ def remote(body: bytes, where: str) -> list[str]:
 
 
 def settled(body: bytes, where: str, contexts: Mapping[str, Any] | None = None) -> bytes:
-    """The document with our context wherever it points to one that lies elsewhere and is not given.
+    """Return the document with a known context in place of each reference to a remote one.
 
-    Raises `RecursionError` for one that is nested so deeply that the parser of RDF would end the process, and
-    `OverspentError` for one that points there so often that our context would make it grow out of proportion.
+    Raises `RecursionError` for a document nested so deeply that the RDF parser would end the process, and
+    `OverspentError` for one with so many references that it would grow out of proportion.
     """
     _check_depth(body)
     if b'"@context"' not in body and b'"@import"' not in body:
@@ -155,7 +156,7 @@ def _check_depth(body: bytes) -> None:
 
 
 class _Holds(Enum):
-    """Which words mean something at a place of a document."""
+    """The words that have a meaning at a place of a document."""
 
     NONE = auto()
     OURS = auto()
@@ -163,7 +164,7 @@ class _Holds(Enum):
 
 
 class _Settling:
-    """One document on its way. Where nothing but our context holds already, it is not written once more."""
+    """A document being rewritten. Where the known context is already in force, it is not repeated."""
 
     def __init__(self, budget: Budget, given: Mapping[str, Any]) -> None:
         self._budget = budget

@@ -16,10 +16,10 @@ from rowen.model.text import Budget, OverspentError
 __all__ = ["Blank", "Graph", "Iri", "Literal", "Node", "Term", "short"]
 
 MOST_NODES = 50_000
-"""So many nodes may one record have, each counted as often as it is mentioned."""
+"""The most nodes in one record, each counted as often as it is mentioned."""
 
 _LONGEST_KEPT_IRI = 500
-"""Names are kept at hand, and each may come a million times; a longer one is none that anybody gave a property."""
+"""The longest cached IRI: each may occur a million times; longer ones are no property names."""
 
 # Each level is a call within a call; a record that goes deeper is broken, and costs itself alone.
 MOST_DEPTH = 30
@@ -79,7 +79,7 @@ Term: TypeAlias = Iri | Blank | Literal
 
 
 def short(iri: str) -> str:
-    """The name of a property or class with a well-known prefix, http and https alike; else the IRI itself."""
+    """Return the name of a property or class with a well-known prefix, http and https alike; else the IRI itself."""
     return _short(iri) if len(iri) <= _LONGEST_KEPT_IRI else iri
 
 
@@ -91,9 +91,9 @@ def _short(iri: str) -> str:
 
 
 class Graph:
-    """What is said of nodes. `broken` are nodes of which something could not be read.
+    """The statements about nodes. `broken` are nodes with statements that could not be read.
 
-    A node that many speak of is written with each of them: all that is written is spent from a `budget`.
+    A node that many others mention is written with each of them: everything written is spent from a `budget`.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
@@ -116,7 +116,7 @@ class Graph:
             said[name] = {held: None, value: None}
 
     def packed(self) -> bytes:
-        """The graph as bytes, for who reads it in another process; its budget is left out."""
+        """Return the graph as bytes for another process, without its budget."""
         said = [
             (
                 _plain(node),
@@ -128,7 +128,7 @@ class Graph:
 
     @classmethod
     def unpacked(cls, data: bytes, budget: Budget | None = None) -> "Graph":
-        """The inverse of `packed`."""
+        """Return the inverse of `packed`."""
         graph = cls(budget)
         graph.triples, broken, said = msgspec.msgpack.decode(data)
         graph.broken = {_node(node) for node in broken}
@@ -142,17 +142,17 @@ class Graph:
         return iter(self._said)
 
     def said(self, node: Term) -> Mapping[str, Iterable[Term]]:
-        """All that is said of a node."""
+        """Return all statements about a node."""
         found = self._said.get(node, {}) if not isinstance(node, Literal) else {}
         return {name: held if isinstance(held, dict) else (held,) for name, held in found.items()}
 
     def says(self, node: Node, *names: str) -> bool:
-        """Whether any of these properties is said of a node."""
+        """Return whether a node has any of these properties."""
         said = self._said.get(node, {})
         return any(name in said for name in names)
 
     def values(self, node: Term, *names: str) -> list[Term]:
-        """The values of the first of these properties that has any, in no particular order."""
+        """Return the values of the first of these properties that has any, in no particular order."""
         said = self._said.get(node) if not isinstance(node, Literal) else None
         for name in names if said else ():
             if said and (held := said.get(name)) is not None:
@@ -160,21 +160,21 @@ class Graph:
         return []
 
     def nodes(self, node: Term, *names: str) -> list[Node]:
-        """Those among the values that are nodes."""
+        """Return those among the values that are nodes."""
         return [value for value in self.values(node, *names) if not isinstance(value, Literal)]
 
     def types(self, node: Node) -> set[str]:
-        """The short names of a node's classes."""
+        """Return the short names of a node's classes."""
         return {short(value) for value in self.values(node, "rdf:type") if isinstance(value, Iri)}
 
     def part(self, root: Node, borders: Container[Node]) -> "Graph":
-        """What is said of a node and of those that it leads to, but for the borders."""
+        """Return the statements about a node and the nodes that it leads to, up to the borders."""
         part = Graph(self.budget)
         part.adopt(self, root, borders)
         return part
 
     def adopt(self, other: "Graph", root: Node, borders: Container[Node] = ()) -> None:
-        """Take over what another graph says of a node and of those that it leads to."""
+        """Copy another graph's statements about a node and the nodes that it leads to."""
         waiting, taken = [root], set[Node]()
         while waiting and len(taken) < MOST_NODES:
             node = waiting.pop()
@@ -191,19 +191,19 @@ class Graph:
             self.broken.add(root)
 
     def written(self, root: Node, borders: Container[Node] = ()) -> dict[str, Any]:
-        """A node as JSON, with all that it leads to, but for the borders, which are named only.
+        """Return a node as JSON, with all nodes that it leads to; borders are only named.
 
-        Raises `ValueError` for what would be too large, and for what could not be read.
+        Raises `ValueError` for a node that is too large, or that could not be read.
         """
         return self.written_out(root, borders)[0]
 
     def written_out(
         self, root: Node, borders: Container[Node] = (), *, unfollowed: Container[str] = ()
     ) -> tuple[dict[str, Any], bool]:
-        """The same, and whether it tells all that may be read of the node here.
+        """Return the same, and whether it contains everything about the node.
 
-        It does not where a border is named of which something is said, nor where there is a list, unless it is the
-        value of a property that no reader follows.
+        It does not if it names a border with statements, or has a list that is not the value of a property that no
+        reader follows.
         """
         writing = _Writing(self, borders, unfollowed)
         try:
@@ -277,7 +277,7 @@ def _literal(value: Literal) -> Any:
 
 
 def _plain(term: Term) -> Any:
-    """A term as a plain value: a literal is a list, a node a text, and bytes where that would look like another."""
+    """Return a term as a plain value: a literal is a list, a node a text, or bytes if that would be ambiguous."""
     if isinstance(term, Literal):
         return tuple(term)
     return str(term).encode() if isinstance(term, Iri) == term.startswith("_:") else str(term)

@@ -37,9 +37,9 @@ _PLACE = re.compile(r"^Parser error .*?\d: ")
 
 
 class BrokenStatement(NamedTuple):
-    """A statement that could not be read, as it was sent; what it is about, if that can be made out.
+    """A statement that could not be read, as it was sent, with its subject if it is known.
 
-    `is_end` tells that the document ends within it.
+    `is_end` says that the document ends within it.
     """
 
     why: str
@@ -62,7 +62,7 @@ class BrokenDocument:
         self._head = b"\n".join(dict.fromkeys(found[0] for found in directives)) + b"\n" if directives else b""
 
     def read(self) -> Iterator[Quad | BrokenStatement]:
-        """All that can be read, and what cannot."""
+        """Yield the statements that can be read, and the broken ones."""
         borders = self._borders()
         last = len(borders) - 1
         waiting = [(at, min(at + _GROUP, last)) for at in range(0, last, _GROUP)][::-1]
@@ -79,7 +79,9 @@ class BrokenDocument:
                 yield from self._broken(text, is_last=end == last)
 
     def _borders(self) -> Sequence[int]:
-        """Where lines or paragraphs begin, and where the last one ends; there is but one where neither can be told."""
+        """Return where lines or paragraphs begin, and the end of the last one; only one if neither can be
+        recognised.
+        """
         if self._syntax in _LINE_FORMATS:
             begins: Iterator[int] = (one.end() for one in re.finditer(rb"\n", self._data))
         elif self._syntax in _PARAGRAPH_FORMATS and self._is_plain:
@@ -98,7 +100,7 @@ class BrokenDocument:
         return parse(self._head + text, self._syntax, base_iri=self._base, lenient=True)
 
     def _sound(self, text: bytes, *, is_one: bool) -> list[Quad] | None:
-        """What some pieces, or one of them, say; None if one is broken."""
+        """Return the statements of some pieces; None if one is broken."""
         try:
             quads = list(self._parser(text))
         except SyntaxError:
@@ -108,7 +110,9 @@ class BrokenDocument:
         return quads if is_all or is_one else None
 
     def _broken(self, piece: bytes, *, is_last: bool) -> Iterator[Quad | BrokenStatement]:
-        """What a broken piece says. Behind the error it is only read where other statements may be in it."""
+        """Yield the statements of a broken piece; the part after the error is read only if it may contain other
+        statements.
+        """
         is_single = len(piece) <= _PAYLOAD_BYTES and not _GOES_ON.search(_STRING.sub(b"''", piece))
         parser = self._parser(piece)
         while True:
@@ -130,7 +134,7 @@ class BrokenDocument:
         return lines[number - 1][:_PAYLOAD_BYTES] if number <= len(lines) else piece[:_PAYLOAD_BYTES]
 
     def _subject(self, piece: bytes) -> NamedNode | BlankNode | None:
-        """What a statement is about, read by the parser, which knows of prefixes and escapes."""
+        """Return the subject of a statement, read by the parser, which knows prefixes and escapes."""
         found = _SUBJECT.match(piece)
         try:
             subject = next(self._parser(found[1] + b" <urn:x> <urn:x> .")).subject if found else None
@@ -158,7 +162,7 @@ class BrokenXml:
         self._base = base
 
     def read(self) -> Iterator[Quad | BrokenStatement]:
-        """All that can be read, and what cannot."""
+        """Yield the statements that can be read, and the broken ones."""
         _mend(self._root)
         try:
             yield from list(self._parsed(self._root))
@@ -167,7 +171,7 @@ class BrokenXml:
                 yield from self._of_node(node)
 
     def _of_node(self, node: Element) -> Iterator[Quad | BrokenStatement]:
-        """What one node says, or that it cannot be read."""
+        """Yield the statements of one node, or an error."""
         alone = Element(_ROOT, {name: value for name, value in self._root.attrib.items() if name.startswith("{")})
         alone.append(node)
         try:
@@ -189,7 +193,7 @@ def _named(iri: str) -> NamedNode | None:
 
 
 def _mend(root: Element) -> None:
-    """Part what is said of one property in two ways; nodes and properties alternate from the root down."""
+    """Separate contradictory values of one property; nodes and properties alternate from the root down."""
     nodes = list(root) if root.tag == _ROOT else [root]
     while nodes:
         node = nodes.pop()
@@ -207,7 +211,7 @@ def _mend(root: Element) -> None:
 
 
 def _parted(prop: Element) -> Iterator[Element]:
-    """A property with an address as that, and as what stands in it: its nodes or, if there are none, its text."""
+    """Yield a property with an address as that, and separately its content: its nodes or, without any, its text."""
     text = (prop.text or "").strip()
     if _RESOURCE not in prop.attrib or not (text or len(prop)):
         yield prop
@@ -220,7 +224,7 @@ def _parted(prop: Element) -> Iterator[Element]:
 
 
 def _apart(root: Element) -> Iterator[Element]:
-    """The nodes that have names, each by itself; one within another is left there as a link."""
+    """Yield the named nodes separately; a nested one is replaced by a link."""
     waiting = list(root) if root.tag == _ROOT else [root]
     while waiting:
         top = waiting.pop()

@@ -38,7 +38,7 @@ _OF_PROPERTIES = _WORDS | {
     *("path", "datatype", "class", "nodeKind", "minCount", "maxCount", "pattern", "flags", "in"),
 }
 TermKind: TypeAlias = OneOf["iri", "blank", "literal"]
-"""What a value is. A skolem IRI stands for a blank node."""
+"""The kind of a value. A skolem IRI stands for a blank node."""
 
 _KINDS: Mapping[str, frozenset[TermKind]] = {
     "IRI": frozenset({"iri"}),
@@ -55,7 +55,7 @@ Matches: TypeAlias = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class PropertyRule:
-    """What a shape wants of one property; a rule that is not `strict` is only reported."""
+    """A shape's constraints on one property; violations of a rule that is not `strict` are only reported."""
 
     path: str
     datatype: str | None = None
@@ -70,7 +70,7 @@ class PropertyRule:
 
 @dataclass(frozen=True, slots=True)
 class ProfileShape:
-    """What is wanted of the resources of some classes; `allowed` are the only properties that they may have."""
+    """The constraints on resources of some classes; `allowed` are the only properties that they may have."""
 
     targets: frozenset[str]
     rules: tuple[PropertyRule, ...] = ()
@@ -80,7 +80,7 @@ class ProfileShape:
 
 @lru_cache(maxsize=4)  # one for each source that a process reads at a time
 def profile_in(turtle: str) -> tuple[ProfileShape, ...]:
-    """The shapes in a file; raises `ValueError` for what is none, and for what is not understood."""
+    """Parse the shapes in a file; raises `ValueError` for invalid or unsupported ones."""
     if len(turtle) > MOST_CHARS:
         raise ValueError(f"the shapes have {len(turtle):,} characters, and may have {MOST_CHARS:,}")
     try:
@@ -222,7 +222,7 @@ class _Shapes:
         return isinstance(value, Literal) and value.value in ("true", "1")
 
     def _is_strict(self, node: Term) -> bool:
-        """Whether what breaks it is left out: a warning or an information is only told."""
+        """Return whether violations are dropped: those of severity warning or info are only reported."""
         return self._iri(node, "severity") in (None, f"{_SH}Violation")
 
 

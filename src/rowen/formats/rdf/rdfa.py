@@ -99,7 +99,7 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def prefixes_in(declared: str) -> Iterator[tuple[str, str]]:
-    """The pairs of a `prefix` attribute; what is no pair is passed over."""
+    """Yield the pairs of a `prefix` attribute; invalid ones are skipped."""
     words = declared.split()
     at = 0
     while at < len(words) - 1:
@@ -111,7 +111,7 @@ def prefixes_in(declared: str) -> Iterator[tuple[str, str]]:
 
 
 def absolute(base: str, reference: str) -> Iri:
-    """A reference as an IRI; one that is absolute stays letter by letter as it is."""
+    """Return a reference as an IRI; one that is absolute stays letter by letter as it is."""
     reference = reference.strip()
     if _ABSOLUTE.match(reference):
         return Iri(reference)
@@ -126,7 +126,7 @@ def absolute(base: str, reference: str) -> Iri:
 
 
 def resource_of(written: str, base: str, prefixes: Mapping[str, str]) -> Node | None:
-    """`about` and `resource`: a safe CURIE, a CURIE or an IRI; None for a safe CURIE that is none."""
+    """Return the node of `about` or `resource`: a safe CURIE, a CURIE or an IRI; None for an invalid safe CURIE."""
     written = written.strip()
     if written.startswith("[") and written.endswith("]"):
         return _curie(written[1:-1].strip(), prefixes)
@@ -143,7 +143,7 @@ def name_of(word: str, prefixes: Mapping[str, str], vocabulary: str | None) -> N
 
 
 def names_of(words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> Iterator[Node]:
-    """The names in a list of words, in their order, one after the other."""
+    """Return the names in a list of words, in their order, one after the other."""
     found = (name_of(word, prefixes, vocabulary) for word in words.split())
     return (name for name in found if name is not None)
 
@@ -224,7 +224,7 @@ class _Incomplete(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What holds for the children of an element (the evaluation context)."""
+    """The evaluation context of the children of an element."""
 
     subject: Node
     object: Node
@@ -237,7 +237,7 @@ class _Scope:
 
 @dataclass(slots=True)
 class _Found:
-    """What one element says: its subject, the object that its children are about, and the resource with its types."""
+    """The results for one element: its subject, the object for its children, and the typed resource."""
 
     subject: Node | None = None
     object: Node | None = None
@@ -246,12 +246,14 @@ class _Found:
 
 
 def read_rdfa(html: str, url: str) -> list[RdfaTriple]:
-    """All statements in a page, in their order; raises `OverspentError` where they are out of all proportion to it."""
+    """Return all statements in a page, in their order; raises `OverspentError` where they are out of all proportion to
+    it.
+    """
     return statements_of(parse(html), url, given=len(html))
 
 
 def statements_of(page: Document, url: str, *, given: int) -> list[RdfaTriple]:
-    """The same for a page that was parsed; `given` is how long it was."""
+    """Return the statements of a parsed page; `given` is its length."""
     base = page.base_url(url).partition("#")[0]
     return _Processor(base, Budget(given)).process(page.root)
 
@@ -266,7 +268,7 @@ class _Processor:
         self._blanks = 0
 
     def process(self, root: Element | None) -> list[RdfaTriple]:
-        """Walk the tree, each element before its children; what its lists hold is known after them."""
+        """Walk the tree, each element before its children; list values are known after them."""
         base = Iri(self._base)
         outermost = _Scope(base, base, prefixes=INITIAL_PREFIXES)
         waiting: list[tuple[Element, _Scope] | tuple[Node, dict[Node, list[Term]]]] = []
@@ -292,7 +294,7 @@ class _Processor:
     def _element(
         self, element: Element, told: dict[str, str], scope: _Scope, *, is_root: bool
     ) -> tuple[_Scope, Node | None]:
-        """Sections 7.5.2 to 7.5.13: what an element says, and what holds below it."""
+        """Process an element by sections 7.5.2 to 7.5.13, and return the context below it."""
         vocabulary, prefixes, language = self._declared(told, scope)
         forward = self._relations(told, "rel", prefixes, vocabulary)
         backward = self._relations(told, "rev", prefixes, vocabulary)
@@ -341,7 +343,7 @@ class _Processor:
     def _relations(
         self, told: dict[str, str], attribute: str, prefixes: Mapping[str, str], vocabulary: str | None
     ) -> list[Node] | None:
-        """The names in `rel` or `rev`; beside `property`, plain words there are for browsers, and do not count."""
+        """Return the names in `rel` or `rev`; beside `property`, plain words are for browsers, and are ignored."""
         if attribute not in told:
             return None
         words = told[attribute]
@@ -352,7 +354,7 @@ class _Processor:
         return self._names(words, prefixes, vocabulary)
 
     def _names(self, words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> list[Node]:
-        """The names in a list of words; a prefix is written once and stands in each."""
+        """Return the names in a list of words; a prefix is written once and expanded in each."""
         found = []
         for name in names_of(words, prefixes, vocabulary):
             self.spend(len(name))
@@ -484,18 +486,18 @@ class _Processor:
                 self._add(cell, Iri(_REST), following)
 
     def blank(self) -> Blank:
-        """A new node without a name."""
+        """Return a new node without a name."""
         self._blanks += 1
         return Blank(f"_:b{self._blanks}")
 
     @property
     def base(self) -> str:
-        """What addresses in the page are relative to."""
+        """The base of relative addresses in the page."""
         return self._base
 
 
 class _Nodes:
-    """The nodes that the attributes of an element name: what it is `about`, and its `resource`, `href` or `src`."""
+    """The nodes that the attributes of an element name: `about`, and `resource`, `href` or `src`."""
 
     __slots__ = ("about", "prefixes", "resource", "told")
 
@@ -517,7 +519,7 @@ def _declares(attributes: Any) -> bool:
 
 
 def _plain(attributes: Any) -> dict[str, str]:
-    """Attributes as they are written: those that are lists of words come as lists."""
+    """Return the attributes as written: lists of words become text."""
     return {
         name: " ".join(value) if isinstance(value, list) else value or "" for name, value in dict(attributes).items()
     }

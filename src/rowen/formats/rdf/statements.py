@@ -61,7 +61,7 @@ def skolemize(triples: Sequence[RdfaTriple], page: str) -> list[RdfaTriple]:
 
 
 def _names(outgoing: _Statements, incoming: _References, page: str) -> dict[Blank, Iri]:
-    """Return the IRI of each node: a hash of the page, of what is stated about it, and of its number among equals."""
+    """Return the IRI of each node: a hash of the page, of the statements about it, and of its number among equals."""
     contents = _contents(outgoing)
     numbers: Counter[str] = Counter()
     place = urlsplit(page)
@@ -75,10 +75,10 @@ def _names(outgoing: _Statements, incoming: _References, page: str) -> dict[Blan
 
 
 def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> list[Blank]:
-    """Return all nodes in an order that does not depend on the order of the statements, except between true twins.
+    """Return all nodes in an order that does not depend on the order of statements, except between identical nodes.
 
-    Nodes are taken layer by layer, those that no other blank node refers to first. In a layer they are sorted by their
-    surroundings and by the places of the nodes that refer to them. Nodes in a cycle come last.
+    Nodes are taken layer by layer, those without references from other blank nodes first. In a layer they are sorted by
+    their surroundings and by the places of the nodes that refer to them. Nodes in a cycle come last.
     """
     around = _surroundings(outgoing, incoming, contents)
     places: dict[Blank, str] = {}
@@ -103,7 +103,9 @@ def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Bla
 
 
 def _surroundings(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> Mapping[Blank, str]:
-    """Return a hash for each node that tells it from others with the same content, by its neighbours near and far."""
+    """Return a hash for each node that distinguishes it from others with equal content, by its neighbours
+    near and far.
+    """
     colours, count = contents, len(set(contents.values()))
     for _ in range(_MOST_ROUNDS):
         if count == len(outgoing):
@@ -127,7 +129,7 @@ def _surroundings(outgoing: _Statements, incoming: _References, contents: Mappin
 
 
 def _contents(outgoing: _Statements) -> dict[Blank, str]:
-    """Return a hash of what is stated about each node, computed from the leaves up; a cycle ends where it closes."""
+    """Return a hash of the statements about each node, computed from the leaves up; a cycle ends where it closes."""
     done: dict[Blank, str] = {}
     for start in outgoing:
         opened: set[Blank] = set()
@@ -163,7 +165,7 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 @dataclass(slots=True)
 class Conformance:
-    """The statements that are kept, how many were dropped, and how often a rule was broken that is only told."""
+    """The statements that are kept, the number of dropped ones, and the number of reported violations by rule."""
 
     lines: set[str]
     dropped: Counter[str] = field(default_factory=Counter)
@@ -173,9 +175,9 @@ class Conformance:
 def judge(
     lines: Collection[str], shapes: Sequence[ProfileShape], *, always: Collection[str] = (), drop: bool = True
 ) -> Conformance:
-    """Judge statements, as lines of N-Triples without their dot; properties in `always` no shape forbids.
+    """Check statements, as lines of N-Triples without their dot; no shape forbids properties in `always`.
 
-    Unless what does not conform is to be dropped, it is only told.
+    Unless `drop` is set, violations are only reported.
     """
     return _Judging(lines, shapes, always, drop=drop).judged()
 
@@ -227,7 +229,9 @@ class _Judging:
                 self._leave_out([line], reason, strict=rule.strict)
 
     def _judge_counts(self, said: Mapping[str, list[str]], rule: PropertyRule) -> None:
-        """Of too many values nobody can tell which one is meant; a resource that lacks one does not conform at all."""
+        """Drop all values if there are too many, since none is preferred; a resource without a required value does not
+        conform.
+        """
         left = [line for line in said.get(f"<{rule.path}>", ()) if line in self._made.lines]
         if rule.at_most is not None and len(left) > rule.at_most:
             self._leave_out(left, "maxCount", strict=rule.strict)
@@ -272,7 +276,7 @@ def _kind(term: str) -> TermKind:
 
 
 def _term_datatype(term: str) -> str:
-    """The datatype of a literal; neither a language nor an IRI has a quotation mark."""
+    """Return the datatype of a literal; neither a language nor an IRI has a quotation mark."""
     behind = term[term.rindex('"') + 1 :]
     if behind.startswith("@"):
         return _LANG_STRING
@@ -280,7 +284,7 @@ def _term_datatype(term: str) -> str:
 
 
 def _text(term: str) -> str:
-    """The text of a literal, as it was before it was written."""
+    """Return the text of a literal, as it was before it was written."""
     return _ESCAPED.sub(_letter, term[1 : term.rindex('"')])
 
 
@@ -322,10 +326,10 @@ class Statements:
 
 
 def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: StatementProfile | None = None) -> Statements:
-    """What is kept of the statements of a page, with a UUID and the page as origin for each resource.
+    """Return the statements of a page to keep, with a UUID and the page as origin for each resource.
 
-    A UUID is derived from the name of its resource, so that all pages and all runs give the same one; where a page
-    states one itself, that one holds. What does not conform to a profile is left out before, or only counted.
+    A UUID is derived from the name of its resource, so that it is equal on all pages and in all runs; a UUID in the
+    page takes precedence. Violations of a profile are dropped before, or only counted.
     """
     made = Statements()
     origin = _named(page, made)
@@ -348,7 +352,7 @@ def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: Statement
 
 
 def _conforming(lines: set[str], profile: StatementProfile, made: Statements) -> set[str]:
-    """What conforms to a profile; where that is only told, everything."""
+    """Return the conforming statements; all of them if violations are only reported."""
     found = judge(lines, profile_in(profile.shapes), always=(UUID.value, DERIVED.value), drop=profile.drop)
     made.violations = found.reported
     made.dropped += found.dropped
@@ -356,7 +360,7 @@ def _conforming(lines: set[str], profile: StatementProfile, made: Statements) ->
 
 
 def _statement(triple: RdfaTriple, made: Statements) -> str:
-    """A statement as a line."""
+    """Return a statement as a line."""
     subject, predicate, value = triple
     if isinstance(predicate, Blank):
         raise _UnfitError("blank")
@@ -366,7 +370,7 @@ def _statement(triple: RdfaTriple, made: Statements) -> str:
 
 
 def _named(iri: str, made: Statements) -> str:
-    """A name between its brackets."""
+    """Return a name between its brackets."""
     node, is_repaired = _node(iri)
     if node is None:
         raise _UnfitError("iri")
@@ -377,7 +381,7 @@ def _named(iri: str, made: Statements) -> str:
 
 @lru_cache(maxsize=4096)
 def _node(iri: str) -> tuple[str | None, bool]:
-    """The node of an IRI as it is written, and whether it had to be repaired; None for what is none."""
+    """Return the normal form of an IRI, and whether it had to be repaired; None if it is not one."""
     try:
         return str(NamedNode(iri)), False
     except ValueError:
@@ -436,7 +440,7 @@ def _known_datatype(iri: str) -> NamedNode:
 
 
 def _date(text: str) -> str | None:
-    """A date as it should be written; that of a moment is its day, in UTC where it tells its zone."""
+    """Return a date in its normal form; a moment becomes its day, in UTC if it has a zone."""
     if _DATE.fullmatch(text):
         return text if _day(text) is not None else None
     found = _parts(text)
@@ -444,7 +448,7 @@ def _date(text: str) -> str | None:
 
 
 def _moment(text: str) -> str | None:
-    """A moment as it should be written. One that has to be repaired is written in UTC."""
+    """Return a moment as it should be written. One that has to be repaired is written in UTC."""
     if _DATE_TIME.fullmatch(text) and _parts(text) is not None:
         return text
     found = _parts(text)
@@ -460,7 +464,7 @@ def _day(text: str) -> date | None:
 
 
 def _parts(text: str) -> datetime | None:
-    """The moment in a text, in UTC; None where it is no date, or something else stands behind it."""
+    """Return the moment in a text, in UTC; None if it is not a date, or has other text after it."""
     found = _YEAR_FIRST.match(text) or _DAY_FIRST.match(text)
     if found is None:
         return None
@@ -481,7 +485,7 @@ def _parts(text: str) -> datetime | None:
 
 
 def _zone(written: str | None) -> str:
-    """A zone as it should be written; who tells none is taken at UTC."""
+    """Return the normal form of a time zone; a missing one means UTC."""
     if not written or written in "Zz":
         return "+00:00"
     digits = written[1:].replace(":", "").rjust(4, "0")

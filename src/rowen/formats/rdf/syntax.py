@@ -88,11 +88,11 @@ _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MOST_ERRORS = 100
 
 UNREAD = "urn:rowen:unread"
-"""Under this name a statement that could not be read is kept with what it is about."""
+"""The property under which an unreadable statement is stored with its subject."""
 
 
 class RdfBody(NamedTuple):
-    """A body, where it was found, and what is declared of it."""
+    """A body, its address, and its declared type."""
 
     body: bytes
     url: str
@@ -109,7 +109,7 @@ class UnreadStatement(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What an answer says, and which of its statements could not be read, with what they are about."""
+    """The statements of an answer, and the unreadable ones with their subjects."""
 
     graph: Graph
     broken: tuple[UnreadStatement, ...] = ()
@@ -126,18 +126,18 @@ class Packed(NamedTuple):
 def read_packed(
     body: bytes, url: str, media_type: str | None, charset: str | None, told: str | None, most_triples: int, page: int
 ) -> Packed:
-    """The graph in the body of an answer, read where it can do no harm."""
+    """Return the graph in the body of an answer, read where it can do no harm."""
     parsed = read_graph(RdfBody(body, url, media_type, charset), told=told, most_triples=most_triples, page=page)
     return Packed(parsed.graph.packed(), parsed.broken, len(body))
 
 
 def unpacked(packed: Packed) -> Parsed:
-    """What was read."""
+    """Return the parsed graph."""
     return Parsed(Graph.unpacked(packed.graph, Budget(packed.given_bytes)), packed.broken)
 
 
 def format_of(given: RdfBody, told: str | None = None) -> str:
-    """The syntax of an answer: what the user says, else the media type, the ending, or its first characters."""
+    """Return the syntax of an answer, by the user's option, the media type, the ending, or its first characters."""
     if told:
         return told
     head = given.body[:4096].decode("utf-8-sig", "replace").lstrip()
@@ -151,7 +151,7 @@ def format_of(given: RdfBody, told: str | None = None) -> str:
 
 
 def _sniffed(head: str) -> str | None:
-    """What the first characters give away: XML and JSON are neither each other nor Turtle."""
+    """Return the syntax from the first characters: XML and JSON differ from each other and from Turtle."""
     if head.startswith(("{", "[")) and not re.match(r"\[\s*(?:\]|a\s|<|[\w-]*:)", head):
         return "jsonld"
     if re.match(r"<\?xml|<rdf:|<!--|<!|<[\w-]+:RDF\b|<RDF\b|<html", head, re.IGNORECASE):
@@ -168,7 +168,7 @@ def _agree(one: str, sniffed: str | None) -> bool:
 
 
 def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, page: int = 0) -> Parsed:
-    """The graph in an answer. `page` keeps its blank nodes apart from those of other pages."""
+    """Return the graph in an answer. `page` keeps its blank nodes apart from those of other pages."""
     where = given.url
     name = format_of(given, told)
     base = where.partition("#")[0].partition("?")[0]
@@ -190,10 +190,10 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
 
 
 def quads_of(given: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_further: bool = False) -> Iterator[Quad]:
-    """The quads of a document, with their graphs, as the parser gives them: it mends nothing.
+    """Return the quads of a document, with their graphs, as the parser yields them, without repairs.
 
-    Its address is the base with its query: a page of a feed is told apart by that. Blank nodes of a document that
-    `is_further` get labels that no other document has. What this and the iterator raise is put into words by
+    The base is the address with its query, which distinguishes the pages of a feed. Blank nodes of a document that
+    `is_further` get labels that no other document has. Errors of this function and of the iterator are translated by
     `unreadable`: a generator around the parser would be one step more for each quad.
     """
     name = format_of(given)
@@ -204,7 +204,7 @@ def quads_of(given: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_fu
 
 @contextmanager
 def unreadable(given: RdfBody) -> Iterator[None]:
-    """Raise `UnreadableError` for what a parser raises while it reads this document."""
+    """Translate the errors of a parser of this document into `UnreadableError`."""
     try:
         yield
     except UnreadableError:
@@ -218,7 +218,9 @@ def unreadable(given: RdfBody) -> Iterator[None]:
 
 
 def _mended(data: bytes | str, name: str, base: str) -> Iterator[Quad | BrokenStatement]:
-    """What can be read of a broken document, and what cannot; raises `SyntaxError` where nothing can."""
+    """Return the readable part of a broken document, and the broken statements; raises `SyntaxError` if nothing is
+    readable.
+    """
     if isinstance(data, str):
         return BrokenXml(data, base).read()
     if name in _MENDED:
@@ -245,7 +247,7 @@ def _input(given: RdfBody, name: str, contexts: Mapping[str, Any] | None = None)
 
 
 def _xml(given: RdfBody) -> str:
-    """The document without its declaration, as the parser knows UTF-8 only; none that defines entities."""
+    """Return the document without its declaration, as the parser knows UTF-8 only; none that defines entities."""
     decoder = XmlDecoder(given.charset)
     text = decoder.feed(given.body) + decoder.close()
     text = text[found.end() :] if (found := _DECLARATION.match(text)) else text
@@ -269,7 +271,7 @@ def _web_page(given: RdfBody) -> SourceError:
 
 
 class _Collecting:
-    """A graph on its way, and what is missing in it."""
+    """A graph under construction, and its broken statements."""
 
     def __init__(self, given: RdfBody, most_triples: int, page: int) -> None:
         self.graph = Graph(Budget(len(given.body)))
@@ -281,7 +283,7 @@ class _Collecting:
         self._page = page
 
     def take(self, quads: Iterable[Quad | BrokenStatement]) -> None:
-        """Take all of them, but no more than memory can hold."""
+        """Add statements, within the memory limit."""
         graph, page, spend = self.graph, self._page, self._budget.spend
         for found in quads:
             if isinstance(found, BrokenStatement):
@@ -332,7 +334,7 @@ Said = dict[str, list[dict[str, Any]]]
 
 
 class _Spending:
-    """Takes what is written, and no more than the document may become."""
+    """A file that accepts no more bytes than the budget of the document."""
 
     def __init__(self, given_bytes: int) -> None:
         self._budget = Budget(given_bytes)
@@ -345,7 +347,7 @@ class _Spending:
         return len(part)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: nothing is buffered."""
 
     def nodes(self) -> list[dict[str, Any]]:
         nodes: list[dict[str, Any]] = msgspec.json.decode(b"".join(self._parts))
@@ -355,7 +357,7 @@ class _Spending:
 def read_nodes(
     given: RdfBody, *, most_quads: int, contexts: Mapping[str, Any] | None = None, is_further: bool = False
 ) -> list[dict[str, Any]]:
-    """The nodes of a document, those of named graphs in `@graph`; a node comes again where more is said of it later.
+    """Yield the nodes of a document, those of named graphs in `@graph`; a node is repeated if statements follow later.
 
     Blank nodes of a document that `is_further` get labels that no other document has.
     """
@@ -397,12 +399,12 @@ def _plain(quad: Quad) -> Quad:
 
 
 def lexical(value: Mapping[str, Any]) -> str:
-    """The text of a literal, or the name of a node."""
+    """Return the text of a literal, or the name of a node."""
     text: str = value["@value"] if "@value" in value else value["@id"]
     return text
 
 
 def node_of(value: Mapping[str, Any]) -> str | None:
-    """The key of a value that is a node; None for a literal."""
+    """Return the key of a value that is a node; None for a literal."""
     key: str | None = value.get("@id")
     return key
