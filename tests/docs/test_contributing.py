@@ -58,3 +58,14 @@ async def test_the_worked_example_has_an_option_that_only_chooses(
 
     assert source.kind == "bookmarks"
     assert (run.stats.unchanged, run.stats.stopped_at_validator, run.stats.deleted) == (1, 1, 1)
+
+
+async def test_the_example_of_an_operation_passes_its_own_test(database: ScratchDatabase, tmp_path: Path) -> None:
+    await example()["test_the_longest_titles_come_first"](database, tmp_path)
+
+
+def test_the_example_of_a_migration_applies(database: ScratchDatabase) -> None:
+    [migration] = blocks(CONTRIBUTING, "sql")
+    database.execute(migration)
+
+    assert database.query("select count(*) from webhook where note <> ''") == [(0,)]
