@@ -12,9 +12,9 @@ from aiohttp import web
 
 from rowen import UsageError
 from rowen.connectors.packages import Npm, PyPI
-from rowen.connectors.packages.address import PackageAddress
-from rowen.connectors.packages.configured import registry_of
-from rowen.connectors.packages.links import changelog_of, docs_of, versioned
+from rowen.connectors.packages.lookup import registry_of
+from rowen.connectors.packages.options import PackageAddress
+from rowen.connectors.packages.sites import changelog_of, docs_of, versioned
 from rowen.errors import ConfigurationError
 from tests.conftest import ScratchDatabase
 from tests.portals.packages import NpmRegistry, PythonIndex
@@ -78,10 +78,8 @@ async def test_without_configuration_the_index_is_the_one_that_pip_itself_has(mo
 
 
 async def test_pip_that_does_not_run_is_a_usage_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowen.connectors.packages.configured._PIP", ("/nowhere/python",))
-    monkeypatch.setattr(
-        "rowen.connectors.packages.configured._PIP_DEFAULT", (sys.executable, "-c", "raise SystemExit(1)")
-    )
+    monkeypatch.setattr("rowen.connectors.packages.lookup._PIP", ("/nowhere/python",))
+    monkeypatch.setattr("rowen.connectors.packages.lookup._PIP_DEFAULT", (sys.executable, "-c", "raise SystemExit(1)"))
 
     with pytest.raises(ConfigurationError, match="pip does not tell") as caught:
         await registry_of(PackageAddress("pypi", "hay"))

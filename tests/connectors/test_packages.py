@@ -501,7 +501,7 @@ async def test_a_page_whose_latest_version_failed_is_read_again_although_the_reg
         await sync(r, index, "pypi:haytools")
         index.publish("haytools", "2.2.0", description=README + "\n\nNew.")
         with monkeypatch.context() as patched:
-            patched.setattr("rowen.connectors.packages.package.page", failing)
+            patched.setattr("rowen.connectors.packages.read_page", failing)
             broken = [await sync(r, index, "pypi:haytools") for _ in range(2)]
         healed = await sync(r, index, "pypi:haytools")
         page = await r.get("pkg:pypi/haytools")

@@ -19,9 +19,8 @@ from rowen.connectors.github.files import RepositoryFiles, Trees
 from rowen.connectors.github.options import GitHubOptions, RepositoryAddress, recognise
 from rowen.connectors.opendatasoft import OpenDataSoftAddress
 from rowen.connectors.packages import Npm, PyPI
-from rowen.connectors.packages.links import versioned
-from rowen.connectors.packages.npm import NpmIndex
-from rowen.connectors.packages.pypi import PyPIIndex
+from rowen.connectors.packages.indexes import NpmIndex, PyPIIndex
+from rowen.connectors.packages.sites import versioned
 from rowen.connectors.sdmx.record import SdmxAddress
 from rowen.connectors.socrata import dataset_of
 from rowen.enrich import registry as embedders

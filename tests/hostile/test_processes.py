@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from rowen import programs
-from rowen.connectors.packages.address import PackageAddress
-from rowen.connectors.packages.configured import registry_of
+from rowen.connectors.packages.lookup import registry_of
+from rowen.connectors.packages.options import PackageAddress
 from rowen.errors import ItemError, UsageError
 from rowen.harvest import parse_worker, sandbox
 from rowen.harvest.parse_pool import Workers

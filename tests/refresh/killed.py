@@ -111,7 +111,7 @@ def _registry() -> Any:
     async def told(address: object) -> str:
         return url
 
-    with patch("rowen.connectors.packages.package.registry_of", told):
+    with patch("rowen.connectors.packages.registry_of", told):
         yield
 
 

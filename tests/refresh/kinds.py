@@ -77,7 +77,7 @@ def _package(folder: Path) -> Iterator[ChangingPackage]:
         return world.index.url
 
     at = {"ROWEN_TEST_REGISTRY": world.index.url}
-    asked = patch("rowen.connectors.packages.package.registry_of", told)
+    asked = patch("rowen.connectors.packages.registry_of", told)
     with contextlib.closing(world), patch.dict(os.environ, at), asked:
         yield world
 

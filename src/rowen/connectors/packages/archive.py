@@ -1,4 +1,4 @@
-"""What stands in the files of a release: its README and its changelog."""
+"""The README and the changelog in the files of a release."""
 
 import gzip
 import io
@@ -17,13 +17,13 @@ from rowen.net.target import redact
 
 __all__ = ["File", "PackageFiles", "download", "unpacked"]
 
-# An archive is read through to find its README and changelog; one that unpacks to more is given up.
+# An archive is read through to find its README and changelog; one that unpacks to more is left out.
 MOST_UNPACKED_BYTES = 256 << 20
 _ENDING = r"(?:\.(?:md|markdown|rst|txt))?"
-_README = re.compile(rf"[^/]+/readme{_ENDING}", re.IGNORECASE)
+_README = re.compile(rf"[^/]+/readme{_ENDING}", re.IGNORECASE).fullmatch
 _CHANGELOG = re.compile(
     rf"[^/]+/(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes|what'?s[-_]?new){_ENDING}", re.IGNORECASE
-)
+).fullmatch
 _DAMAGED = (tarfile.TarError, zlib.error, EOFError, OSError, RecursionError, ValueError)
 
 
@@ -35,7 +35,7 @@ class File(NamedTuple):
 
 
 class PackageFiles(NamedTuple):
-    """The files that we look for."""
+    """The files of a release that are stored."""
 
     readme: File | None = None
     changelog: File | None = None
@@ -44,7 +44,7 @@ class PackageFiles(NamedTuple):
 async def download(
     client: Client, url: str, *, max_bytes: int, credentials: Credentials | None, parse: Parse
 ) -> PackageFiles:
-    """The files of a release; none of an archive that is too large, of another format, damaged or not there."""
+    """Return the files of a release; none of an archive that is missing, too large, damaged or of another format."""
     try:
         response = await client.get(url, max_bytes=max_bytes, credentials=credentials)
     except BodyTooLargeError:
@@ -62,35 +62,32 @@ async def download(
 
 
 def unpacked(body: bytes, max_bytes: int) -> PackageFiles:
-    """The files in the bytes of an archive; none if it is damaged, or goes where no honest one does."""
-    found: list[File] = []
+    """Return the files in the bytes of an archive; none if it is damaged, or beyond the limits of honest ones."""
+    files: list[File] = []
     try:
         with (
             gzip.GzipFile(fileobj=io.BytesIO(body)) as packed,
             tarfile.open(fileobj=_BoundedStream(packed), mode="r|", tarinfo=MemberHeader) as archive,  # type: ignore[call-overload]  # it only reads
         ):
             for member in archive:
-                if member.isreg() and not member.issparse() and member.size <= max_bytes and _is_wanted(member.name):
+                is_wanted = _README(member.name) or _CHANGELOG(member.name)
+                if is_wanted and member.isreg() and not member.issparse() and member.size <= max_bytes:
                     reader = archive.extractfile(member)
-                    found.append(File(member.name, reader.read() if reader else b""))
+                    files.append(File(member.name, reader.read() if reader else b""))
     except _DAMAGED:
         return PackageFiles()
-    return PackageFiles(_first(found, _README.fullmatch), _first(found, _CHANGELOG.fullmatch))
+    return PackageFiles(_topmost(files, _README), _topmost(files, _CHANGELOG))
 
 
-def _is_wanted(name: str) -> bool:
-    return bool(_README.fullmatch(name) or _CHANGELOG.fullmatch(name))
-
-
-def _first(found: list[File], is_wanted: Callable[[str], object]) -> File | None:
-    """The file nearest to the top; among several there, the first by name."""
-    fit = [file for file in found if is_wanted(file.name)]
+def _topmost(files: list[File], matches: Callable[[str], object]) -> File | None:
+    """Return the file nearest to the top; among several there, the first by name."""
+    fit = [file for file in files if matches(file.name)]
     best = min(fit, key=lambda file: (file.name.count("/"), file.name.lower()), default=None)
     return best and File(best.name.rpartition("/")[2], best.body)
 
 
 class _BoundedStream:
-    """Reads no further than an honest archive goes."""
+    """A file that is read no further than an honest archive goes."""
 
     def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
         self._file = file

@@ -1,53 +1,129 @@
-"""Asking a registry: which release is meant, and what it says of it."""
+"""Look a release up: the registry of this machine, the release that an address means, and the cursor of a package."""
 
+import asyncio
 import json
-from typing import Any, NamedTuple, Protocol
+import re
+import subprocess
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, TypedDict
 
-from rowen.connectors.packages.address import PackageAddress
-from rowen.connectors.packages.memory import PackageCursor
-from rowen.connectors.packages.release import Offer, Release, plain_text, table
-from rowen.errors import SourceError, SourceGoneError, UsageError
+from rowen.connectors.base import remembered
+from rowen.connectors.packages.indexes import Index, Offer, Release, plain_text, table
+from rowen.connectors.packages.options import PackageAddress
+from rowen.errors import ConfigurationError, SourceError, SourceGoneError, UsageError
+from rowen.model.address import Address
 from rowen.model.hashes import body_hash
-from rowen.model.versions import VersionSpec
+from rowen.model.item import Cursor
+from rowen.model.version import VersionSpec
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.target import redact
+from rowen.programs import environment, find, isolated_python, run
 
-__all__ = ["FoundRelease", "Index", "Lookup"]
+__all__ = ["DocsCursor", "Lookup", "PackageCursor", "ResolvedRelease", "registry_of"]
 
 _GONE = frozenset({404, 410})
-_HINT = "Check the name; another registry is named with --option registry=URL."
+_HINT = "Check the name; set another registry by --option registry=URL."
+
+# pip and npm only print a setting; a program that takes longer hangs.
+PATIENCE_S = 30.0
+_LINE = re.compile(r"^(?P<key>\S*index-url)='(?P<url>[^']*)'$", re.MULTILINE)
+_PIP = "from pip._internal.cli.main import main; main(['--disable-pip-version-check', 'config', 'list'])"
+_PIP_DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+# The configuration of pip and npm; npm's programs need the rest to start.
+_KEPT = ("APPDATA", "HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME")
+_PREFIXES = ("PIP_", "npm_config_", "NPM_CONFIG_")
+# pip prefers the environment, then the configuration of one command, then that of all.
+_PIP_KEYS = (":env:.index-url", "install.index-url", "global.index-url")
 
 
-class Index(Protocol):
-    """The answers of one kind of registry."""
-
-    def __init__(self, base: str) -> None: ...
-
-    def project(self, name: str) -> str:
-        """Where all releases are told."""
-        ...
-
-    def release(self, name: str, version: str) -> str:
-        """Where one release is told."""
-        ...
-
-    def is_answer(self, told: dict[str, Any]) -> bool:
-        """Whether this is an answer of such a registry."""
-        ...
-
-    def offer(self, told: dict[str, Any]) -> Offer:
-        """The releases in an answer for all."""
-        ...
-
-    def read(self, told: dict[str, Any], version: str) -> Release | None:
-        """One release; None if the answer does not tell of it."""
-        ...
+async def registry_of(address: PackageAddress) -> str:
+    """Return the URL of the registry that pip or npm is configured with; it may hold a login, and is never stored."""
+    query = _pip_index if address.ecosystem == "pypi" else _npm_registry
+    url = await asyncio.to_thread(query, address.name)
+    if url is not None and Address.of(url).is_web:
+        return url
+    program = "pip" if address.ecosystem == "pypi" else "npm"
+    raise ConfigurationError(
+        f"The registry of packages such as {address.name!r} is unknown: {program} does not tell it.",
+        hint="Set the registry by --option registry=URL.",
+    )
 
 
-class FoundRelease(NamedTuple):
-    """A release, and the answer that led to it."""
+def _pip_index(name: str) -> str | None:
+    values = dict(_LINE.findall(_output(*isolated_python(_PIP)) or ""))
+    return next((values[key] for key in _PIP_KEYS if key in values), None) or _output(*isolated_python(_PIP_DEFAULT))
+
+
+def _npm_registry(name: str) -> str | None:
+    npm = find("npm")
+    if npm is None:
+        return None
+    scope = name.partition("/")[0] if name.startswith("@") else None
+    own = _output(npm, "config", "get", f"{scope}:registry") if scope else None
+    return own if own and own != "undefined" else _output(npm, "config", "get", "registry")
+
+
+def _output(*command: str) -> str | None:
+    """Return the output of a program; None if it is not installed, fails or takes too long.
+
+    It runs in a neutral folder: npm reads the `.npmrc` of the current one.
+    """
+    try:
+        done = run(
+            command,
+            environment=environment(*_KEPT, prefixes=_PREFIXES),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return (done.stdout.strip() or None) if done.returncode == 0 else None
+
+
+class DocsCursor(TypedDict):
+    """The result of a walk over a site: whether it found any pages, and its own cursor."""
+
+    reached: bool
+    cursor: Any
+
+
+@dataclass(slots=True)
+class PackageCursor:
+    """The cursor of a package.
+
+    `at` is the URL of the registry's answer, `body` the hash of that answer; its validators are part of the cursor and
+    not of an item, since they hold for everything that was read from it. `docs` is the documentation that the package
+    names, `root` the start of the walk over it, once that is decided; `sites` are the cursors of the walks.
+    """
+
+    at: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    body: str | None = None
+    version: str | None = None
+    archive: str | None = None
+    items: list[str] = field(default_factory=list)
+    docs: str | None = None
+    root: str | None = None
+    changelog: str | None = None
+    sites: dict[str, DocsCursor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> "PackageCursor":
+        """Return the stored cursor, or an empty one if there is none that can be read."""
+        return remembered(cursor, cls) or cls()
+
+    def to_cursor(self) -> dict[str, Any]:
+        """Return the cursor as JSON."""
+        return asdict(self)
+
+
+class ResolvedRelease(NamedTuple):
+    """A release, and the answer that it was read from."""
 
     release: Release
     at: str
@@ -57,7 +133,7 @@ class FoundRelease(NamedTuple):
 
 
 class Lookup:
-    """Finds the release that an address means. What was remembered of the registry's answer spares its body."""
+    """Resolves the release that an address means. An answer that did not change since the last run is not read."""
 
     def __init__(
         self,
@@ -74,63 +150,55 @@ class Lookup:
         self._credentials = credentials
         self._before = before
 
-    async def find(self, *, prereleases: bool) -> FoundRelease | None:
-        """The release; None if the registry still says what it said last time."""
-        name, spec = self._address.name, self._spec()
+    async def resolve(self, *, prereleases: bool) -> ResolvedRelease | None:
+        """Return the release, or None if the registry's answer is the same as last time."""
+        name, wanted = self._address.name, self._address.wanted
+        try:
+            spec = VersionSpec.parse(wanted)
+        except ValueError as problem:
+            raise UsageError(f"{wanted!r} names no version: {problem}.") from None
         if spec.names_one:
-            url = self._index.release(name, self._address.wanted)
-            response = await self._ask(url)
+            url = self._index.release(name, wanted)
+            response = await self._get(url)
             if response.status not in _GONE:
-                return self._one(url, response)
+                if self._is_same(url, response):
+                    return None
+                answer = self._answer(url, response)
+                version = plain_text(answer.get("version")) or plain_text(table(answer.get("info")).get("version"))
+                release = self._index.read(answer, version) if version else None
+                if release is None:
+                    raise SourceError(f"{redact(url)} does not describe a release.", hint=_HINT)
+                return _resolved(release, url, response)
         url = self._index.project(name)
-        response = await self._ask(url)
+        response = await self._get(url)
         if response.status in _GONE:
             raise SourceGoneError(f"{redact(url)}: there is no package {name!r}.", hint=_HINT)
         if self._is_same(url, response):
             return None
-        told = self._told(url, response)
-        version = self._choose(self._index.offer(told), spec, prereleases)
-        release = self._index.read(told, version) or await self._read(version)
-        return _found(release, url, response)
-
-    def _spec(self) -> VersionSpec:
-        try:
-            return VersionSpec.parse(self._address.wanted)
-        except ValueError as problem:
-            raise UsageError(f"{self._address.wanted!r} names no version: {problem}.") from None
+        answer = self._answer(url, response)
+        version = self._choose(self._index.offer(answer), spec, prereleases)
+        release = self._index.read(answer, version)
+        if release is None:
+            own_url = self._index.release(name, version)
+            release = self._index.read(self._answer(own_url, await self._get(own_url)), version)
+            if release is None:
+                raise SourceError(f"{redact(own_url)} describes another release than {version}.")
+        return _resolved(release, url, response)
 
     def _choose(self, offer: Offer, spec: VersionSpec, prereleases: bool) -> str:
         wanted = self._address.wanted
         if wanted in offer.tags:
             return offer.tags[wanted]
-        chosen = None if wanted or prereleases else offer.latest
-        chosen = chosen or spec.best(offer.versions, pre=prereleases)
-        if chosen is None:
+        version = None if wanted or prereleases else offer.latest
+        version = version or spec.best(offer.versions, pre=prereleases)
+        if version is None:
             newest = offer.latest or VersionSpec().best(offer.versions) or "none at all"
             raise SourceGoneError(
                 f"{self._address.name} has no release that {wanted or 'latest'!r} means; the latest is {newest}."
             )
-        return chosen
+        return version
 
-    async def _read(self, version: str) -> Release:
-        """A release that the answer for all of them does not tell enough of."""
-        url = self._index.release(self._address.name, version)
-        release = self._index.read(self._told(url, await self._ask(url)), version)
-        if release is None:
-            raise SourceError(f"{redact(url)} told of another release than {version}.")
-        return release
-
-    def _one(self, url: str, response: Response) -> FoundRelease | None:
-        if self._is_same(url, response):
-            return None
-        told = self._told(url, response)
-        version = plain_text(told.get("version")) or plain_text(table(told.get("info")).get("version"))
-        release = self._index.read(told, version) if version else None
-        if release is None:
-            raise SourceError(f"{redact(url)} does not tell of a release.", hint=_HINT)
-        return _found(release, url, response)
-
-    async def _ask(self, url: str) -> Response:
+    async def _get(self, url: str) -> Response:
         known = self._before if url == self._before.at else PackageCursor()
         return await self._client.get(
             url,
@@ -145,17 +213,17 @@ class Lookup:
             return True
         return response.ok and url == self._before.at and body_hash(response.body).hex() == self._before.body
 
-    def _told(self, url: str, response: Response) -> dict[str, Any]:
+    def _answer(self, url: str, response: Response) -> dict[str, Any]:
         if not response.ok:
             raise SourceError(f"{redact(url)} answered with status {response.status}.")
         try:
-            told = json.loads(response.body)
+            answer = json.loads(response.body)
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict) or not self._index.is_answer(told):
+            answer = None
+        if not isinstance(answer, dict) or not self._index.is_answer(answer):
             raise SourceError(f"{redact(url)} did not answer as a package registry does.", hint=_HINT)
-        return told
+        return answer
 
 
-def _found(release: Release, url: str, response: Response) -> FoundRelease:
-    return FoundRelease(release, url, response.etag, response.last_modified, body_hash(response.body).hex())
+def _resolved(release: Release, url: str, response: Response) -> ResolvedRelease:
+    return ResolvedRelease(release, url, response.etag, response.last_modified, body_hash(response.body).hex())

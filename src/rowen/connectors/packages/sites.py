@@ -1,26 +1,129 @@
-"""The walks over what a package has on the web: its documentation, and a changelog that is a page."""
+"""The sites of a package, its documentation and a changelog that is a page: the links to them, and their walks."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from rowen.connectors.base import FailedBefore, Held, Known, Tools
-from rowen.connectors.packages.links import moving, versioned
-from rowen.connectors.packages.memory import DocsCursor
+from rowen.connectors.packages.lookup import DocsCursor
 from rowen.connectors.web import Web
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import FetchError, SourceError
-from rowen.model.items import Checkpoint, Complete, Cursor, Failed, Incomplete, Observation
-from rowen.model.runs import Mode
+from rowen.model.item import Checkpoint, Complete, Cursor, Failed, Incomplete, Observation
+from rowen.model.run import Mode
+from rowen.model.url import segment
+from rowen.model.version import parse
 from rowen.net.client import Client
 from rowen.net.robots import Robots
 
-__all__ = ["DocsSite", "settle"]
+__all__ = ["DocsSite", "changelog_of", "docs_of", "settle", "versioned"]
+
+_DOCS = re.compile(r"doc(?:s|umentation)?.*|.*documentation|readthedocs|(?:api|user)?(?:reference|guide|manual)")
+_CHANGELOG = re.compile(r"change(?:s|log).*|releasenotes?|whatsnew|history|news|releases")
+_HOME = re.compile(r"home(?:page)?|website|site|project")
+_REPOSITORY = re.compile(
+    r"(?:www\.)?(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|sourceforge\.net|git\.sr\.ht)"
+    r"|(?:git|gitlab|github|gitea|hg|svn)\..+",
+    re.IGNORECASE,
+)
+_BLOB = re.compile(r"https?://(?:www\.)?github\.com/([^/]+/[^/]+)/(?:blob|raw)/([^?#]+)", re.IGNORECASE)
+_DOCS_HOST = re.compile(r"docs?\..+|.+\.(?:readthedocs\.(?:io|org)|github\.io|gitlab\.io)", re.IGNORECASE)
+_REGISTRY_PAGE = re.compile(r"/(?:package|project|packages|projects|pypi)/[^/]+/?$")
+_MOVING = re.compile(r"(?<=/)(?:latest|stable|current|main|master|dev|devel)(?=/|$)")
+_LETTERS = re.compile(r"[^a-z0-9]")
+
+
+def docs_of(links: Mapping[str, str], *, name: str, registry: str) -> str | None:
+    """Return the documentation site that a package names, if it is one of its own.
+
+    A homepage counts if its host or path contains the name of the package: that of a company is not its documentation.
+    """
+    own = _LETTERS.sub("", name.lower().rpartition("/")[2])
+    for label, url in _by_label(links):
+        if _DOCS.fullmatch(label) and _site(url, registry):
+            return url
+    for label, url in _by_label(links):
+        if _HOME.fullmatch(label) and (parts := _site(url, registry)) and not _REGISTRY_PAGE.search(parts.path):
+            is_docs = _DOCS_HOST.fullmatch(parts.hostname or "")
+            if is_docs or own in _LETTERS.sub("", f"{parts.netloc}{parts.path}".lower()):
+                return url
+    return None
+
+
+def changelog_of(links: Mapping[str, str], *, registry: str) -> str | None:
+    """Return the page with the changelog that a package names; of files on GitHub the raw file."""
+    for label, url in _by_label(links):
+        if _CHANGELOG.fullmatch(label):
+            if blob := _BLOB.match(url):
+                return f"https://raw.githubusercontent.com/{blob[1]}/{blob[2]}"
+            if _site(url, registry):
+                return url
+    return None
+
+
+def _by_label(links: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for label, url in links.items():
+        yield _LETTERS.sub("", label.lower()), url
+
+
+def _site(url: str, registry: str) -> SplitResult | None:
+    """Return the parts of a URL if it leads to a site: no repository, and no page of the registry."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        return None
+    if _REPOSITORY.fullmatch(parts.hostname) or parts.path.endswith(".git"):
+        return None
+    home = urlsplit(registry)
+    is_registry = parts.netloc == home.netloc and parts.path.startswith(home.path.rstrip("/"))
+    return None if is_registry else parts
+
+
+def _moving(url: str) -> bool:
+    """Return whether a URL leads to whatever is newest."""
+    return bool(_MOVING.search(urlsplit(url).path))
+
+
+def versioned(url: str, version: str) -> list[str]:
+    """Return the likely URLs of the documentation of one release, if the path says `latest` or the like."""
+    parsed = parse(version)
+    if parsed is None or not _moving(url):
+        return []
+    short = ".".join(str(number) for number in (*parsed.release, 0)[:2])
+    names = [segment(name, safe="!+") for name in dict.fromkeys((version, f"v{version}", short, f"v{short}"))]
+    parts = urlsplit(url)
+    return [parts._replace(path=_MOVING.sub(name, parts.path, count=1)).geturl() for name in names]
+
+
+async def settle(client: Client, url: str, version: str, *, robots: bool) -> str | None:
+    """Return the documentation of exactly this version, or else the URL itself; None if the site did not answer."""
+    rules = Robots(client) if robots else None
+    try:
+        start = url if _moving(url) else await _final_url(client, url, rules)
+        for candidate in versioned(start or url, version):
+            if await _final_url(client, candidate, rules) == candidate:
+                return candidate
+    except FetchError:
+        return None
+    return url
+
+
+async def _final_url(client: Client, url: str, robots: Robots | None) -> str | None:
+    """Return the URL after redirects if it answers with a page."""
+    if robots is not None and not (await robots.rules(url)).allows(url):
+        return None
+    response = await client.get(url)
+    if response.status >= 500:
+        raise FetchError(f"{url} answered with status {response.status}.")
+    return response.url if response.ok else None
 
 
 class _KnownOfSite:
-    """What we hold, with the cursor of one site."""
+    """The stored state of a package, with the cursor of one site."""
 
     def __init__(self, known: Known, cursor: Cursor) -> None:
         self.mode: Mode = known.mode
@@ -28,32 +131,25 @@ class _KnownOfSite:
         self.count: int = known.count
         self.failed: Sequence[FailedBefore] = known.failed
         self.losable: int = known.losable
+        self.look_up = known.look_up
+        self.recall = known.recall
+        self.recall_all = known.recall_all
         self._known = known
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
-        return await self._known.look_up(urls)
-
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
+        """Yield the stored pages, without the items that are no pages."""
         async for batch in self._known.everything():
-            yield [held for held in batch if held.url.startswith("http")]
-
-    async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """The notes of these names."""
-        return await self._known.recall(room, names)
-
-    def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
-        """All notes of a room, in batches."""
-        return self._known.recall_all(room)
+            yield [item for item in batch if item.url.startswith("http")]
 
 
 @dataclass(slots=True)
 class DocsSite:
-    """One site of a package. `memory` is what the last walk left; `had_pages` whether it found any.
+    """One site of a package. `memory` is the cursor of the last walk; `had_pages` whether it found any.
 
-    `named` is the address that the user gave for it; its origin alone sees the headers.
+    `named` is the address that the user gave for it; only its origin gets the headers.
 
-    After a walk, `beyond` counts the pages beyond the limit, and `trouble` tells why what we hold of it must stay. A
-    site that never was there is an item that failed, and holds up nothing: dead links are common.
+    After a walk, `beyond` counts the pages beyond the limit, and `trouble` is the reason to keep the stored pages. A
+    site that never answered is a failed item, and does not make the run partial: dead links are common.
     """
 
     root: str
@@ -66,7 +162,7 @@ class DocsSite:
     beyond: int = 0
 
     async def walk(self, known: Known, tools: Tools) -> AsyncGenerator[Observation]:
-        """Look at its pages."""
+        """Walk its pages."""
         before = self.memory
         site = Web(self.root, self.options, tools, named=self.named)
         try:
@@ -86,26 +182,3 @@ class DocsSite:
             if self.had_pages:
                 self.trouble = str(problem)
             yield Failed(self.root, str(problem), self.hint)
-
-
-async def settle(client: Client, url: str, version: str, *, robots: bool) -> str | None:
-    """Where the documentation of just this version is, or else the URL itself; None if the site did not answer."""
-    rules = Robots(client) if robots else None
-    try:
-        start = url if moving(url) else await _arrival(client, url, rules)
-        for candidate in versioned(start or url, version):
-            if await _arrival(client, candidate, rules) == candidate:
-                return candidate
-    except FetchError:
-        return None
-    return url
-
-
-async def _arrival(client: Client, url: str, robots: Robots | None) -> str | None:
-    """Where a URL leads in the end, if there is something."""
-    if robots is not None and not (await robots.rules(url)).allows(url):
-        return None
-    response = await client.get(url)
-    if response.status >= 500:
-        raise FetchError(f"{url} answered with status {response.status}.")
-    return response.url if response.ok else None
