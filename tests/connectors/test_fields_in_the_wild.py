@@ -12,7 +12,7 @@ from rowen.connectors.csw.record import dataset_of as of_csw
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.oai.record import dataset_of as of_oai
 from rowen.connectors.socrata import dataset_of as of_socrata
-from rowen.connectors.web.sitemap import read_entries
+from rowen.connectors.web.hints import read_entries
 from rowen.formats.xml import Reader, read_xml
 from tests.conftest import ScratchDatabase
 from tests.connectors.conftest import Opened

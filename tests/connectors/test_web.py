@@ -277,7 +277,7 @@ async def test_a_start_that_robots_txt_forbids_is_a_clear_error(database: Scratc
         run = await keep(r, site)
 
     assert run.status == "failed"
-    assert "robots.txt keeps it from us" in (run.error or "")
+    assert "robots.txt disallows it" in (run.error or "")
 
 
 async def test_requests_keep_their_distance(database: ScratchDatabase, site: Site) -> None:

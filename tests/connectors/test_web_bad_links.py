@@ -80,7 +80,7 @@ async def test_a_calendar_of_pages_that_are_not_to_be_indexed_ends_as_well(
 
     assert (run.status, run.stats.created, run.stats.deleted) == ("partial", 9, 0)
     assert run.stats.requests < 300
-    assert "URLs were asked for only 9 pages" in (run.error or "")
+    assert "URLs were requested for only 9 pages" in (run.error or "")
 
 
 async def test_relative_links_that_grow_without_end_are_seen_through(database: ScratchDatabase, site: Site) -> None:

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from rowen import UsageError
-from rowen.connectors.web.sitemap import latest_moment, read_entries
+from rowen.connectors.web.hints import latest_moment, read_entries
 from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.site import Page, Site, html

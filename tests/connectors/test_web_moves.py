@@ -214,7 +214,7 @@ async def test_without_its_memory_an_outage_of_a_redirect_makes_runs_partial_unt
         healed = await r.sync("site")
 
     assert [run.status for run in runs] == ["partial", "partial"]
-    assert "may lead to pages that we hold" in (runs[1].error or "")
+    assert "may lead to stored pages" in (runs[1].error or "")
     assert (healed.status, healed.stats.deleted, index_of(database)) == ("completed", 0, before)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rowen.connectors.web.affixes import LONGEST_TITLE, learn_affixes
+from rowen.connectors.web.boilerplate import LONGEST_TITLE, learn_affixes
 from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.site import Page, Site, html, keep

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.web.soft404 import SoftMissing
+from rowen.connectors.web.visit import SoftMissing
 from tests.conftest import ScratchDatabase
 from tests.connectors.test_web import names, paths
 from tests.logical import contents, index_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rowen.connectors.web.sitemap import read_entries
+from rowen.connectors.web.hints import read_entries
 from rowen.content.read import read
 from rowen.model.items import Raw
 from tests.corpus import CORPUS, needs

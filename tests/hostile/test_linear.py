@@ -14,7 +14,7 @@ from rowen.connectors.csw.protocol import read as read_csw
 from rowen.connectors.datajson.record import is_record, name_of, names_in
 from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
-from rowen.connectors.web.sitemap import read_entries
+from rowen.connectors.web.hints import read_entries
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import RowenError

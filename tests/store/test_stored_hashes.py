@@ -90,7 +90,7 @@ def _pages() -> list[bytes]:
     plain = Response(URLS[0], 200, nothing, b"<p>a</p>", media_type="text/html", charset="utf-8")
     odd = Response(URLS[0], 200, nothing, b"<p>a</p>", media_type="text/plain", charset="latin-1")
     asked = frozenset({"noindex"})
-    return [visit._print(one, robots) for one in (plain, odd) for robots in (frozenset[str](), asked)]
+    return [visit._hash_of(one, robots) for one in (plain, odd) for robots in (frozenset[str](), asked)]
 
 
 def _edges() -> list[Any]:

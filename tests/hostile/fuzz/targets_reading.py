@@ -13,8 +13,7 @@ from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
 from rowen.connectors.ldes.page import StreamBody, read_entry, read_page
 from rowen.connectors.oai.answer import read as read_oai
-from rowen.connectors.web.hints import recommended
-from rowen.connectors.web.sitemap import read_entries
+from rowen.connectors.web.hints import read_entries, recommended
 from rowen.errors import RowenError
 from rowen.formats.charset import XmlDecoder, declared
 from rowen.formats.json_records import Splitter

@@ -1,37 +1,71 @@
-"""Sites: crawled once, refreshed by conditional requests, to exactly what a new crawl would find."""
+"""Sites: crawled once, refreshed by conditional requests, with exactly the result of a new crawl."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from typing import ClassVar
 
-from rowen.connectors.base import Known, Options, Tools
+from rowen.concurrency import together
+from rowen.connectors.base import Held, Known, Options, Tools
+from rowen.connectors.web.boilerplate import Boilerplate
 from rowen.connectors.web.crawl import Crawl
-from rowen.connectors.web.dates import Dates
-from rowen.connectors.web.hints import gather
+from rowen.connectors.web.hints import Dates, gather
+from rowen.connectors.web.interstitial import Interstitials, Member, mark_of
 from rowen.connectors.web.memory import SiteCursor
 from rowen.connectors.web.options import WebOptions
-from rowen.connectors.web.page_look import PageLook
 from rowen.connectors.web.render import Renderer
 from rowen.connectors.web.scope import SiteScope
-from rowen.connectors.web.visit import Visitor
-from rowen.errors import SourceError
+from rowen.connectors.web.visit import (
+    NOT_FOLLOWED,
+    Answer,
+    BrokenPage,
+    Closed,
+    FetchedPage,
+    Missing,
+    Moved,
+    Same,
+    Visitor,
+    disallowed,
+    is_left_out,
+    observation_of,
+)
+from rowen.errors import SourceError, SourceGoneError
+from rowen.model.address import Address
 from rowen.model.dates import http_date
-from rowen.model.items import Checkpoint, Complete, Incomplete, Observation, Skipped
-from rowen.model.url import Address, canonical
+from rowen.model.item import (
+    Checkpoint,
+    Complete,
+    Fetched,
+    Gone,
+    Incomplete,
+    Observation,
+    Skipped,
+    Unchanged,
+)
+from rowen.model.url import canonical
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.robots import Robots, RobotsRules
 
 __all__ = ["Web"]
 
-# So that a page that is slow to come does not stop the walk; the pace per host is set elsewhere.
+# A slow page does not stop the walk; the pace per host is set elsewhere.
 DEFAULT_CONCURRENCY = 3
-_LIE = "The sitemap called a page unchanged that has changed; the next run asks for every page."
-_UNSTUDIED = "not all pages of the site were read alike so far, which a walk over it puts right first"
+# Of pages that differed before, one may become the same as another: that is an edit. Three that do are one page in
+# front of them, such as a login. A walk may lose more, since it sees how large the site is.
+_LOSABLE = 1
+
+_FALSE_DATE = "The sitemap called a page unchanged that has changed; the next run requests every page."
+_UNSTUDIED = "not all pages of the site were read alike so far; a full walk comes first"
+_ELSEWHERE = "it redirects elsewhere now"
+_NO_PAGE = "it is no page of its own any more"
 
 
 class Web:
-    """Reads a site, or watches a single page. `named` is the address whose origin may see the headers, if not `url`."""
+    """A connector for a site or a single page.
+
+    `named` is the address whose origin gets the headers, if it is not `url`.
+    """
 
     kind: ClassVar[str] = "web"
     Options: ClassVar[type[Options]] = WebOptions
@@ -44,7 +78,7 @@ class Web:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """A web address, also without its scheme."""
+        """Return a web address, also one without its scheme."""
         place = Address.of(address)
         if not place.scheme and "." in address.partition("/")[0] and not address.startswith((".", "/", "~")):
             place = Address.of(f"https://{address}")
@@ -58,18 +92,16 @@ class Web:
 
     @classmethod
     def covers(cls, url: str, options: WebOptions, addresses: Sequence[str]) -> bool:
-        """Whether one of some addresses is within the borders of a site."""
+        """Return whether one of these addresses is within the scope of a site."""
         scope = SiteScope(url, options)
         return any((page := scope.page(address)) is not None and scope.takes(page.url) for address in addresses)
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Walk the site from its root."""
         async with self._tools.client() as client, AsyncExitStack() as closing:
-            client.pace(self._url, delay_s=self._options.delay_s, concurrency=self._options.concurrency)
-            robots = Robots(client) if self._options.robots else None
-            rules = await self._rules(client, robots) if robots else None
+            robots, rules = await self._begin(client)
             hints = await gather(client, self._url, self._options, rules, self._tools.parse)
-            before = await self._memory(known)
+            before = await self._cursor(known)
             dates = Dates(hints.modified, as_of=http_date(before.as_of), trust=before.sitemap_trust)
             visitor = await self._visitor(client, robots, closing)
             crawl = Crawl(
@@ -91,21 +123,19 @@ class Web:
         crawl.memory.sitemap_trust = dates.trust
         if not crawl.refused:
             yield Checkpoint(crawl.memory.to_cursor())
-        why = crawl.unproven or hints.trouble or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
+        false_date = _FALSE_DATE if dates.lies and before.sitemap_trust > 0 else None
+        why = crawl.unproven or hints.trouble or false_date
         yield Complete(beyond=crawl.beyond, generated=crawl.generated) if why is None else Incomplete(why)
 
     async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Look at some pages again, with the boilerplate that all others were read with."""
-        memory = await self._memory(known)
+        """Check some pages again, with the boilerplate that all others were read with."""
+        memory = await self._cursor(known)
         if not memory.studied:
             for url in urls:
                 yield Skipped(url, _UNSTUDIED)
             return
         async with self._tools.client() as client, AsyncExitStack() as closing:
-            client.pace(self._url, delay_s=self._options.delay_s, concurrency=self._options.concurrency)
-            robots = Robots(client) if self._options.robots else None
-            if robots:
-                await self._rules(client, robots)
+            robots, _ = await self._begin(client)
             visitor = await self._visitor(client, robots, closing)
             pages = PageLook(
                 self._url,
@@ -120,15 +150,26 @@ class Web:
                 async for observation in observations:
                     yield observation
 
-    async def _memory(self, known: Known) -> SiteCursor:
-        """What is remembered; a package holds items besides the pages of its site, which count only."""
-        memory = SiteCursor.of(known.cursor, reading=self._options.leading)
-        if memory.pages is not None and memory.pages < known.count:
-            scope, held = SiteScope(self._url, self._options), 0
+    async def _begin(self, client: Client) -> tuple[Robots | None, RobotsRules | None]:
+        client.pace(self._url, delay_s=self._options.delay_s, concurrency=self._options.concurrency)
+        if not self._options.robots:
+            return None, None
+        robots = Robots(client)
+        rules = await robots.rules(self._url)
+        if rules.refused is not None:
+            raise SourceError(rules.refused)
+        client.pace(self._url, crawl_delay_s=rules.crawl_delay_s or 0.0)
+        return robots, rules
+
+    async def _cursor(self, known: Known) -> SiteCursor:
+        """Return the cursor; for a package only the pages of its site count, not its other items."""
+        cursor = SiteCursor.of(known.cursor, reading=self._options.leading)
+        if cursor.pages is not None and cursor.pages < known.count:
+            scope, stored = SiteScope(self._url, self._options), 0
             async for batch in known.everything():
-                held += sum(scope.takes(one.url) for one in batch)
-            memory.studied = memory.studied and memory.pages >= held
-        return memory
+                stored += sum(scope.takes(item.url) for item in batch)
+            cursor.studied = cursor.studied and cursor.pages >= stored
+        return cursor
 
     async def _visitor(self, client: Client, robots: Robots | None, closing: AsyncExitStack) -> Visitor:
         credentials = Credentials.of(self._named, self._options.headers)
@@ -140,9 +181,93 @@ class Web:
         closing.push_async_callback(visitor.close)
         return visitor
 
-    async def _rules(self, client: Client, robots: Robots) -> RobotsRules:
-        rules = await robots.rules(self._url)
-        if rules.refused is not None:
-            raise SourceError(rules.refused)
-        client.pace(self._url, crawl_delay_s=rules.crawl_delay_s or 0.0)
-        return rules
+
+class PageLook:
+    """A check of some pages without a walk: their present content, at their stored depths and URLs.
+
+    Changes of the shape of the site are left to a walk: a page that redirects now, or has another canonical address, or
+    must not be indexed. Other boilerplate is, too: the walk notices it by the bodies of its first pages, and then reads
+    all pages anew.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        options: WebOptions,
+        *,
+        known: Known,
+        visitor: Visitor,
+        robots: Robots | None,
+        boilerplate: Boilerplate,
+        concurrency: int,
+    ) -> None:
+        self._options = options
+        self._known = known
+        self._visitor = visitor
+        self._robots = robots
+        self._boilerplate = boilerplate
+        self._concurrency = concurrency
+        self._scope = SiteScope(root, options)
+        self._root = canonical(root)
+        self._front = Interstitials(_LOSABLE if known.losable < known.count else None)
+
+    async def observations(self, urls: Sequence[str]) -> AsyncGenerator[Observation]:
+        """Yield the observation of each page; new texts come last, once they are known to be no interstitials."""
+        stored = await self._known.look_up(urls)
+        pages = [stored[url] for url in urls if url in stored]
+        for start in range(0, len(pages), self._concurrency):
+            some = pages[start : start + self._concurrency]
+            answers = await together(*(self._ask(page) for page in some))
+            for page, answer in zip(some, answers, strict=True):
+                for observation in self._take(page, answer):
+                    yield observation
+        for document in self._front.rest():
+            yield Fetched(document)
+
+    async def _ask(self, stored: Held) -> Answer:
+        if self._robots is not None and (answer := await disallowed(self._robots, stored.url)):
+            return answer
+        return await self._visitor.visit(stored.url, stored.depth, stored, None)
+
+    def _take(self, stored: Held, answer: Answer) -> Iterator[Observation]:
+        match answer:
+            case Same():
+                yield Unchanged(stored.url, answer.validators)
+            case FetchedPage():
+                yield from self._take_page(stored, answer)
+            case Missing(status) if canonical(stored.url) == self._root:
+                raise SourceGoneError(f"{stored.url} answered with status {status}.")
+            case Missing(status):
+                yield Gone(stored.url, f"status {status}")
+            case BrokenPage(why, _, hint) if canonical(stored.url) == self._root:
+                raise SourceError(why, hint=hint)
+            case BrokenPage() | Closed():
+                yield observation_of(stored.url, answer, keeps_copy=not is_left_out(stored, answer))
+            case Moved():
+                yield Skipped(stored.url, _ELSEWHERE)
+            case _:
+                yield Skipped(stored.url, _NO_PAGE)
+
+    def _take_page(self, stored: Held, page: FetchedPage) -> Iterator[Observation]:
+        document = page.document
+        if document.links and page.robots & NOT_FOLLOWED:
+            document = replace(document, links=())
+        preferred = document.record.get("canonical")
+        is_no_page = (
+            page.leads_on
+            or (self._options.select and not document.text)
+            or (stored.depth and self._scope.is_index(stored.url))
+            or (isinstance(preferred, str) and self._scope.is_variant(stored.url, preferred))
+        )
+        if is_no_page:
+            yield Skipped(stored.url, _NO_PAGE)
+            return
+        new = self._boilerplate.strip(document)
+        if new.content_hash == stored.content_hash:
+            yield Fetched(new)
+            return
+        ready, refused = self._front.take(mark_of(document), Member(stored.url, stored.depth, (stored,), new))
+        for one in ready:
+            yield Fetched(one)
+        for member in refused:
+            yield Skipped(member.url, self._front.why or "")

@@ -1,31 +1,119 @@
-"""The boilerplate of a site: what stands around the text and in the title of every page, learned from a few pages.
+"""The boilerplate of a site: blocks around the text and parts of the title that its pages share, learned from a few.
 
 A menu without a name, a version, a build stamp, a date in the footer, the name of the site behind each title: they
-change with every release and say nothing about a page. What they are is a function of the site's first pages alone,
-as they are now, so a refresh and a rebuild always agree on it.
+change with every release and say nothing about a page. Boilerplate is a function of the site's first pages alone, as
+they are now, so a refresh and a rebuild always agree on it.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from rowen.connectors.web.affixes import Affixes, learn_affixes
-from rowen.model.items import Document
+from rowen.model.item import Document
 
-__all__ = ["LEAST_PAGES", "SAMPLE", "Boilerplate", "Edge", "learn"]
+__all__ = ["LEAST_PAGES", "SAMPLE", "Affixes", "Boilerplate", "Edge", "learn", "learn_affixes"]
 
-# Pages that are read before the walk, which does not ask for them again. With half of it, each would have to share a
-# block (see below); with twice as many, a refresh asks for twice as many pages before it can begin.
+# Pages that are read before the walk, which does not request them again. With half of it, each would have to share a
+# block (see below); with twice as many, a refresh requests twice as many pages before it can begin.
 SAMPLE = 8
 # A block must stand on so many pages, however few there are: two or three may share a paragraph of text.
 LEAST_PAGES = 4
 # Of the pages that are read, 5 of 8. At 1.0, one page without the usual footer would keep that footer in the text of
-# all others; at 0.3, what the pages of one section share would be cut from them.
+# all others; at 0.3, the blocks that the pages of one section share would be cut from them.
 SHARE = 0.6
 # Blocks at each end of a page that can be learned. Without a limit, pages would be compared whole, text and all.
 LONGEST_RUN = 12
+
+# Positions where a title may be cut: at a space, with the mark that follows the word before, or at a mark that needs no
+# space.
+_GAP = re.compile(r"(?<![:;,|·•»›—–~/])[:;,|·•»›—–~/]*+\s++|[|:·•»›—–]++")
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
+# Of words that only a space separates, one is too few to name a site, unless it is a version.
+LEAST_WORDS = 2
+# Several pages may have the same title. But an affix of only one or two different titles may be the subject of pages.
+LEAST_RESTS = 3
+# Characters that may stand around the name of a site.
+_MARKS = " ()[]{}:;,|·•»›—–~/-"
+# The name of a site with its version takes half of it. Longer titles are sentences, which have no affixes.
+LONGEST_TITLE = 200
+
+
+class _Cut(NamedTuple):
+    affix: str
+    rest: str
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Affixes:
+    """Beginnings and endings of titles that say nothing about a page."""
+
+    prefixes: frozenset[str] = frozenset()
+    suffixes: frozenset[str] = frozenset()
+
+    def strip(self, title: str) -> str:
+        """Return the title without the longest of these endings and beginnings, unless nothing else is left."""
+        own = title
+        for suffix in sorted(self.suffixes, key=len, reverse=True):
+            if own.endswith(suffix) and own[: -len(suffix)].strip():
+                own = own[: -len(suffix)].rstrip()
+                break
+        for prefix in sorted(self.prefixes, key=len, reverse=True):
+            if own.startswith(prefix) and own[len(prefix) :].strip():
+                own = own[len(prefix) :].lstrip()
+                break
+        return own
+
+
+def learn_affixes(titles: Sequence[str], *, needed: float) -> Affixes:
+    """Return the endings and beginnings that at least so many titles share, each time beside something else.
+
+    The first title is that of the front page. If it is more than a word, and marked off as a whole in another title, it
+    is the name of the site.
+    """
+    short = [title for title in titles if len(title) <= LONGEST_TITLE]
+    front = titles[0] if titles else ""
+    suffixes = _common([_suffixes(title) for title in short], needed, front)
+    without = [Affixes(suffixes=suffixes).strip(title) for title in short]
+    return Affixes(_common([_prefixes(title) for title in without], needed, front), suffixes)
+
+
+def _suffixes(title: str) -> Iterator[_Cut]:
+    for gap in _GAP.finditer(title):
+        marked = bool(gap[0].strip()) or not title[gap.end() : gap.end() + 1].isalnum()
+        yield _Cut(title[gap.start() :], title[: gap.start()], marked)
+
+
+def _prefixes(title: str) -> Iterator[_Cut]:
+    for gap in _GAP.finditer(title):
+        marked = bool(gap[0].strip()) or not title[max(0, gap.start() - 1) : gap.start()].isalnum()
+        yield _Cut(title[: gap.end()], title[gap.end() :], marked)
+
+
+def _common(cuts: Sequence[Iterator[_Cut]], needed: float, front: str) -> frozenset[str]:
+    """Return the affixes of enough titles; if there is none, the longest unmarked one of nearly all titles."""
+    rests: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for title in cuts:
+        for cut in title:
+            balanced = all(cut.affix.count(left) == cut.affix.count(right) for left, right in _BRACKETS)
+            has_words = bool(cut.affix.strip()) and bool(cut.rest.strip())
+            if balanced and has_words and (cut.marked or _looks_like_a_name(cut.affix)):
+                rests[cut.affix, cut.marked].append(cut.rest.strip())
+    marked_off = set()
+    for (affix, marked), others in rests.items():
+        is_common = len(others) >= needed and len(set(others)) >= LEAST_RESTS
+        if marked and (is_common or (affix.strip(_MARKS) == front and _looks_like_a_name(front))):
+            marked_off.add(affix)
+    nearly_all = max(needed, len(cuts) - 1)
+    bare = [affix for (affix, marked), others in rests.items() if not marked and len(set(others)) >= nearly_all]
+    return frozenset(marked_off or sorted(bare, key=len)[-1:])
+
+
+def _looks_like_a_name(words: str) -> bool:
+    return len(words.split()) >= LEAST_WORDS or any(map(str.isdigit, words))
 
 
 def _digest(block: str) -> str:
@@ -33,9 +121,9 @@ def _digest(block: str) -> str:
 
 
 class Edge(NamedTuple):
-    """What stands near the top and the bottom of one page, as digests of blocks, and its title; headings are left out.
+    """The blocks near the top and the bottom of one page, as digests, and its title.
 
-    A page may well begin or end with the same heading as others.
+    Headings are left out: a page may well begin or end with the same heading as others.
     """
 
     body: bytes | None
@@ -45,64 +133,59 @@ class Edge(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> "Edge":
-        """The edges of a page as it was read."""
+        """Return the edges of a page as it was read."""
         blocks = document.text.split("\n\n")
-        top, bottom = _digests(blocks[:LONGEST_RUN]), _digests(blocks[-LONGEST_RUN:])
+        top, bottom = (
+            tuple(_digest(block) for block in some if block.strip() and not block.startswith("#"))
+            for some in (blocks[:LONGEST_RUN], blocks[-LONGEST_RUN:])
+        )
         return cls(document.validators.body_hash, top, bottom, document.title)
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> "Edge":
-        """The inverse of `to_json`; raises `ValueError` for what is no edge."""
+        """Return the edges in a cursor; raise `ValueError` for anything else."""
         match value:
             case [str() | None as body, list() as top, list() as bottom, str() as title]:
                 return cls(bytes.fromhex(body) if body else None, tuple(top), tuple(bottom), title)
             case _:
-                raise ValueError("it remembers an edge that is none")
+                raise ValueError("it has an invalid edge")
 
     def to_json(self) -> list[Any]:
-        """The edges as part of a cursor."""
+        """Return the edges as part of a cursor."""
         return [self.body.hex() if self.body else None, list(self.top), list(self.bottom), self.title]
-
-
-def _digests(blocks: list[str]) -> tuple[str, ...]:
-    return tuple(_digest(block) for block in blocks if block.strip() and not block.startswith("#"))
 
 
 @dataclass(frozen=True, slots=True)
 class Boilerplate:
-    """Digests of the blocks that may stand at the top and at the bottom of any page; what may stand in its title."""
+    """Digests of the boilerplate blocks at the top and at the bottom of pages, and the affixes of titles."""
 
     top: frozenset[str] = frozenset()
     bottom: frozenset[str] = frozenset()
     titles: Affixes = field(default_factory=Affixes)
 
     def strip(self, document: Document) -> Document:
-        """The document without its boilerplate; a text or a title that is nothing else stays as it is."""
-        text, title = self._strip_text(document.text), self.titles.strip(document.title)
+        """Return the document without its boilerplate; a text or a title of nothing else stays as it is."""
+        text, title = document.text, self.titles.strip(document.title)
+        if self.top or self.bottom:
+            blocks = text.split("\n\n")
+            start, end = 0, len(blocks)
+            while start < end and _digest(blocks[start]) in self.top:
+                start += 1
+            while end > start and _digest(blocks[end - 1]) in self.bottom:
+                end -= 1
+            if start != end and (start, end) != (0, len(blocks)):
+                text = "\n\n".join(blocks[start:end])
         if text is document.text and title is document.title:
             return document
         return replace(document, text=text, title=title)
 
-    def _strip_text(self, text: str) -> str:
-        if not (self.top or self.bottom):
-            return text
-        blocks = text.split("\n\n")
-        start, end = 0, len(blocks)
-        while start < end and _digest(blocks[start]) in self.top:
-            start += 1
-        while end > start and _digest(blocks[end - 1]) in self.bottom:
-            end -= 1
-        if start == end or (start == 0 and end == len(blocks)):
-            return text
-        return "\n\n".join(blocks[start:end])
-
     def to_json(self) -> list[list[str]]:
-        """The boilerplate as part of a cursor."""
+        """Return the boilerplate as part of a cursor."""
         return [sorted(self.top), sorted(self.bottom), sorted(self.titles.prefixes), sorted(self.titles.suffixes)]
 
     @classmethod
     def of(cls, value: object) -> "Boilerplate":
-        """The inverse, also of what was written before titles were looked at; nothing for anything else."""
+        """Return the boilerplate in a cursor, with or without affixes; nothing for anything else."""
         match value:
             case [list() as top, list() as bottom, *rest]:
                 return cls(_strings(top), _strings(bottom), Affixes(*map(_strings, rest[:2])))
@@ -115,20 +198,17 @@ def _strings(values: object) -> frozenset[str]:
 
 
 def learn(edges: Sequence[Edge]) -> Boilerplate:
-    """The boilerplate of the pages with these edges: what most of them share."""
+    """Return the boilerplate of the pages with these edges: the blocks and affixes that most of them share."""
     if len(edges) < LEAST_PAGES:
         return Boilerplate()
+    needed = max(LEAST_PAGES, SHARE * len(edges))
+
+    def shared(edge_blocks: list[tuple[str, ...]]) -> frozenset[str]:
+        counts = Counter(block for blocks in edge_blocks for block in set(blocks))
+        return frozenset(block for block, pages in counts.items() if pages >= needed)
+
     return Boilerplate(
-        _shared([edge.top for edge in edges]),
-        _shared([edge.bottom for edge in edges]),
-        learn_affixes([edge.title for edge in edges], needed=_needed(edges)),
+        shared([edge.top for edge in edges]),
+        shared([edge.bottom for edge in edges]),
+        learn_affixes([edge.title for edge in edges], needed=needed),
     )
-
-
-def _needed(edges: Sequence[object]) -> float:
-    return max(LEAST_PAGES, SHARE * len(edges))
-
-
-def _shared(edges: list[tuple[str, ...]]) -> frozenset[str]:
-    counts = Counter(block for edge in edges for block in set(edge))
-    return frozenset(block for block, pages in counts.items() if pages >= _needed(edges))

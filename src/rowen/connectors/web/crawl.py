@@ -1,7 +1,7 @@
 """A walk over a site, breadth first, in an order that depends on the site alone.
 
-Answers are awaited out of order but taken in order: what is followed, in which order, to which depth and up to
-which limit is the same whether pages come whole or as "not modified". So a refresh walks as a rebuild would.
+Answers are awaited out of order but taken in order: links are followed in the same order, to the same depth and up to
+the same limit, whether pages come whole or as "not modified". So a refresh walks as a rebuild would.
 """
 
 import asyncio
@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from rowen.connectors.base import Held, Known
 from rowen.connectors.web.boilerplate import Boilerplate
-from rowen.connectors.web.dates import Dates
-from rowen.connectors.web.front import Front, hides
+from rowen.connectors.web.hints import Dates
 from rowen.connectors.web.interstitial import Interstitials, Member, PageMark, mark_of
 from rowen.connectors.web.memory import OMITTED, TOLD, Bridge, SiteCursor
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import PageUrl, SiteScope, Spellings
-from rowen.connectors.web.study import Study, study
+from rowen.connectors.web.study import Front, Study, hides, study
 from rowen.connectors.web.visit import (
     NOT_FOLLOWED,
     NOT_INDEXED,
@@ -33,9 +32,9 @@ from rowen.connectors.web.visit import (
     NoPage,
     Same,
     Visitor,
+    disallowed,
     is_left_out,
-    kept_out,
-    told,
+    observation_of,
 )
 from rowen.errors import SourceError, SourceGoneError
 from rowen.model.items import Checkpoint, Document, Fetched, Gone, Observation, Redirected, Skipped, Unchanged
@@ -44,27 +43,27 @@ from rowen.net.robots import Robots
 
 __all__ = ["Crawl"]
 
-# Visits under way for each request that may be sent at once: pages come out of order, and are taken in order. Twice as
-# many would only wait in memory; with one each, a slow page would hold up all others.
+# Visits in progress for each parallel request: pages come out of order, and are taken in order. Twice as many would
+# only wait in memory; with one each, a slow page would hold up all others.
 AHEAD = 4
-# For sites that are asked one page at a time.
+# For sites that are requested one page at a time.
 LEAST_AHEAD = 8
-# Places that are looked up by one statement, instead of one each.
+# Pages that are looked up by one statement, instead of one each.
 LOOKED_UP = 128
 # Half of the 20 that browsers follow: each is a request.
 MOST_REDIRECTS = 10
-# Requests: a site of ten thousand pages that is rearranged is asked for a tenth more, once.
+# Requests: a site of ten thousand pages that is rearranged costs a tenth more, once.
 MOST_VANISHED = 1000
-# URLs that may be asked for, for each page that is allowed: redirects and second names lead to pages, but some lead on
+# URLs that may be requested for each page of `max_pages`: redirects and second names lead to pages, but some lead on
 # without end. A walk that is cut off here is not complete, and deletes nothing.
 ASKS_PER_PAGE = 20
-# The same for sources of a few pages, where a list of redirects would use it up.
+# The minimum for sources of a few pages, where a list of redirects would use it up.
 LEAST_ASKS = 1000
-# With more places than that, a walk on which half of them failed proves nothing about the rest; on a site of ten pages
-# it is a matter of single pages, which are quarantined one by one.
+# With more requests than that, a walk on which half of them failed proves nothing about the rest; on a site of ten
+# pages single pages failed, which are quarantined one by one.
 LEAST_DOUBTED = 10
 
-_RESELECT = "Has the site a new design? The option select of the source says which part to keep."
+_RESELECT = "If the site has a new design, set the option select of the source to the part to keep."
 
 
 class _Place(NamedTuple):
@@ -75,14 +74,14 @@ class _Place(NamedTuple):
 
 class _PageVisit(NamedTuple):
     place: _Place
-    held: Held | None
+    stored: Held | None
     answer: "asyncio.Task[Answer]"
 
 
 class Crawl:
-    """One walk. `memory` is what the next one will remember; `unproven` tells why it may have missed something.
+    """One walk. `memory` is the cursor for the next one; `unproven` is the reason that pages may have been missed.
 
-    `beyond` counts the addresses that were met and not asked for, since there were pages enough.
+    `beyond` counts the addresses that were met and not requested, since the limit of pages was reached.
     """
 
     def __init__(
@@ -108,13 +107,13 @@ class Crawl:
         self._robots = robots
         self._before = memory
         self._dates = dates
-        # Of these the copy is older than what the site had when it was last asked.
+        # The copies of these are older than the last request.
         self._failed = frozenset(one.url for one in known.failed)
         self._ahead = max(LEAST_AHEAD, AHEAD * concurrency)
         self._scope = SiteScope(root, options)
         self._root = self._scope.clean(root) or root
         self._queue: deque[_Place] = deque()
-        self._held: dict[str, Held | None] = {}
+        self._looked_up: dict[str, Held | None] = {}
         self._met: set[str] = set()
         self._spellings = Spellings()
         self._movers: dict[str, list[Held]] = {}
@@ -122,35 +121,35 @@ class Crawl:
         self._count = 0
         self._read = 0
         self._new = 0
-        self._asked = 0
+        self._requested = 0
         self._study = Study(trusted=memory.boilerplate == Boilerplate())
         self._front = Interstitials(known.losable if known.losable < known.count else None)
 
     @property
     def known(self) -> int:
-        """How many pages there are, as far as can be told by now: those that were taken, and places still to see."""
-        return min(self._options.max_pages, self._count + len(self._met) - self._asked)
+        """Return the number of pages that are expected so far: those that were taken, and places still to visit."""
+        return min(self._options.max_pages, self._count + len(self._met) - self._requested)
 
     @property
     def refused(self) -> bool:
-        """Whether pages were refused because something stands in front of them: then nothing is to be remembered."""
+        """Return whether pages were refused as interstitials: then the cursor stays as it was."""
         return self._front.why is not None
 
     async def walk(self, seeds: Iterable[str] = ()) -> AsyncGenerator[Observation]:
-        """Look at everything that the root and the seeds lead to."""
+        """Visit all pages that the root and the seeds lead to."""
         self._meet(self._root, 0)
         for seed in seeds:
             self._meet(seed, 1)
         await self._study_site()
         if not self._known.count:
-            # A first crawl that is killed has read all that it stored with this boilerplate.
+            # All pages of a first crawl that is killed were read with this boilerplate.
             yield Checkpoint(
                 SiteCursor(
                     boilerplate=self.memory.boilerplate, edges=self.memory.edges, reading=self.memory.reading
                 ).to_cursor()
             )
         elif not self._study.trusted:
-            # One that is killed leaves pages that were read with other boilerplate than the rest.
+            # A walk that is killed leaves pages that were read with other boilerplate than the rest.
             yield Checkpoint(replace(self._before, pages=0).to_cursor())
         under_way: deque[_PageVisit] = deque()
         try:
@@ -163,7 +162,7 @@ class Crawl:
                         break
                     continue
                 visit = under_way.popleft()
-                for observation in self._take(visit.place, visit.held, await self._settled(visit)):
+                for observation in self._take(visit.place, visit.stored, await self._settled(visit)):
                     yield observation
                 if self._is_enough():
                     break
@@ -173,7 +172,7 @@ class Crawl:
             await asyncio.gather(*(visit.answer for visit in under_way), return_exceptions=True)
         async for redirected in self._redirects_of_vanished():
             yield redirected
-        # Who asks for one page watches it, and wants no other.
+        # A source of one page watches it, and no other.
         self.beyond = len(under_way) + len(self._queue) if self._options.max_pages > 1 else 0
         for document in self._front.rest():
             yield Fetched(document)
@@ -182,38 +181,38 @@ class Crawl:
         elif self._known.count and not self._before.studied:
             self.memory.pages = 0
         if self._options.select and not self._count and not self._troubles:
-            why = f"The selector {self._options.select!r} matches nothing on {self._asked} pages."
+            why = f"The selector {self._options.select!r} matches nothing on {self._requested} pages."
             raise SourceError(why, hint=_RESELECT)
         self.unproven = self._front.why or self.unproven
-        if self._asked > LEAST_DOUBTED and 2 * len(self._troubles) > self._asked:
-            self.unproven = f"{len(self._troubles)} of {self._asked} pages could not be read."
+        if self._requested > LEAST_DOUBTED and 2 * len(self._troubles) > self._requested:
+            self.unproven = f"{len(self._troubles)} of {self._requested} pages could not be read."
 
     async def _redirects_of_vanished(self) -> AsyncGenerator[Observation]:
-        """Ask pages that nothing links to any more where they are now: a site that was rearranged redirects them.
+        """Request pages that are not linked any more: a site that was rearranged redirects them.
 
-        Nothing is asked unless there are new pages, and no more pages than are new.
+        No more pages are requested than there are new ones.
         """
         if not self._new or self.unproven or self._options.max_pages == 1:
             return
         left = min(self._new, MOST_VANISHED)
         async for batch in self._known.everything():
-            vanished = [held for held in batch if canonical(held.url) not in self._met][:left]
+            vanished = [stored for stored in batch if canonical(stored.url) not in self._met][:left]
             left -= len(vanished)
             for start in range(0, len(vanished), self._ahead):
                 asked = vanished[start : start + self._ahead]
                 async with asyncio.TaskGroup() as asking:
-                    targets = [asking.create_task(self._target(held)) for held in asked]
-                for held, target in zip(asked, targets, strict=True):
+                    targets = [asking.create_task(self._target(stored)) for stored in asked]
+                for stored, target in zip(asked, targets, strict=True):
                     if (page := target.result()) is not None:
-                        yield Redirected(held.url, page.url)
+                        yield Redirected(stored.url, page.url)
             if not left:
                 return
 
-    async def _target(self, held: Held) -> PageUrl | None:
-        """Return the page of this walk that an address leads to, over any number of redirects."""
-        url = held.url
+    async def _target(self, stored: Held) -> PageUrl | None:
+        """Return the page of this walk that a stored address redirects to."""
+        url = stored.url
         for _ in range(MOST_REDIRECTS):
-            answer = await self._ask(_Place(url, held.depth or 1), None, None)
+            answer = await self._ask(_Place(url, stored.depth or 1), None, None)
             page = self._scope.page(answer.to) if isinstance(answer, Moved) else None
             if page is None or page.name in self._met:
                 return page
@@ -221,37 +220,39 @@ class Crawl:
         return None
 
     def _is_enough(self) -> bool:
-        """Whether the walk has its pages; one that finds hardly any among endless places is cut off."""
-        self._asked += 1
-        if self._asked >= LEAST_ASKS + ASKS_PER_PAGE * self._options.max_pages:
-            self.unproven = f"{self._asked} URLs were asked for only {self._count} pages; the others were left out."
+        """Return whether the limit of pages, or of requests for them, is reached."""
+        self._requested += 1
+        if self._requested >= LEAST_ASKS + ASKS_PER_PAGE * self._options.max_pages:
+            self.unproven = (
+                f"{self._requested} URLs were requested for only {self._count} pages; the others were left out."
+            )
             return True
         return self._count >= self._options.max_pages
 
     async def _send_out(self, under_way: deque[_PageVisit]) -> None:
-        """Keep enough visits under way, each with what we hold of its URL."""
+        """Keep enough visits in progress, each with the stored state of its URL."""
         wanted = min(self._ahead, self._options.max_pages - self._count) - len(under_way)
         places = [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]
         if not places:
             return
         await self._look_up(places)
         for place in places:
-            have = self._held.pop(place.url)
+            have = self._looked_up.pop(place.url)
             bridge = self._before.bridges.get(place.url)
             answer = asyncio.create_task(self._visit(place, have, bridge))
             under_way.append(_PageVisit(place, have, answer))
 
     async def _look_up(self, places: list[_Place]) -> None:
-        """Learn what we hold of some places, and with the same question of those that come next."""
-        if all(place.url in self._held for place in places):
+        """Look up the stored state of some places, and in the same statement that of the next ones."""
+        if all(place.url in self._looked_up for place in places):
             return
         coming = islice(self._queue, max(0, LOOKED_UP - len(places)))
-        urls = [place.url for place in (*places, *coming) if place.url not in self._held]
-        found = await self._known.look_up(urls)
-        self._held.update((url, found.get(url)) for url in urls)
+        urls = [place.url for place in (*places, *coming) if place.url not in self._looked_up]
+        stored = await self._known.look_up(urls)
+        self._looked_up.update((url, stored.get(url)) for url in urls)
 
     async def _study_site(self) -> None:
-        """Learn the boilerplate of the site, unless a single page is all that is wanted."""
+        """Learn the boilerplate of the site, unless the source is a single page."""
         if self._options.max_depth and self._options.max_pages > 1 and not self._options.select:
             self._study = await study(
                 self._root,
@@ -266,7 +267,7 @@ class Crawl:
         self.memory.boilerplate, self.memory.edges = self._study.boilerplate, self._study.edges
 
     async def _look_for_interstitials(self) -> None:
-        """Before a page is taken: whether something stands in front of the site, or of most of its first pages."""
+        """Find interstitials in front of the site, or of most of its first pages, before a page is taken."""
         if self._root not in self._study.answers:
             self._study.answers[self._root] = await self._look(self._root, 0, self._before.studied)
         front = Front(self._root, self._study.answers, self._known, before=self._before, look=self._look)
@@ -280,12 +281,12 @@ class Crawl:
             self._study.forget_unchanged()
 
     async def _look_behind(self) -> list[Observation]:
-        """At the end of a walk that misses too much: whether pages that changed hide what they led to."""
+        """Find interstitials at the end of a walk that misses too much: changed pages may hide those behind them."""
         if not self._front.watches or self._known.count - self._count <= self._known.losable:
             return []
         kept: list[Observation] = []
         for mark, members in self._front.suspects():
-            ahead = [link for one in members for held in one.held for link in held.links if not self._has_met(link)]
+            ahead = [link for one in members for page in one.held for link in page.links if not self._has_met(link)]
             if await hides(mark, ahead, self._known, self._look):
                 for one in self._front.refuse(mark):
                     kept.extend(self._leave_alone(one))
@@ -296,74 +297,75 @@ class Crawl:
         return page is None or page.name in self._met
 
     async def _look(self, url: str, depth: int, conditionally: bool) -> Answer:
-        held = (await self._known.look_up([url])).get(url) if conditionally else None
+        stored = (await self._known.look_up([url])).get(url) if conditionally else None
         bridge = self._before.bridges.get(url) if conditionally else None
-        return await self._ask(_Place(url, depth), held, bridge)
+        return await self._ask(_Place(url, depth), stored, bridge)
 
-    async def _visit(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
+    async def _visit(self, place: _Place, stored: Held | None, bridge: Bridge | None) -> Answer:
         early = self._study.answers.pop(place.url, None)
         if early is not None:
             return early
-        return await (self._ask(place, held, bridge) if self._study.trusted else self._ask(place, None, None))
+        return await (self._ask(place, stored, bridge) if self._study.trusted else self._ask(place, None, None))
 
-    async def _ask(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
-        if self._robots is not None and (closed := await kept_out(self._robots, place.url)):
-            return closed
+    async def _ask(self, place: _Place, stored: Held | None, bridge: Bridge | None) -> Answer:
+        if self._robots is not None and (answer := await disallowed(self._robots, place.url)):
+            return answer
         has_news = place.url in self._failed or not self._dates.claims(place.url)
-        if held is None or held.body_hash is None or not place.depth or has_news:
-            return await self._visitor.visit(place.url, place.depth, held, bridge)
-        if self._dates.spares(place.url):
-            return Same(held.links, held.body_hash)
-        answer = await self._visitor.visit(place.url, place.depth, held, bridge)
+        if stored is None or stored.body_hash is None or not place.depth or has_news:
+            return await self._visitor.visit(place.url, place.depth, stored, bridge)
+        if self._dates.avoids(place.url):
+            return Same(stored.links, stored.body_hash)
+        answer = await self._visitor.visit(place.url, place.depth, stored, bridge)
         if isinstance(answer, Same | FetchedPage):
             self._dates.check(held_true=isinstance(answer, Same))
         return answer
 
     async def _settled(self, visit: _PageVisit) -> Answer:
-        """The answer of a visit; what is no bridge any more, although it did not change, is asked for its page."""
-        answer = await visit.answer
-        if isinstance(answer, Bridged) and not self._still_holds(visit.place, answer.bridge):
-            return await self._visitor.visit(visit.place.url, visit.place.depth, None, None)
+        """Return the answer of a visit; an unchanged bridge that is no bridge any more is read as a page."""
+        place, answer = visit.place, await visit.answer
+        if isinstance(answer, Bridged):
+            bridge = answer.bridge
+            if bridge.to is not None:
+                is_bridge = self._prefers(place.url, bridge.to)
+            else:
+                is_bridge = bridge.twin is None or self._spellings.has_another(place.url, bridge.twin)
+            if not is_bridge:
+                return await self._visitor.visit(place.url, place.depth, None, None)
         return answer
 
-    def _still_holds(self, place: _Place, bridge: Bridge) -> bool:
-        if bridge.to is not None:
-            return self._prefers(place.url, bridge.to)
-        return bridge.twin is None or self._spellings.has_another(place.url, bridge.twin)
-
-    def _take(self, place: _Place, held: Held | None, answer: Answer) -> Iterator[Observation]:
+    def _take(self, place: _Place, stored: Held | None, answer: Answer) -> Iterator[Observation]:
         match answer:
             case Same():
-                yield from self._take_same(place, held, answer)
+                yield from self._take_same(place, stored, answer)
             case FetchedPage():
-                yield from self._take_page(place, held, answer)
+                yield from self._take_page(place, stored, answer)
             case Moved(to):
-                yield from self._take_redirect(place, held, to)
+                yield from self._take_redirect(place, stored, to)
             case Bridged(bridge):
-                yield from self._bridge(place, held, bridge)
+                yield from self._bridge(place, stored, bridge)
             case NoPage(bridge):
                 if place.depth == 0:
-                    raise SourceError(f"{place.url} is no page that can be read, or robots.txt keeps it from us.")
-                yield from self._bridge(place, held, bridge)
+                    raise SourceError(f"{place.url} cannot be read as a page, or robots.txt disallows it.")
+                yield from self._bridge(place, stored, bridge)
             case Missing(status):
                 if place.depth == 0:
                     raise SourceGoneError(f"{place.url} answered with status {status}.")
-                if held is not None:
+                if stored is not None:
                     yield Gone(place.url, f"status {status}")
             case BrokenPage() | Closed():
-                yield from self._take_trouble(place, held, answer)
+                yield from self._take_trouble(place, stored, answer)
 
-    def _take_same(self, place: _Place, held: Held | None, same: Same) -> Iterator[Observation]:
+    def _take_same(self, place: _Place, stored: Held | None, same: Same) -> Iterator[Observation]:
         if self._spellings.has_another(place.url, same.body_hash):
-            etag, modified = (held.etag, held.last_modified) if held else (None, None)
+            etag, modified = (stored.etag, stored.last_modified) if stored else (None, None)
             yield from self._bridge(place, None, Bridge(same.links, etag, modified, twin=same.body_hash))
             return
         self._count += 1
-        depth = place.depth if held is not None and held.depth != place.depth else None
+        depth = place.depth if stored is not None and stored.depth != place.depth else None
         yield Unchanged(place.url, same.validators, depth)
         self._follow(same.links, place.depth)
 
-    def _take_page(self, place: _Place, held: Held | None, page: FetchedPage) -> Iterator[Observation]:
+    def _take_page(self, place: _Place, stored: Held | None, page: FetchedPage) -> Iterator[Observation]:
         document, validators = page.document, page.document.validators
         if document.depth != place.depth:
             document = replace(document, depth=place.depth)
@@ -371,12 +373,20 @@ class Crawl:
             document = replace(document, links=())
         bridge = Bridge(document.links, validators.etag, validators.last_modified)
         preferred = document.record.get("canonical")
-        stored: Document | None = None
-        replaced = self._replaced(place, held, document)
-        if self._is_in_front(place, held, document) and (replaced or held is None):
+        new: Document | None = None
+        # The stored page with another text that this page would replace: its own, or that which redirects to it.
+        # Several that redirect to one address are no replacement: they are counted by that address.
+        own = (stored,) if stored is not None else tuple(self._movers.get(canonical(place.url), ()))
+        replaced: tuple[Held, ...] = ()
+        if len(own) == 1 and own[0].content_hash != self._study.boilerplate.strip(document).content_hash:
+            replaced = own
+        # A known interstitial: by its text, or because other pages redirect to it.
+        mark = mark_of(document)
+        is_in_front = self._front.is_refused(mark) or (stored is None and self._front.is_refused(place.url))
+        if is_in_front and (replaced or stored is None):
             pass
         elif self._options.select and not document.text:
-            yield from self._take_unselected(place, held, bridge)
+            yield from self._take_unselected(place, stored, bridge)
         elif place.depth and self._scope.is_index(place.url):
             self.generated += 1
             yield from self._bridge(place, None, bridge)
@@ -385,46 +395,31 @@ class Crawl:
                 bridge = bridge._replace(robots=OMITTED if page.omits_robots else TOLD)
             yield from self._bridge(place, None, bridge)
         elif preferred and self._prefers(place.url, preferred):
-            yield from self._bridge(place, held, bridge._replace(to=preferred))
+            yield from self._bridge(place, stored, bridge._replace(to=preferred))
         elif self._spellings.has_another(place.url, validators.body_hash):
             yield from self._bridge(place, None, bridge._replace(twin=validators.body_hash))
         else:
             self._count += 1
             self._read += 1
-            self._new += held is None
-            stored = self._study.boilerplate.strip(document)
+            self._new += stored is None
+            new = self._study.boilerplate.strip(document)
             self._follow(document.links, place.depth)
-        if held is None or replaced:
-            yield from self._line_up(mark_of(document), Member(place.url, place.depth, replaced, stored))
-        elif stored is not None:
-            yield Fetched(stored)
+        if stored is None or replaced:
+            yield from self._line_up(mark, Member(place.url, place.depth, replaced, new))
+        elif new is not None:
+            yield Fetched(new)
 
-    def _take_unselected(self, place: _Place, held: Held | None, bridge: Bridge) -> Iterator[Observation]:
-        """A page without the part that is wanted leads on; if it had that part before, its last copy stays."""
-        if held is None:
+    def _take_unselected(self, place: _Place, stored: Held | None, bridge: Bridge) -> Iterator[Observation]:
+        """Take a page without the selected part as a bridge; if it had that part before, its last copy stays."""
+        if stored is None:
             yield from self._bridge(place, None, bridge)
             return
         why = f"The selector {self._options.select!r} matches nothing on {place.url} any more."
-        yield from self._keep(place, held, BrokenPage(why, False, _RESELECT))
+        yield from self._keep(place, stored, BrokenPage(why, False, _RESELECT))
         self._follow(bridge.links, place.depth)
 
-    def _is_in_front(self, place: _Place, held: Held | None, document: Document) -> bool:
-        """Whether a page is known to stand in front of others: by what it says, or because they redirect to it."""
-        return self._front.is_refused(mark_of(document)) or (held is None and self._front.is_refused(place.url))
-
-    def _replaced(self, place: _Place, held: Held | None, document: Document) -> tuple[Held, ...]:
-        """What a page would replace: what we hold of it, or of the one that redirects to it, where that says otherwise.
-
-        Several that redirect to one address have that in common.
-        """
-        ours = (held,) if held is not None else tuple(self._movers.get(canonical(place.url), ()))
-        if len(ours) != 1:
-            return ()
-        says = self._study.boilerplate.strip(document).content_hash
-        return tuple(one for one in ours if one.content_hash != says)
-
     def _line_up(self, mark: PageMark, member: Member) -> Iterator[Observation]:
-        """Let a page wait until it is clear that it does not stand in front of others."""
+        """Let a page wait until it is known to be no interstitial."""
         ready, refused = self._front.take(mark, member)
         for document in ready:
             yield Fetched(document)
@@ -432,81 +427,74 @@ class Crawl:
             yield from self._leave_alone(one)
 
     def _leave_alone(self, refused: Member) -> Iterator[Observation]:
-        """Keep what we hold of a page that something stands in front of, and go on along what we know of it."""
+        """Keep the stored page that an interstitial hides, and follow its stored links."""
         why = self._front.why or ""
         if refused.depth == 0:
             raise SourceError(why)
         self.memory.bridges.pop(refused.url, None)
-        for held in refused.held:
-            yield Skipped(held.url, why)
-            self._follow(held.links, refused.depth)
+        for stored in refused.held:
+            yield Skipped(stored.url, why)
+            self._follow(stored.links, refused.depth)
 
-    def _take_redirect(self, place: _Place, held: Held | None, to: str) -> Iterator[Observation]:
-        """Go where it points, at the same depth; a root that has moved moves the borders of the site."""
+    def _take_redirect(self, place: _Place, stored: Held | None, to: str) -> Iterator[Observation]:
+        """Follow a redirect, at the same depth; a root that redirects moves the scope of the site."""
         if place.depth == 0:
             self._scope = SiteScope(to, self._options)
         page = self._scope.page(to)
         if page is not None and self._leads_back(place.url, page.url):
-            yield from self._take_trouble(place, held, BrokenPage(f"{place.url} redirects in a circle.", False))
+            yield from self._take_trouble(place, stored, BrokenPage(f"{place.url} redirects in a circle.", False))
         elif place.hops >= MOST_REDIRECTS:
             why = f"{place.url} is the end of {MOST_REDIRECTS} redirects, and redirects again."
-            yield from self._take_trouble(place, held, BrokenPage(why, False))
+            yield from self._take_trouble(place, stored, BrokenPage(why, False))
         else:
-            yield from self._bridge(place, held, Bridge(to=page.url if page else to))
-            if held is not None and (page is None or page.name != canonical(place.url)):
+            yield from self._bridge(place, stored, Bridge(to=page.url if page else to))
+            if stored is not None and (page is None or page.name != canonical(place.url)):
                 target = page.url if page is not None else to.partition("?")[0]
-                yield from self._line_up(target, Member(place.url, place.depth, (held,)))
+                yield from self._line_up(target, Member(place.url, place.depth, (stored,)))
 
-    def _take_trouble(self, place: _Place, held: Held | None, trouble: BrokenPage | Closed) -> Iterator[Observation]:
-        """Keep what we hold and go on along what we know of it."""
+    def _take_trouble(self, place: _Place, stored: Held | None, trouble: BrokenPage | Closed) -> Iterator[Observation]:
+        """Keep the stored page, and follow its stored links."""
         if place.depth == 0:
             raise SourceError(trouble.why, hint=trouble.hint if isinstance(trouble, BrokenPage) else None)
         name, bridge = canonical(place.url), self._before.bridges.get(place.url)
         self._troubles[name] = trouble
-        if is_left_out(held, trouble):
-            yield told(place.url, trouble, keeps_copy=False)
+        if is_left_out(stored, trouble):
+            yield observation_of(place.url, trouble, keeps_copy=False)
             return
-        if held is not None:
-            yield from self._keep(place, held, trouble)
+        if stored is not None:
+            yield from self._keep(place, stored, trouble)
         else:
-            yield told(place.url, trouble)
+            yield observation_of(place.url, trouble)
         for moved in self._movers.pop(name, ()):
             yield from self._keep(place, moved, trouble)
-        if held is None and bridge is not None:
+        if stored is None and bridge is not None:
             yield from self._bridge(place, None, bridge)
-        elif held is None and self._may_hide_pages(trouble):
-            self.unproven = f"{place.url} could not be asked, and may lead to pages that we hold."
+        elif stored is None and self._known.count and not self._before.known and _is_temporary(trouble):
+            # It may be a bridge that is not in the cursor.
+            self.unproven = f"{place.url} could not be requested, and may lead to stored pages."
             self.memory.known = False
 
-    def _may_hide_pages(self, trouble: BrokenPage | Closed) -> bool:
-        """Whether what is in trouble may have been a bridge that we do not remember."""
-        return bool(self._known.count) and not self._before.known and (isinstance(trouble, Closed) or trouble.passing)
-
-    def _keep(self, place: _Place, held: Held, trouble: BrokenPage | Closed) -> Iterator[Observation]:
+    def _keep(self, place: _Place, stored: Held, trouble: BrokenPage | Closed) -> Iterator[Observation]:
         self._count += 1
-        yield told(held.url, trouble)
-        self._follow(held.links, place.depth)
+        yield observation_of(stored.url, trouble)
+        self._follow(stored.links, place.depth)
 
-    def _bridge(self, place: _Place, held: Held | None, bridge: Bridge) -> Iterator[Observation]:
-        """Go on from what is no page. What we hold of it stays until the page that it sends us to is there."""
+    def _bridge(self, place: _Place, stored: Held | None, bridge: Bridge) -> Iterator[Observation]:
+        """Follow a bridge. A stored page under its URL stays until its target is read."""
         self.memory.bridges[place.url] = bridge
         if bridge.to is not None and (page := self._scope.page(bridge.to)) is not None:
-            yield from self._send_on(place, held, page)
+            name = canonical(place.url)
+            self._meet(page.url, place.depth, hops=place.hops + 1, again=page.name == name)
+            if page.name != name:
+                movers = [*self._movers.pop(name, ()), *([stored] if stored else ())]
+                if trouble := self._troubles.get(page.name):
+                    for moved in movers:
+                        yield from self._keep(place, moved, trouble)
+                else:
+                    self._movers.setdefault(page.name, []).extend(movers)
+                    for moved in movers:
+                        yield Redirected(moved.url, page.url)
         self._follow(bridge.links, place.depth)
-
-    def _send_on(self, place: _Place, held: Held | None, page: PageUrl) -> Iterator[Observation]:
-        name = canonical(place.url)
-        self._meet(page.url, place.depth, hops=place.hops + 1, again=page.name == name)
-        if page.name == name:
-            return
-        movers = [*self._movers.pop(name, ()), *([held] if held else ())]
-        if trouble := self._troubles.get(page.name):
-            for moved in movers:
-                yield from self._keep(place, moved, trouble)
-        else:
-            self._movers.setdefault(page.name, []).extend(movers)
-            for moved in movers:
-                yield Redirected(moved.url, page.url)
 
     def _follow(self, links: Iterable[str], depth: int) -> None:
         if depth < self._options.max_depth:
@@ -514,7 +502,7 @@ class Crawl:
                 self._meet(link, depth + 1)
 
     def _meet(self, url: str, depth: int, *, hops: int = 0, again: bool = False) -> None:
-        """Queue a URL that belongs to the site and was not met before: first, if something sent us there."""
+        """Queue a URL of the site that was not met before; the target of a bridge comes first."""
         page = self._scope.page(url)
         if page is None or (page.name in self._met and not again):
             return
@@ -525,11 +513,11 @@ class Crawl:
             self._queue.append(_Place(page.url, depth))
 
     def _prefers(self, url: str, preferred: str) -> bool:
-        """Whether a page is to be taken at another address instead; not if that one sends us back here."""
+        """Return whether a page is to be taken at its canonical address, unless that one leads back here."""
         return self._scope.is_variant(url, preferred) and not self._leads_back(url, preferred)
 
     def _leads_back(self, url: str, to: str) -> bool:
-        """Whether redirects and preferences go in a circle."""
+        """Return whether redirects and canonical addresses go in a circle."""
         for _ in range(MOST_REDIRECTS):
             page = self._scope.page(to)
             if page is None or page.url == url:
@@ -539,3 +527,7 @@ class Crawl:
                 return False
             to = bridge.to
         return False
+
+
+def _is_temporary(trouble: BrokenPage | Closed) -> bool:
+    return isinstance(trouble, Closed) or trouble.passing

@@ -1,33 +1,69 @@
-"""What a site says about itself besides its pages: sitemaps and llms.txt."""
+"""The facts that a site publishes beside its pages: sitemaps with their dates, and llms.txt.
 
+Sitemaps are read by their tags, not by an XML parser: half of the sitemaps in the wild are not well-formed, and text
+that is not parsed has no entities that could explode.
+"""
+
+import asyncio
+import gzip
+import html
+import io
 import re
-from collections.abc import Callable
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from rowen.connectors.base import Parse
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import SiteScope
-from rowen.connectors.web.sitemap import MOST_BYTES, SitemapEntry, read_entries, sitemap_entries
 from rowen.errors import CircuitOpenError, FetchError, ItemError
-from rowen.model.url import canonical
+from rowen.model.dates import iso_moment
+from rowen.model.url import canonical, trimmed
 from rowen.net.client import Client
 from rowen.net.response import Response
 from rowen.net.robots import RobotsRules
 from rowen.net.target import join, parse
 
-__all__ = ["Hints", "gather", "recommended"]
+__all__ = ["Dates", "Hints", "SitemapEntry", "gather", "latest_moment", "read_entries", "recommended"]
 
 T = TypeVar("T")
 
+# A sitemap holds 50,000 URLs, so that four of them fill the next limit; sites that have one for each section have more.
+MOST_FILES = 50
+# Two hundred times as many as `max_pages` lets in by default. They are held in memory while the site is walked.
+MOST_ENTRIES = 200_000
+# The protocol allows 50 MB for a sitemap when it is unpacked.
+MOST_BYTES = 60 * 1024 * 1024
+# Entries between two turns of other tasks: each takes 5 to 10 µs.
+_AT_A_TIME = 1_000
+_TAG = re.compile(r"<(/?)(?:\w+:)?(url|sitemap|loc|lastmod)\b[^<>]*>", re.IGNORECASE)
+_CDATA = "<![CDATA["
+_WEB = re.compile(r"https?://[^\s<>\]]++", re.IGNORECASE)
+_LONGEST_PLACE = 8_192  # characters; no server takes more
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_WESTERNMOST_H = -14  # where a day without a time zone ends last, with two hours to spare
 _MARKDOWN_LINK = re.compile(r"\]\(\s*+<?([^\s<>()]++)(?=[\s<>()])")
+_NO_WEB = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
+
+# Clocks of a site's machines differ, and a page may be published a while after the date that it is given: without an
+# overlap it would be missed. At twice as much, each changed page is requested once more in the hour after.
+OVERLAP = timedelta(hours=1)
+# One page in so many is requested although its date avoids it: false dates show after a few runs, at a price of 5 %.
+SAMPLED = 20
+# On sites of a few pages the sample above would often be empty.
+ALWAYS_REQUESTED = 3
+# After a false date every page is requested in so many runs. With one, a site with false dates in every other run would
+# be trusted again before each of them.
+DISTRUST_RUNS = 3
 
 
 class Hints(NamedTuple):
-    """Places to begin with besides the root, and the dates that a sitemap gives, by canonical URL.
+    """URLs to begin with besides the root, and the dates in sitemaps, by canonical URL.
 
-    `trouble` tells that something was not to be had now that may name pages which nothing else leads to.
+    `trouble` is the reason that a file could not be read now which may name pages without any link to them.
     """
 
     seeds: list[str]
@@ -35,8 +71,16 @@ class Hints(NamedTuple):
     trouble: str | None = None
 
 
+class SitemapEntry(NamedTuple):
+    """One entry of a sitemap; `nested` if it names another sitemap."""
+
+    url: str
+    modified: datetime | None
+    nested: bool
+
+
 async def gather(client: Client, root: str, options: WebOptions, rules: RobotsRules | None, read: Parse) -> Hints:
-    """Read what there is; what is not there is no trouble, and a single page needs none of it."""
+    """Read sitemaps and llms.txt; missing files are no trouble, and a single page needs none of them."""
     seeds: list[str] = []
     modified: dict[str, datetime] = {}
     if options.max_pages == 1:
@@ -46,27 +90,31 @@ async def gather(client: Client, root: str, options: WebOptions, rules: RobotsRu
     origin = parse(root).origin
     if options.sitemap:
         addresses = list(rules.sitemaps) if rules and rules.sitemaps else [f"{origin}/sitemap.xml"]
-        async for entry in sitemap_entries(files.entries, addresses):
+        async for entry in files.sitemap_entries(addresses):
             url = scope.clean(entry.url)
             if url is not None and scope.takes(url):
                 seeds.append(url)
                 if entry.modified is not None:
                     modified[canonical(url)] = entry.modified
     if options.llms:
-        seeds.extend(await files.recommended(f"{origin}/llms.txt"))
+        address = f"{origin}/llms.txt"
+        response = await files.get(address)
+        # A web page in its place is no llms.txt.
+        if response is not None and response.media_type != "text/html":
+            seeds += await files.read(address, recommended, response.body, response.url)
     return Hints(seeds, modified, files.trouble)
 
 
 class _Files:
-    """Fetches the files that tell about a site, and notes when one was not to be had for now."""
+    """Fetches the files of a site, and notes when one is temporarily unavailable."""
 
     def __init__(self, client: Client, read: Parse) -> None:
         self._client = client
-        self._read = read
+        self._parse = read
         self.trouble: str | None = None
 
     async def get(self, address: str) -> Response | None:
-        """The file, if it is there."""
+        """Return the file if it exists."""
         try:
             response = await self._client.get(address, max_bytes=MOST_BYTES)
         except CircuitOpenError:
@@ -75,40 +123,145 @@ class _Files:
             self.trouble = str(problem) if problem.retryable else self.trouble
             return None
         if response.status >= 500 or response.status in (408, 425, 429):
-            self.trouble = f"{address} answered with status {response.status}; it may name pages that we hold."
+            self.trouble = f"{address} answered with status {response.status}; it may name stored pages."
         return response if response.ok else None
 
-    async def entries(self, address: str) -> list[SitemapEntry]:
-        """What a sitemap lists, nothing if it is not there."""
-        response = await self.get(address)
-        return await self._within(address, read_entries, response.body) if response else []
-
-    async def recommended(self, address: str) -> list[str]:
-        """The pages that an llms.txt recommends; a web page in its place is none."""
-        response = await self.get(address)
-        if response is None or response.media_type == "text/html":
-            return []
-        return await self._within(address, recommended, response.body, response.url)
-
-    async def _within(self, address: str, function: Callable[..., list[T]], *facts: object) -> list[T]:
-        """What a function makes of a file; one that keeps it busy for too long may name pages that we hold."""
+    async def read(self, address: str, function: Callable[..., list[T]], *facts: object) -> list[T]:
+        """Parse a file; one that takes too long may name stored pages."""
         try:
-            return await self._read(function, *facts)
+            return await self._parse(function, *facts)
         except ItemError as problem:
             self.trouble = f"{address} cannot be read: {problem}"
             return []
 
+    async def sitemap_entries(self, addresses: list[str]) -> AsyncIterator[SitemapEntry]:
+        """Yield the pages in sitemaps and nested sitemaps; unreadable ones are left out."""
+        waiting, done, entries = deque(dict.fromkeys(addresses)), set[str](), 0
+        while waiting and len(done) < MOST_FILES:
+            address = waiting.popleft()
+            if address in done:
+                continue
+            done.add(address)
+            response = await self.get(address)
+            listed = await self.read(address, read_entries, response.body) if response else []
+            for number, entry in enumerate(listed):
+                if number % _AT_A_TIME == 0:
+                    await asyncio.sleep(0)
+                if entry.nested:
+                    waiting.append(entry.url)
+                elif entries < MOST_ENTRIES:
+                    entries += 1
+                    yield entry
+
 
 def recommended(body: bytes, url: str) -> list[str]:
-    """The links of an llms.txt."""
+    """Return the links of an llms.txt."""
     base = parse(url)
-    found = []
+    links = []
     for link in _MARKDOWN_LINK.findall(body.decode("utf-8", "replace")):
-        if _followable(link):
+        if not _NO_WEB.match(link):
             with suppress(FetchError):
-                found.append(join(base, link).url)
-    return found
+                links.append(join(base, link).url)
+    return links
 
 
-def _followable(link: str) -> bool:
-    return not re.match(r"(?!https?:)[a-z][a-z0-9+.-]*:|#", link, re.IGNORECASE)
+def read_entries(body: bytes) -> list[SitemapEntry]:
+    """Return the entries of a sitemap, in its order; a list of plain URLs is one as well."""
+    if body.startswith(b"\x1f\x8b"):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
+                body = packed.read(MOST_BYTES)
+        except (OSError, EOFError, zlib.error):
+            return []
+    text = body.decode("utf-8-sig", "replace")
+    if "<" not in text[:1000]:
+        lines = map(str.strip, text.splitlines())
+        return [SitemapEntry(line, None, False) for line in lines if line.startswith("http")]
+    return list(_entries(text))
+
+
+def _entries(text: str) -> Iterator[SitemapEntry]:
+    """Yield each entry with an end tag and a place, in one pass over the tags that matter."""
+    kind, facts, begun, inside = "", dict[str, str](), dict[str, int](), 0
+    for tag in _TAG.finditer(text):
+        closes, name = bool(tag[1]), tag[2].lower()
+        if name in ("url", "sitemap"):
+            place = facts.get("loc") or _bare_place(text, inside, tag.start())
+            if closes and name == kind and place:
+                dated = facts.get("lastmod")
+                yield SitemapEntry(_place(place), latest_moment(dated.strip()) if dated else None, kind == "sitemap")
+            if closes or name != kind:
+                kind, facts, begun, inside = "" if closes else name, {}, {}, tag.end()
+        elif kind and not closes:
+            begun.setdefault(name, tag.end())
+        elif kind and name in begun:
+            facts.setdefault(name, text[begun[name] : tag.start()])
+
+
+def _bare_place(text: str, begin: int, end: int) -> str:
+    """Return a URL that is the text of an entry: some indexes name their sitemaps without a `loc`."""
+    inner = text[begin : min(end, begin + _LONGEST_PLACE)].lstrip()
+    if inner[: len(_CDATA)].upper() == _CDATA:
+        inner = inner[len(_CDATA) :].lstrip()
+    return place[0] if (place := _WEB.match(inner)) else ""
+
+
+def _place(inner: str) -> str:
+    """Return the URL of an entry, which may be a CDATA section."""
+    inner = inner.strip()
+    if inner[: len(_CDATA)].upper() == _CDATA:
+        inner = inner[len(_CDATA) :].lstrip()
+    return trimmed(html.unescape(inner.removesuffix("]]>").rstrip()))
+
+
+def latest_moment(text: str) -> datetime | None:
+    """Return the latest moment that a date may mean: a day lasts to its end; None for an invalid date."""
+    moment = iso_moment(text, zone_h=_WESTERNMOST_H)
+    return moment + timedelta(days=1) if moment is not None and _DAY.fullmatch(text) else moment
+
+
+class Dates:
+    """The dates of sitemaps in one run, and whether they are trusted.
+
+    A date before our last walk claims that a page has not changed since. At first all such claims are checked; once
+    they held, most of these pages are not requested, and a sample still is. One false claim ends the trust for some
+    runs. `trust` above zero avoids requests; below zero it grows back by one a run.
+    """
+
+    def __init__(self, modified: Mapping[str, datetime], *, as_of: datetime | None, trust: int) -> None:
+        self._modified = modified
+        self._as_of = as_of
+        self._trust = trust
+        self._claims = 0
+        self._true = 0
+        self.lies = 0
+
+    def claims(self, url: str) -> bool:
+        """Return whether a page is claimed not to have changed since our last walk."""
+        if self._as_of is None or not self._modified:
+            return False
+        moment = self._modified.get(canonical(url))
+        return moment is not None and moment < self._as_of - OVERLAP
+
+    def avoids(self, url: str) -> bool:
+        """Return whether a claim is trusted without a request."""
+        if self._trust <= 0 or self.lies:
+            return False
+        self._claims += 1
+        return self._claims > ALWAYS_REQUESTED and zlib.crc32(f"{url}{self._as_of}".encode()) % SAMPLED != 0
+
+    def check(self, *, held_true: bool) -> None:
+        """Note whether a claim was true."""
+        if held_true:
+            self._true += 1
+        else:
+            self.lies += 1
+
+    @property
+    def trust(self) -> int:
+        """Return the trust for the next run."""
+        if self.lies:
+            return -DISTRUST_RUNS
+        if self._trust < 0:
+            return self._trust + 1
+        return 1 if self._true or self._claims else self._trust

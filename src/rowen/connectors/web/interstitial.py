@@ -1,8 +1,8 @@
-"""Pages that stand in front of others: a login, an error with status 200, a captive portal, a parked domain.
+"""Interstitials: a login, an error with status 200, a captive portal or a parked domain in front of other pages.
 
-Pages that differed and now all say the same, or all redirect to one address, were not edited. What one page replaces is
-lost as if it were deleted, so the guard of deletions tells how many may be lost: more are refused, and what we hold of
-them stays. To tell that in time, pages wait until the walk ends, or until many others that say something else came.
+Pages that differed and now all have the same text, or all redirect to one address, were not edited. A text that is
+replaced is lost as if it were deleted, so the deletion guard limits how many may be lost: more are refused, and the
+stored pages stay. To decide that in time, pages wait until the walk ends, or until many others with other texts came.
 """
 
 import re
@@ -22,39 +22,39 @@ LEAST = 3
 """Two pages that became one are an edit that happens; three are a pattern, and a small site has no more."""
 
 MOST_SAME = 1000
-"""So many pages with one text are refused however large the site is: they have to be kept in memory until then."""
+"""Pages with one text that are refused however large the site is: they have to be kept in memory until then."""
 
 MOST_WAITING = 500
 MOST_WAITING_CHARS = 4_000_000
-"""As many as a group of the flow has: what stands in front of a site shows far earlier, and memory stays small."""
+"""As many as a group of a run has: interstitials show far earlier, and memory stays small."""
 
 MOST_SUSPECTS = 4
-"""What hides a site is one page, or a few; each that is suspected costs requests."""
+"""Interstitials of a site are one page, or a few; each suspect costs requests."""
 
 PERHAPS = (
     "perhaps a login, an error or a captive portal. Nothing was updated or deleted by it;"
     " --accept-deletions takes it as it is."
 )
 
-# What a page without its text takes in memory, about.
+# Approximate memory of a page without its text.
 _CHARS_OF_A_PAGE = 500
 
 _TARGET = re.compile(r"\]\([^()\s]*\)")
 
 PageMark: TypeAlias = Hash | str
-"""What such pages have in common: the hash of what they say, or the address that they redirect to."""
+"""The common mark of such pages: the hash of their text, or the address that they redirect to."""
 
 
 def mark_of(document: Document) -> Hash:
-    """What a page says, less its own address, which may stand in its links and is its name where it has no title."""
+    """Return the hash of a page without its own address, which may be part of its links and its title."""
     title = "" if unquote(document.url).endswith(document.title) else document.title
     return content_hash(title, _TARGET.sub("]", document.text), document.tags)
 
 
 class Member(NamedTuple):
-    """A page that may be one of many; `held` is what it would replace, `document` what it would be stored as.
+    """A page that may be one of many; `held` are the stored pages that `document` would replace.
 
-    One that `shares_text` has that of the first of its kind, which is kept once.
+    One that `shares_text` has the text of the first of its kind, which is kept once.
     """
 
     url: str
@@ -65,7 +65,7 @@ class Member(NamedTuple):
 
     @property
     def chars(self) -> int:
-        """About how much memory it takes."""
+        """Return about how much memory it takes."""
         if self.document is None:
             return _CHARS_OF_A_PAGE
         return _CHARS_OF_A_PAGE + len(self.document.text) + sum(map(len, self.document.links))
@@ -86,17 +86,17 @@ class _Alike:
         elif member.document is not None and member.document.text == self.text:
             member = member._replace(document=replace(member.document, text=""), shares_text=True)
         self.members.append(member)
-        self.texts.update(held.content_hash for held in member.held)
+        self.texts.update(stored.content_hash for stored in member.held)
         self.chars += member.chars
 
     def documents(self) -> list[Document]:
-        """All of them as they are to be stored."""
-        found = [(member.document, member.shares_text) for member in self.members if member.document is not None]
-        return [replace(document, text=self.text or "") if shares else document for document, shares in found]
+        """Return all of them as they are to be stored."""
+        pages = [(member.document, member.shares_text) for member in self.members if member.document is not None]
+        return [replace(document, text=self.text or "") if shares else document for document, shares in pages]
 
 
 class Interstitials:
-    """Finds out pages that stand in front of others; `losable` is how many texts may be lost, None any number."""
+    """Finds interstitials; `losable` is how many texts may be lost, None for any number."""
 
     def __init__(self, losable: int | None) -> None:
         self.why: str | None = None
@@ -104,19 +104,19 @@ class Interstitials:
         self._waiting: OrderedDict[PageMark, _Alike] = OrderedDict()
         self._chars = 0
         self._refused: dict[PageMark, int] = {}
-        self._told: set[PageMark] = set()
+        self._suspected: set[PageMark] = set()
 
     @property
     def watches(self) -> bool:
-        """Whether anything is to be found out."""
+        """Return whether the number of lost texts is limited."""
         return self._losable is not None
 
     def is_refused(self, mark: PageMark) -> bool:
-        """Whether pages with this mark are known to stand in front of others."""
+        """Return whether pages with this mark are known to be interstitials."""
         return mark in self._refused
 
     def take(self, mark: PageMark, member: Member) -> tuple[list[Document], list[Member]]:
-        """Let a page wait for others like it; returns what need wait no longer, and what is refused."""
+        """Let a page wait for others like it; return the pages that need wait no longer, and those that are refused."""
         if self._losable is None:
             return [member.document] if member.document is not None else [], []
         if mark in self._refused:
@@ -129,27 +129,24 @@ class Interstitials:
         too_many = len(alike.texts) - 1 > self._losable or alike.chars > MOST_WAITING_CHARS
         if too_many and len(alike.texts) >= LEAST:
             return [], self.refuse(mark)
-        return self._overflowing(), []
+        ready: list[Document] = []
+        while len(self._waiting) > MOST_WAITING or self._chars > MOST_WAITING_CHARS:
+            _, alike = self._waiting.popitem(last=False)
+            self._chars -= alike.chars
+            ready += alike.documents()
+        return ready, []
 
     def refuse(self, mark: PageMark) -> list[Member]:
         """Refuse all pages with a mark, those that wait and those to come."""
         if isinstance(mark, str):
-            self._drop_page(mark)
+            # Forget the page that others redirect to, unless it is stored.
+            for alike in self._waiting.values():
+                alike.members = [
+                    one for one in alike.members if one.url != mark or any(stored.url == mark for stored in one.held)
+                ]
         alike = self._waiting.pop(mark, _Alike())
         self._chars -= alike.chars
         return self._refuse(mark, alike.members)
-
-    def suspects(self) -> list[tuple[PageMark, list[Member]]]:
-        """The marks whose pages would replace most, each told once."""
-        fresh = [(mark, alike) for mark, alike in self._waiting.items() if alike.texts and mark not in self._told]
-        fresh.sort(key=lambda one: -len(one[1].texts))
-        self._told.update(mark for mark, _ in fresh)
-        return [(mark, list(alike.members)) for mark, alike in fresh[:MOST_SUSPECTS]]
-
-    def rest(self) -> list[Document]:
-        """All that still waits, when nothing more will come."""
-        waiting, self._waiting, self._chars = self._waiting, OrderedDict(), 0
-        return [document for alike in waiting.values() for document in alike.documents()]
 
     def _refuse(self, mark: PageMark, members: list[Member]) -> list[Member]:
         count = self._refused[mark] = self._refused.get(mark, 0) + sum(len(member.held) for member in members)
@@ -158,17 +155,14 @@ class Interstitials:
             self.why = f"{count} pages that differed before now {same}, such as {redact(members[0].url)}: {PERHAPS}"
         return members
 
-    def _overflowing(self) -> list[Document]:
-        ready: list[Document] = []
-        while len(self._waiting) > MOST_WAITING or self._chars > MOST_WAITING_CHARS:
-            _, alike = self._waiting.popitem(last=False)
-            self._chars -= alike.chars
-            ready += alike.documents()
-        return ready
+    def suspects(self) -> list[tuple[PageMark, list[Member]]]:
+        """Return the marks whose pages would replace most texts, each once."""
+        fresh = [(mark, alike) for mark, alike in self._waiting.items() if alike.texts and mark not in self._suspected]
+        fresh.sort(key=lambda one: -len(one[1].texts))
+        self._suspected.update(mark for mark, _ in fresh)
+        return [(mark, list(alike.members)) for mark, alike in fresh[:MOST_SUSPECTS]]
 
-    def _drop_page(self, url: str) -> None:
-        """Forget the page that others redirect to, unless we hold it."""
-        for alike in self._waiting.values():
-            alike.members = [
-                member for member in alike.members if member.url != url or any(held.url == url for held in member.held)
-            ]
+    def rest(self) -> list[Document]:
+        """Return all pages that still wait at the end of a walk."""
+        waiting, self._waiting, self._chars = self._waiting, OrderedDict(), 0
+        return [document for alike in waiting.values() for document in alike.documents()]

@@ -1,7 +1,7 @@
-"""What is remembered of a site between runs besides its pages."""
+"""The cursor of a site: its bridges, its boilerplate, and the trust in its sitemap."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ from rowen.model.items import Cursor
 __all__ = ["OMITTED", "TOLD", "Bridge", "SiteCursor"]
 
 TOLD, OMITTED = "told", "omitted"
-"""Of a page that its X-Robots-Tag keeps out of the index: whether an answer 304 may have that header."""
+"""For a page that its X-Robots-Tag keeps out of the index: whether its answers 304 have that header."""
 
 MOST_BRIDGE_CHARS = 20_000_000
-"""Of all bridges together, which stand in one value that each run reads and may write. A site of a hundred thousand
-redirects comes to half of it."""
+"""Size of all bridges together, which are one value that each run reads and may write. A site of a hundred thousand
+redirects has half of it."""
 
 _TEXTS = 5  # validators, target, twin, robots
 
@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 
 class Bridge(NamedTuple):
-    """A URL that is no page of ours but leads on: a redirect, a page that asks not to be indexed, a second name.
+    """A URL that is no stored page but leads on: a redirect, a page that must not be indexed, a second name of a page.
 
-    It is remembered so that an outage of a bridge does not cut off what lies behind it, and so that asking again
-    whether it still is what it was costs no body. `to` is where it sends its readers, at its own depth: the target
-    of a redirect, or the address that a page prefers. `twin` is the body that it shares with the page's first name.
-    `robots` is `TOLD` or `OMITTED` where nothing but a header keeps the page out of the index.
+    It is remembered so that an outage of a bridge does not cut off the pages behind it, and so that checking it again
+    costs no body. `to` is its target, at its own depth: that of a redirect, or the canonical address of a page. `twin`
+    is the hash of the body that it shares with the page's first name. `robots` is `TOLD` or `OMITTED` if only a header
+    keeps the page out of the index.
     """
 
     links: tuple[str, ...] = ()
@@ -42,21 +42,21 @@ class Bridge(NamedTuple):
 
     @classmethod
     def of(cls, links: Any, *texts: Any) -> "Bridge":
-        """A bridge as a cursor has it; raises `ValueError` for what is none."""
+        """Return the bridge in a cursor; raise `ValueError` for anything else."""
         if not isinstance(links, list) or any(isinstance(text, list) for text in texts) or len(texts) > _TEXTS:
-            raise ValueError("it remembers a bridge that is none")
+            raise ValueError("it has an invalid bridge")
         etag, modified, to, twin, robots = (*texts, *[None] * _TEXTS)[:_TEXTS]
         return cls(tuple(links), etag, modified, to, bytes.fromhex(twin) if twin else None, robots)
 
     def to_json(self) -> list[Any]:
-        """The bridge as a cursor has it."""
-        told = [list(self.links), self.etag, self.last_modified, self.to, self.twin.hex() if self.twin else None]
-        return [*told, self.robots] if self.robots else told
+        """Return the bridge as part of a cursor."""
+        values = [list(self.links), self.etag, self.last_modified, self.to, self.twin.hex() if self.twin else None]
+        return [*values, self.robots] if self.robots else values
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredSiteCursor:
-    """The memory as a cursor has it."""
+    """The stored form of the cursor."""
 
     bridges: dict[str, list[list[str] | str | None]] = field(default_factory=dict)
     as_of: str | None = None
@@ -75,11 +75,11 @@ class _StoredSiteCursor:
 class SiteCursor:
     """The cursor of a site. `as_of` is the site's own clock when the last complete walk began.
 
-    `known` tells that all bridges are in it: without them, an outage may hide the way to pages that we hold.
-    `studied` tells that all that we hold was read with this boilerplate. Where the last walk had
-    another one than the walk before, `pages` tells how many it read: if we hold more, some were kept unread (they
-    failed, or their deletion was held back), and nothing was studied. `reading` is what decided whether a page was a
-    bridge, and which links it has (`WebOptions.leading`).
+    `known`: all bridges are in it; without them, an outage may hide the way to stored pages. `studied`: all stored
+    pages were read with this boilerplate. If the last walk had other boilerplate than the walk before, `pages` is the
+    number of pages that it read: if more are stored, some were kept unread (they failed, or their deletion is pending),
+    and nothing was studied. `reading` are the options that decide which pages are bridges, and which links they have
+    (`WebOptions.leading`).
     """
 
     bridges: dict[str, Bridge] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class SiteCursor:
 
     @classmethod
     def of(cls, cursor: Cursor, *, reading: str | None = None) -> "SiteCursor":
-        """Return what a cursor says for a walk that reads pages in this way; nothing, where it cannot be used."""
+        """Return the stored cursor for a walk that reads pages in this way; an empty one if it cannot be read."""
         written = remembered(cursor, _StoredSiteCursor)
         try:
             return cls(reading=reading) if written is None else cls._of(written, reading)
@@ -113,7 +113,11 @@ class SiteCursor:
             written.as_of,
             written.sitemap_trust,
             Boilerplate.of(written.boilerplate or written.shell),
-            dict(_edges(written.edges or {})),
+            {  # without those that have no title, which earlier versions stored
+                url: Edge.from_json(edge)
+                for url, edge in (written.edges or {}).items()
+                if len(edge) == len(Edge._fields)
+            },
             studied=written.edges is not None,
             known=written.known,
             pages=written.pages,
@@ -121,7 +125,7 @@ class SiteCursor:
         )
 
     def to_cursor(self) -> dict[str, Any]:
-        """The memory as a cursor. Of more bridges than a cursor can hold, it tells that they are not all in it."""
+        """Return the cursor as JSON; `known` is false if there are more bridges than it can hold."""
         pages = {} if self.pages is None else {"pages": self.pages}
         readers = {} if claims() is None else {"claims": claims()}
         reading = {} if self.reading is None else {"reading": self.reading}
@@ -137,11 +141,6 @@ class SiteCursor:
             "edges": {url: edge.to_json() for url, edge in self.edges.items()},
             "known": self.known and len(bridges) == len(self.bridges),
         }
-
-
-def _edges(written: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Edge]]:
-    """The edges that a cursor remembers; those of one that knew no titles are looked at again."""
-    return ((url, Edge.from_json(edge)) for url, edge in written.items() if len(edge) == len(Edge._fields))
 
 
 def _first(bridges: Iterable[tuple[str, Bridge]]) -> Iterator[tuple[str, Bridge]]:

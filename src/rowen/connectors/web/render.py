@@ -1,7 +1,7 @@
-"""Pages that are nothing until their scripts have run: which ones they are, and what a browser makes of them.
+"""Rendering of pages that are empty until their scripts have run.
 
-What a server says of such a page, its ETag say, tells nothing about the data that its scripts will ask for. So it is
-rendered in every run, with all the requests that this takes, and compared by what it says.
+The validators of such a page mean nothing for the data that its scripts request. So it is rendered in every run, with
+all the requests that this takes, and compared by its content.
 """
 
 import re
@@ -23,13 +23,13 @@ from rowen.net.robots import Robots
 __all__ = ["Renderer", "rendered_hash"]
 
 # A page with a framework's frame and less text than a short paragraph waits for its scripts. At twice as much, short
-# pages that are sent whole would be rendered in every run, with all the requests of a browser.
+# complete pages would be rendered in every run, with all the requests of a browser.
 FEWEST_CHARS = 200
-# Without a known frame only a page that says next to nothing is taken for one: a title, or "Loading…".
+# Without a known frame only a page of next to no text counts: a title, or "Loading…".
 HARDLY_ANY_CHARS = 40
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _SCRIPT = re.compile(rb"<script\b(?![^<>]*\btype\s*=\s*[\"']?application/(?:ld\+)?json)", re.IGNORECASE)
-# Where frameworks put what they render, and what a page tells those without scripts.
+# Elements that frameworks render into, and notes for readers without scripts.
 _FRAME = re.compile(
     rb"<[a-z][^<>]*\bid\s*+=\s*+[\"']?(?:app|root|__next|__nuxt|___gatsby|svelte|main-app|app-root|react-root|q-app"
     rb"|mount|docsify)\b|<(?:app-root|[a-z]+-app|ng-app)\b|\bdata-reactroot\b|\bng-(?:app|version)\b"
@@ -69,11 +69,11 @@ class Renderer:
         await self._open.aclose()
 
     def is_sure(self, url: str) -> bool:
-        """Whether a page is rendered whatever it looks like: a route behind a `#` exists in the browser alone."""
+        """Return whether a page is always rendered: a route behind a `#` exists in the browser alone."""
         return self._options.render == "always" or "#" in url
 
     async def wants(self, raw: Raw) -> bool:
-        """Whether a page has to be rendered to be read."""
+        """Return whether a page has to be rendered to be read."""
         if (raw.media_type or "").partition(";")[0].strip().lower() not in _PAGES:
             return False
         if self.is_sure(raw.url):
@@ -84,7 +84,7 @@ class Renderer:
         return len(page.text) < (FEWEST_CHARS if _FRAME.search(raw.body) else HARDLY_ANY_CHARS)
 
     async def render(self, raw: Raw, response: Response) -> Document | str:
-        """The page as it is rendered, or the URL that it leads to instead."""
+        """Return the rendered page, or the URL that it redirects to."""
         rendered = await self._browser.render(
             raw.url, response, max_bytes=int(self._options.max_bytes), credentials=self._credentials
         )
@@ -96,17 +96,17 @@ class Renderer:
         )
         if "#" not in raw.url:
             return document
-        # The address that the document behind all routes prefers is not that of each route.
+        # The canonical address of the document behind all routes is not that of each route.
         return replace(document, record={name: value for name, value in document.record.items() if name != "canonical"})
 
     async def _may(self, url: str) -> bool:
-        """What a page loads is excluded and kept from robots as its links are."""
+        """Return whether a page may load a URL: exclusions and robots.txt apply as to its links."""
         if self._options.excluded and self._options.excluded.search(url):
             return False
         return self._robots is None or (await self._robots.rules(url)).allows(url)
 
 
 def rendered_hash(document: Document, robots: frozenset[str]) -> Hash:
-    """What stands in for the hash of a body: two renderings of one page may differ in all that nobody reads."""
-    told = [document.record, document.language, document.links, sorted(robots)]
-    return body_hash(document.content_hash + canonical_json(told))
+    """Return a hash in place of that of the body: two renderings of one page may differ in parts that nobody reads."""
+    facts = [document.record, document.language, document.links, sorted(robots)]
+    return body_hash(document.content_hash + canonical_json(facts))

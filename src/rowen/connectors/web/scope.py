@@ -1,4 +1,4 @@
-"""Which URLs belong to a site, and which of them are the same page."""
+"""The URLs that belong to a site, and the spellings of one page."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ __all__ = ["PageUrl", "SiteScope", "Spellings", "variant"]
 
 # The protocol of sitemaps allows 2,048 characters.
 LONGEST_URL = 2000
-# Links that need not be looked at twice, as those of a menu on every page; so many take about 15 MB.
+# Cached decisions about links, such as those of a menu on every page; so many take about 15 MB.
 REMEMBERED_LINKS = 1 << 15
 # A segment may well stand in a path twice (`/2011/11/11/`); relative links under a wrong base repeat theirs with every
 # page that is followed.
@@ -27,10 +27,19 @@ _PARTS = re.compile(r"https?://([^/?#]*)([^?#]*)")
 _ENDING = re.compile(r"\.([a-z0-9]{1,5})$", re.IGNORECASE)
 # Endings of programs that answer with pages.
 _PAGES = frozenset({"html", "htm", "xhtml", "php", "asp", "aspx", "jsp", "jspx", "cgi", "do", "shtml", "cfm"})
+_FILES = frozenset(
+    {
+        *("png", "jpg", "jpeg", "gif", "svg", "webp", "avif", "ico", "bmp", "tif", "tiff"),
+        *("css", "js", "mjs", "map", "woff", "woff2", "ttf", "otf", "eot"),
+        *("mp3", "mp4", "m4a", "ogg", "oga", "wav", "webm", "avi", "mov", "mkv", "flac"),
+        *("zip", "gz", "tgz", "bz2", "xz", "7z", "rar", "tar", "iso", "dmg", "exe", "msi"),
+        *("deb", "rpm", "apk", "jar", "war", "whl", "so", "dll", "bin"),
+    }
+)
 
 
 class PageUrl(NamedTuple):
-    """A URL of the site: as it is visited, and its canonical form, by which it is one page."""
+    """A URL of the site: as it is visited, and its canonical form, which identifies the page."""
 
     url: str
     name: str
@@ -51,12 +60,12 @@ class SiteScope:
         self.page = lru_cache(REMEMBERED_LINKS)(self._page)
 
     def _page(self, url: str) -> PageUrl | None:
-        """What a link leads to, if that belongs to the site."""
+        """Return the target of a link if it belongs to the site."""
         clean = self.clean(url)
         return PageUrl(clean, canonical(clean)) if clean is not None and self.takes(clean) else None
 
     def clean(self, url: str) -> str | None:
-        """A URL in the form in which it is visited: without session and fragment; None if it cannot be one."""
+        """Return a URL as it is visited, without session and fragment; None for an invalid one."""
         page, _, fragment = url.partition("#")
         if self._keep_fragment and fragment.startswith(("/", "!")):
             page = url
@@ -69,21 +78,21 @@ class SiteScope:
         return clean.removesuffix("&").removesuffix("?")
 
     def takes(self, url: str) -> bool:
-        """Whether a clean URL belongs to the site and may be a page."""
+        """Return whether a clean URL belongs to the site and may be a page."""
         if url == self._root:
             return True
         parts = _PARTS.match(url)
-        return parts is not None and self._inside(*parts.groups()) and self._chosen(url) and _readable(parts[2])
+        return parts is not None and self._inside(*parts.groups()) and self._is_selected(url) and _is_readable(parts[2])
 
     def is_variant(self, url: str, preferred: str) -> bool:
-        """Whether the address that a page prefers is another spelling of its own, and one that we would visit."""
+        """Return whether the canonical address of a page is another spelling of its own, inside the scope."""
         page = self.page(preferred)
         if page is None or page.name == canonical(url):
             return False
         return variant(page.url).partition("?")[0] == variant(url).partition("?")[0]
 
     def is_index(self, url: str) -> bool:
-        """Whether a page was generated as an index, and is not wanted."""
+        """Return whether a page is a generated index, and such pages are not to be stored."""
         return not self._options.generated and is_index(url)
 
     def _inside(self, host: str, path: str) -> bool:
@@ -96,9 +105,12 @@ class SiteScope:
                 name = host.partition(":")[0]
                 return name == self._domain or name.endswith("." + self._domain)
 
-    def _chosen(self, url: str) -> bool:
-        if url.count("/") > MOST_REPEATED + 2 and _is_trap(url):
-            return False
+    def _is_selected(self, url: str) -> bool:
+        if url.count("/") > MOST_REPEATED + 2:
+            # Relative links under a wrong base go round in circles.
+            parts = [part for part in url.partition("?")[0].split("/") if part]
+            if max(Counter(parts).values()) > MOST_REPEATED:
+                return False
         if not self._options.generated and is_copy(url):
             return False
         if self._options.excluded and self._options.excluded.search(url):
@@ -106,80 +118,16 @@ class SiteScope:
         return self._options.included is None or bool(self._options.included.search(url))
 
 
-def _is_trap(url: str) -> bool:
-    """Whether a path goes round in circles, as relative links under a wrong base do."""
-    parts = [part for part in url.partition("?")[0].split("/") if part]
-    return max(Counter(parts).values()) > MOST_REPEATED
-
-
-def _readable(path: str) -> bool:
-    """Whether a path's ending does not rule it out as something that can be read."""
+def _is_readable(path: str) -> bool:
+    """Return whether the ending of a path does not rule out that it can be read."""
     ending = _ENDING.search(path)
     if ending is None or ending[1].lower() in _PAGES or ending[1].isdigit():
         return True
     return media_type_of(path.rpartition("/")[2]) is not None or ending[1].lower() not in _FILES
 
 
-_FILES = frozenset(
-    [
-        "png",
-        "jpg",
-        "jpeg",
-        "gif",
-        "svg",
-        "webp",
-        "avif",
-        "ico",
-        "bmp",
-        "tif",
-        "tiff",
-        "css",
-        "js",
-        "mjs",
-        "map",
-        "woff",
-        "woff2",
-        "ttf",
-        "otf",
-        "eot",
-        "mp3",
-        "mp4",
-        "m4a",
-        "ogg",
-        "oga",
-        "wav",
-        "webm",
-        "avi",
-        "mov",
-        "mkv",
-        "flac",
-        "zip",
-        "gz",
-        "tgz",
-        "bz2",
-        "xz",
-        "7z",
-        "rar",
-        "tar",
-        "iso",
-        "dmg",
-        "exe",
-        "msi",
-        "deb",
-        "rpm",
-        "apk",
-        "jar",
-        "war",
-        "whl",
-        "so",
-        "dll",
-        "bin",
-    ]
-)
-
-
 def variant(url: str) -> str:
-    """What is equal for URLs that often name one page: index page or folder, order of the query, case, www."""
+    """Return a form that is equal for usual spellings of one page: index page or folder, query order, case, www."""
     parts = urlsplit(canonical(url).casefold())
     path = _INDEX.sub("/", parts.path).rstrip("/")
     query = "&".join(sorted(parts.query.split("&")))
@@ -187,14 +135,14 @@ def variant(url: str) -> str:
 
 
 class Spellings:
-    """The addresses under which bodies were taken in one walk."""
+    """The addresses of the bodies that were stored in one walk."""
 
     def __init__(self) -> None:
         self._first: dict[bytes, str] = {}
         self._by_variant: dict[tuple[str, bytes], str] = {}
 
     def has_another(self, url: str, body_hash: bytes | None) -> bool:
-        """Whether the very same body was taken under another spelling of this URL before."""
+        """Return whether the same body was stored under another spelling of this URL before."""
         if body_hash is None:
             return False
         first = self._first.setdefault(body_hash, url)

@@ -1,32 +1,51 @@
-"""Before a walk: a look at the site's first pages, to learn its boilerplate."""
+"""A study of a site's first pages before a walk: to learn its boilerplate, and to find interstitials."""
 
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from rowen.concurrency import together
+from rowen.connectors.base import Known
 from rowen.connectors.web.boilerplate import LEAST_PAGES, SAMPLE, Boilerplate, Edge, learn
+from rowen.connectors.web.interstitial import LEAST, PERHAPS, PageMark, mark_of
 from rowen.connectors.web.memory import SiteCursor
 from rowen.connectors.web.scope import SiteScope
-from rowen.connectors.web.visit import Answer, Bridged, BrokenPage, Closed, FetchedPage, Moved, Same
+from rowen.connectors.web.visit import (
+    NOT_FOLLOWED,
+    Answer,
+    Bridged,
+    BrokenPage,
+    Closed,
+    FetchedPage,
+    Moved,
+    Same,
+)
+from rowen.model.hashes import Hash
 from rowen.model.url import canonical
+from rowen.net.target import redact
 
-__all__ = ["Ask", "Study", "study"]
+__all__ = ["Ask", "Front", "Study", "hides", "study"]
 
 Ask = Callable[[str, int, bool], Awaitable[Answer]]
-"""Asks for a URL at a depth; with the flag as "is it still what we hold?", without it for the whole page."""
+"""Requests a URL at a depth: conditionally with the flag, the whole page without it."""
 
 # Half of those that a walk follows: http to https, to www, to a language, to the front page are four.
 MOST_HOPS = 5
-# A front that leads to one page, and that to all others, is common; a site that is a chain of pages is walked anyway.
+# A front page that links to one page, and that to all others, is common; a site that is a chain of pages is walked
+# anyway.
 MOST_LEVELS = 3
+PROBES = 3
+"""With the root, four pages with one text. Twice as many would cost more and prove no more; fewer may be chance."""
+LINKS = 128
+"""Links of the root that are looked up among the stored pages: as many as a walk looks up at a time."""
 
 
 @dataclass(slots=True)
 class Study:
-    """What was learned. Under other boilerplate than the last run's, nothing that we hold proves a page unchanged.
+    """The result of a study. Under other boilerplate than the last run's, no stored page is proved unchanged.
 
-    `edges` are what it was learned from, and spare the next study the bodies of pages that have not changed.
-    `answers` are those of the pages that were asked for: the walk need not ask again.
+    `edges` are the pages that it was learned from, and avoid their bodies in the next study. `answers` are those of the
+    pages that were requested: the walk need not request them again.
     """
 
     boilerplate: Boilerplate = field(default_factory=Boilerplate)
@@ -35,16 +54,22 @@ class Study:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def forget_unchanged(self) -> None:
-        """Ask again for pages that are what we hold: under other boilerplate they are to be read anew."""
+        """Forget the answers of unchanged pages: under other boilerplate they are to be read anew."""
         self.answers = {url: answer for url, answer in self.answers.items() if not isinstance(answer, Same)}
 
 
 async def study(
     root: str, *, pages: int, depth: int, scope: Callable[[str], SiteScope], look: Ask, before: SiteCursor
 ) -> Study:
-    """Look at the root and the first pages that it leads to, in the order of the walk, down to a depth."""
+    """Request the root and the first pages that it links to, in the order of the walk, down to a depth."""
     answers: dict[str, Answer] = {}
-    url, answer = await _root(root, look, answers, before.studied)
+    url, answer = root, await look(root, 0, before.studied)
+    for _ in range(MOST_HOPS):
+        answers[url] = answer
+        if not isinstance(answer, Moved) or answer.to in answers:
+            break
+        url = answer.to
+        answer = await look(url, 0, before.studied)
     if not isinstance(answer, FetchedPage | Same | Bridged):
         return Study(before.boilerplate, before.edges, answers=answers)
     depths = {url: 0}
@@ -53,7 +78,7 @@ async def study(
         others = await together(*(look(each, level, before.studied) for each in urls))
         answers.update(zip(urls, others, strict=True))
         depths.update(dict.fromkeys(urls, level))
-        if before.studied and any(isinstance(got, BrokenPage | Closed) for got in others):
+        if before.studied and any(isinstance(other, BrokenPage | Closed) for other in others):
             return Study(before.boilerplate, before.edges, answers=answers)
     edges = await _edges(depths, answers, look, before, scope(url))
     boilerplate = learn(list(edges.values()))
@@ -64,25 +89,14 @@ async def study(
     return studied
 
 
-async def _root(root: str, look: Ask, answers: dict[str, Answer], conditionally: bool) -> tuple[str, Answer]:
-    url, answer = root, await look(root, 0, conditionally)
-    for _ in range(MOST_HOPS):
-        answers[url] = answer
-        if not isinstance(answer, Moved) or answer.to in answers:
-            break
-        url = answer.to
-        answer = await look(url, 0, conditionally)
-    return url, answer
-
-
 def _next_links(depths: dict[str, int], answers: dict[str, Answer], scope: SiteScope, count: int) -> list[str]:
-    """What the pages looked at lead to and was not looked at, until there are enough of them."""
+    """Return links of the requested pages that were not requested, until there are enough of them."""
     urls = {canonical(url): url for url in depths}
     for url in depths:
         match answers[url]:
             case FetchedPage(document, robots):
                 # Of a page that was read before, only the links that may be followed are remembered.
-                links = () if robots & {"nofollow", "none"} else document.links
+                links = () if robots & NOT_FOLLOWED else document.links
             case Same(links):
                 pass
             case Bridged(bridge):
@@ -99,10 +113,10 @@ def _next_links(depths: dict[str, int], answers: dict[str, Answer], scope: SiteS
 async def _edges(
     depths: dict[str, int], answers: dict[str, Answer], look: Ask, before: SiteCursor, scope: SiteScope
 ) -> dict[str, Edge]:
-    """The edges of the pages among the answers; a page that did not change is remembered, or asked for as a whole.
+    """Return the edges of the pages among the answers; those of an unchanged page are remembered, or read again.
 
-    What is no page of its own (an index, a second spelling, a body that came before) is left out: the next walk may
-    know it as a bridge only.
+    Answers that are no pages of their own (an index, a second spelling, a body that came before) are left out: the next
+    walk may know them as bridges only.
     """
     edges: dict[str, Edge] = {}
     bodies: set[bytes] = set()
@@ -116,8 +130,10 @@ async def _edges(
                 edges[url] = remembered
             elif len(depths) >= LEAST_PAGES:
                 answer = await look(url, depth, False)
-        if isinstance(answer, FetchedPage) and not _leads_on_only(url, depth, answer, scope):
-            edges[url] = Edge.of(answer.document)
+        if isinstance(answer, FetchedPage) and not answer.leads_on and not (depth and scope.is_index(url)):
+            preferred = answer.document.record.get("canonical")
+            if not (isinstance(preferred, str) and scope.is_variant(url, preferred)):
+                edges[url] = Edge.of(answer.document)
         body = edges[url].body if url in edges else None
         if body in bodies:
             del edges[url]
@@ -126,9 +142,97 @@ async def _edges(
     return edges
 
 
-def _leads_on_only(url: str, depth: int, page: FetchedPage, scope: SiteScope) -> bool:
-    """Whether a page tells by itself that it is none of ours."""
-    if page.leads_on or (depth and scope.is_index(url)):
-        return True
-    preferred = page.document.record.get("canonical")
-    return isinstance(preferred, str) and scope.is_variant(url, preferred)
+class Front:
+    """The first answers of a site compared with its stored pages: does one page stand in front of the others?"""
+
+    def __init__(self, root: str, answers: dict[str, Answer], known: Known, *, before: SiteCursor, look: Ask) -> None:
+        self._root = root
+        self._answers = answers
+        self._known = known
+        self._before = before
+        self._look = look
+
+    async def whole(self) -> str | None:
+        """Return why the whole site is hidden: the root changed, lost all its links, and these pages answer alike."""
+        # The present target of the root under all its names, and the page that it led to in the last walk.
+        url, arrived = self._root, {_bare(self._root)}
+        answer = self._answers.get(url)
+        while isinstance(answer, Moved) and _bare(answer.to) not in arrived and len(arrived) <= MOST_HOPS:
+            url = answer.to
+            arrived.add(_bare(url))
+            answer = self._answers.get(url)
+        if isinstance(answer, Moved) and _bare(answer.to) not in arrived:
+            answer = None
+        entry = self._root
+        for _ in range(MOST_HOPS):
+            bridge = self._before.bridges.get(entry)
+            if bridge is None or bridge.to is None:
+                break
+            entry = bridge.to
+        stored = (await self._known.look_up([entry])).get(entry)
+        if stored is None or answer is None or isinstance(answer, Same):
+            return None
+        # Some stored pages that the root linked to; none if it still links to one of them.
+        links = [link for link in stored.links if canonical(link) != canonical(stored.url)][:LINKS]
+        linked = await self._known.look_up(links) if links else {}
+        now = {canonical(link) for link in answer.document.links} if isinstance(answer, FetchedPage) else set()
+        behind = [] if any(canonical(url) in now for url in linked) else list(linked)[:PROBES]
+        if len(behind) < LEAST - 1:
+            return None
+        others = await together(*(self._ask(url) for url in behind))
+        mark = mark_of(answer.document) if isinstance(answer, FetchedPage) else None
+        for other in others:
+            if isinstance(other, Moved):
+                is_alike = _bare(other.to) in arrived
+            else:
+                is_alike = isinstance(other, FetchedPage) and mark_of(other.document) == mark
+            if not is_alike:
+                return None
+        return (
+            f"{redact(self._root)} and pages that it linked to, such as {redact(behind[0])}, all answer with one page"
+            f" now: {PERHAPS}"
+        )
+
+    async def _ask(self, url: str) -> Answer:
+        if url not in self._answers:
+            self._answers[url] = await self._look(url, 1, self._before.studied)
+        return self._answers[url]
+
+    async def shared_by(self, pages: int) -> PageMark | None:
+        """Return the mark that at least half of the first pages now share, all of which had different texts.
+
+        Fewer pages cannot hide the boilerplate of the site, which six in ten have to share.
+        """
+        changed = {url: answer for url, answer in self._answers.items() if isinstance(answer, FetchedPage)}
+        stored = await self._known.look_up(list(changed)) if len(changed) >= LEAST else {}
+        texts: defaultdict[Hash, set[Hash | None]] = defaultdict(set)
+        for url, page in changed.items():
+            if url in stored:
+                before = stored[url].content_hash
+                if before != self._before.boilerplate.strip(page.document).content_hash:
+                    texts[mark_of(page.document)].add(before)
+        for mark, replaced in texts.items():
+            if len(replaced) >= LEAST and 2 * len(replaced) >= pages:
+                return mark
+        return None
+
+
+async def hides(mark: PageMark, links: Sequence[str], known: Known, look: Ask) -> bool:
+    """Return whether stored pages that pages with a mark linked to have this mark themselves now."""
+    stored = await known.look_up(list(dict.fromkeys(links))[:LINKS]) if links else {}
+    answers = await together(*(look(url, 1, True) for url in list(stored)[:PROBES]))
+
+    def has_mark(answer: Answer) -> bool:
+        match answer:
+            case FetchedPage(document):
+                return mark_of(document) == mark
+            case Moved(to):
+                return isinstance(mark, str) and _bare(to) == _bare(mark)
+        return False
+
+    return len(answers) >= LEAST - 1 and all(map(has_mark, answers))
+
+
+def _bare(url: str) -> str:
+    """Return an address without query and fragment, where a portal notes the page that was requested."""
+    return url.partition("#")[0].partition("?")[0]

@@ -1,16 +1,19 @@
-"""One look at one URL of a site."""
+"""A visit of one URL of a site."""
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from hashlib import sha256
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from rowen.concurrency import end
 from rowen.connectors.base import Held, Tools
 from rowen.connectors.web.memory import OMITTED, TOLD, Bridge
 from rowen.connectors.web.options import WebOptions, statement_profile
 from rowen.connectors.web.render import Renderer, rendered_hash
-from rowen.connectors.web.soft404 import SoftMissing
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, RowenError
 from rowen.model.files import can_be_read, media_type_of
 from rowen.model.hashes import Hash, body_hash
@@ -35,19 +38,20 @@ __all__ = [
     "Moved",
     "NoPage",
     "Same",
+    "SoftMissing",
     "Visitor",
+    "disallowed",
     "is_left_out",
-    "kept_out",
-    "told",
+    "observation_of",
 ]
 
 _HTML = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _GONE = frozenset({404, 410})
-_PASSING = frozenset({408, 425, 429})
+_TEMPORARY = frozenset({408, 425, 429})
 _LOGIN = re.compile(r"/(?:log-?in|sign-?in|sso|saml|oauth2?|authenticate|wp-login\.php)(?:[/._?]|$)", re.IGNORECASE)
-_LOGIN_HINT = "Give the source the header that opens it, by reference, in its option headers."
+_LOGIN_HINT = "Set the header that gives access, by reference, in the option headers of the source."
 _ORDINARY = ("text/html", "utf-8")
 _OBEYED = frozenset({"noindex", "nofollow", "none"})
 NOT_INDEXED = frozenset({"noindex", "none"})
@@ -57,12 +61,23 @@ NOT_FOLLOWED = frozenset({"nofollow", "none"})
 # Words of X-Robots-Tag whose colon does not follow the name of a crawler.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
+# An error page may repeat the requested address, so that two of them are not equal character by character. At half
+# of it, two pages of one template would count as the same, and a real page that says "not found" would be deleted.
+ALIKE = 0.9
+# Comparing so much took 17 ms, and takes time in the square of the length at worst.
+COMPARED_CHARS = 2000
+_APOLOGY = re.compile(
+    r"\b404\b|not found|(?:does not|doesn.t|no longer) exist|no such page|nicht gefunden|introuvable|niet gevonden"
+    r"|no encontrad|non trovat|não encontrad|nie znaleziono|не найден|見つかりません",
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A page that is not the one we hold.
+    """A new or changed page.
 
-    `robots` are the words of its X-Robots-Tag; `omits_robots` tells that its origin leaves it out of answers 304.
+    `robots` are the words of its X-Robots-Tag; with `omits_robots` its origin leaves that header out of answers 304.
     A page that `leads_on` has links to follow, and is no item.
     """
 
@@ -74,7 +89,7 @@ class FetchedPage:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Still what we hold; `validators` where they are others now."""
+    """An unchanged page; `validators` if they are others now."""
 
     links: tuple[str, ...]
     body_hash: bytes | None = None
@@ -97,21 +112,21 @@ class NoPage:
 
 @dataclass(frozen=True, slots=True)
 class Bridged:
-    """Still the bridge that we remember."""
+    """An unchanged bridge."""
 
     bridge: Bridge
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The origin says that there is nothing."""
+    """A page that does not exist according to its origin."""
 
     status: int
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenPage:
-    """There is something, but it was not to be had; `passing` if another try may help."""
+    """A page that could not be read; `passing` if another try may help."""
 
     why: str
     passing: bool
@@ -121,7 +136,7 @@ class BrokenPage:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Not asked, because the host's circuit is open."""
+    """A page that was not requested, because the host's circuit is open."""
 
     why: str
 
@@ -129,8 +144,42 @@ class Closed:
 Answer: TypeAlias = FetchedPage | Same | Moved | NoPage | Bridged | Missing | BrokenPage | Closed
 
 
+class SoftMissing:
+    """Recognises error pages with status 200 by comparison with the answer for a page that cannot exist.
+
+    One request per origin is sent, and only when some page sounds like an error: a site without such pages pays
+    nothing.
+    """
+
+    def __init__(self, read: Callable[[str], Awaitable[Document | None]]) -> None:
+        self._read = read
+        self._answers: dict[str, asyncio.Task[Document | None]] = {}
+
+    async def close(self) -> None:
+        """Cancel the requests that are still running: their caller may have been cancelled."""
+        await end(self._answers.values())
+
+    async def is_missing(self, document: Document) -> bool:
+        """Return whether this is the site's error page."""
+        if not _APOLOGY.search(f"{document.title}\n{document.text[:500]}"):
+            return False
+
+        async def read(url: str) -> Document | None:
+            return await self._read(url)
+
+        origin = parse(document.url).origin
+        if origin not in self._answers:
+            nowhere = f"{origin}/{sha256(origin.encode()).hexdigest()[:20]}"
+            self._answers[origin] = asyncio.ensure_future(read(nowhere))
+        apology = await asyncio.shield(self._answers[origin])
+        if apology is None or apology.title != document.title:
+            return False
+        texts = apology.text[:COMPARED_CHARS], document.text[:COMPARED_CHARS]
+        return SequenceMatcher(None, *texts).ratio() >= ALIKE
+
+
 class Visitor:
-    """Asks for URLs of one site, with what we hold of them; `renderer` renders pages that need it."""
+    """Requests URLs of one site, conditionally if they are stored; `renderer` renders pages that need it."""
 
     def __init__(
         self,
@@ -144,24 +193,34 @@ class Visitor:
         self._client = client
         self._options = options
         self._tools = tools
-        self._accept = _MARKDOWN if options.markdown else _HTML
         self._credentials = credentials
         self._renderer = renderer
         self._routed: dict[str, Response] = {}
         self._routing = asyncio.Lock()
-        self._soft = SoftMissing(self._read_plainly)
+        self._soft = SoftMissing(self._read_unconditionally)
         self.site_time: str | None = None
 
-    async def visit(self, url: str, depth: int, held: Held | None, bridge: Bridge | None) -> Answer:
-        """What a URL answers now."""
+    async def close(self) -> None:
+        """Cancel the requests that are still running."""
+        await self._soft.close()
+
+    async def visit(self, url: str, depth: int, stored: Held | None, bridge: Bridge | None) -> Answer:
+        """Request a URL, and compare the answer with the stored page or bridge."""
         try:
             if self._renderer is not None and self._renderer.is_sure(url):
-                response = await self._ask_for_route(url)
+                response = await self._get_route(url)
             else:
-                response = await self.ask(url, held or bridge)
-            asks_again = held is None and bridge is not None and _may_have_opened(response, bridge)
-            if asks_again:
-                response = await self.ask(url)
+                response = await self._get(url, stored or bridge)
+            # A 304 without the header that kept a page out of the index: it may be open now.
+            may_have_opened = (
+                stored is None
+                and bridge is not None
+                and response.not_modified
+                and bridge.robots == TOLD
+                and not _robots(response) & NOT_INDEXED
+            )
+            if may_have_opened:
+                response = await self._get(url)
         except CircuitOpenError as problem:
             return Closed(str(problem))
         except BodyTooLargeError as problem:
@@ -169,18 +228,18 @@ class Visitor:
         except FetchError as problem:
             return BrokenPage(str(problem), problem.retryable, problem.hint)
         try:
-            answer = await self._understand(url, depth, response, held, bridge)
-            return replace(answer, omits_robots=asks_again) if isinstance(answer, FetchedPage) else answer
+            answer = await self._classify(url, depth, response, stored, bridge)
+            return replace(answer, omits_robots=may_have_opened) if isinstance(answer, FetchedPage) else answer
         except UNREADABLE as problem:
-            return BrokenPage(f"What {redact(url)} answers cannot be understood: {problem!r}.", False)
+            return BrokenPage(f"The answer of {redact(url)} cannot be read: {problem!r}.", False)
 
-    async def ask(self, url: str, known: Held | Bridge | None = None) -> Response:
-        """The answer of a URL; a redirect is an answer."""
+    async def _get(self, url: str, known: Held | Bridge | None = None) -> Response:
+        """Return the answer of a URL, without following redirects."""
         response = await self._client.get(
             url,
             etag=known.etag if known else None,
             last_modified=known.last_modified if known else None,
-            accept=self._accept,
+            accept=_MARKDOWN if self._options.markdown else _HTML,
             credentials=self._credentials,
             max_bytes=int(self._options.max_bytes),
             follow=False,
@@ -188,34 +247,46 @@ class Visitor:
         self.site_time = self.site_time or response.headers.get("Date")
         return response
 
-    async def _ask_for_route(self, url: str) -> Response:
-        """The answer behind a page that is rendered anyway, asked for once for all routes that lead into it."""
+    async def _get_route(self, url: str) -> Response:
+        """Return the answer behind a page that is always rendered; all routes into it share one request."""
         document, is_route, _ = url.partition("#")
         if not is_route:
-            return await self.ask(url)
+            return await self._get(url)
         async with self._routing:
             if document not in self._routed:
-                self._routed[document] = await self.ask(document)
+                self._routed[document] = await self._get(document)
             return self._routed[document]
 
-    async def _understand(
-        self, url: str, depth: int, response: Response, held: Held | None, bridge: Bridge | None
+    async def _classify(
+        self, url: str, depth: int, response: Response, stored: Held | None, bridge: Bridge | None
     ) -> Answer:
+        robots = _robots(response)
+        if response.not_modified and stored:
+            # A header that is missing proves nothing: an origin may leave it out of a 304 (RFC 9110, 15.4.5).
+            links = () if robots & NOT_FOLLOWED else stored.links
+            if robots & NOT_INDEXED:
+                return Bridged(Bridge(links, stored.etag, stored.last_modified, robots=TOLD))
+            return Same(links, stored.body_hash)
         if response.not_modified:
-            return _not_modified(response, held) if held else Bridged(_still_told(response, bridge or Bridge()))
+            bridge = bridge or Bridge()
+            # The origin does send the header with a 304, although it once left it out.
+            is_told = bridge.robots == OMITTED and robots & NOT_INDEXED
+            return Bridged(bridge._replace(robots=TOLD) if is_told else bridge)
         if response.status in _REDIRECTS and (location := response.headers.get("Location")):
-            return _moved(url, location)
+            return _redirect(url, location)
         if response.status in _GONE:
             return Missing(response.status)
         if not response.ok:
-            return _broken(url, response)
-        return await self._read(url, depth, response, held)
+            passing = response.status >= 500 or response.status in _TEMPORARY
+            return BrokenPage(f"{redact(url)} answered with status {response.status}.", passing)
+        return await self._read(url, depth, response, robots, stored)
 
-    async def _read(self, url: str, depth: int, response: Response, held: Held | None) -> Answer:
-        robots = _robots(response)
-        validators = Validators(response.etag, response.last_modified, _print(response, robots))
-        if held is not None and held.body_hash == validators.body_hash:
-            return Same(held.links, held.body_hash, validators)
+    async def _read(
+        self, url: str, depth: int, response: Response, robots: frozenset[str], stored: Held | None
+    ) -> Answer:
+        validators = Validators(response.etag, response.last_modified, _hash_of(response, robots))
+        if stored is not None and stored.body_hash == validators.body_hash:
+            return Same(stored.links, stored.body_hash, validators)
         raw = Raw(
             url,
             response.body,
@@ -230,11 +301,11 @@ class Visitor:
             statements=self._options.rdfa,
             profile=statement_profile(self._options.shapes, self._options.nonconforming),
         )
-        if not _readable(raw):
+        if not _is_readable(raw):
             return NoPage(Bridge((), response.etag, response.last_modified))
         try:
             if self._renderer is not None and await self._renderer.wants(raw):
-                return await self._render(self._renderer, raw, response, held)
+                return await self._render(self._renderer, raw, response, robots, stored)
             document = await self._tools.read(raw)
         except ItemError as problem:
             return BrokenPage(str(problem), False, problem.hint)
@@ -244,8 +315,10 @@ class Visitor:
             document = replace(document, validators=validators)
         return FetchedPage(document, robots, self._leads_on(document, robots))
 
-    async def _render(self, renderer: Renderer, raw: Raw, response: Response, held: Held | None) -> Answer:
-        """What a page says once it is rendered. No validator is kept: its data comes from elsewhere."""
+    async def _render(
+        self, renderer: Renderer, raw: Raw, response: Response, robots: frozenset[str], stored: Held | None
+    ) -> Answer:
+        """Render a page. No validator of it is kept: its data comes from elsewhere."""
         try:
             rendered = await renderer.render(raw, response)
         except CircuitOpenError as problem:
@@ -256,17 +329,16 @@ class Visitor:
             return BrokenPage(str(problem), True, problem.hint)
         if isinstance(rendered, str):
             return Moved(rendered)
-        robots = _robots(response)
-        seen = rendered_hash(rendered, robots)
-        if held is not None and held.body_hash == seen:
-            return Same(held.links, seen)
+        digest = rendered_hash(rendered, robots)
+        if stored is not None and stored.body_hash == digest:
+            return Same(stored.links, digest)
         if await self._soft.is_missing(rendered):
             return Missing(response.status)
-        document = replace(rendered, validators=Validators(body_hash=seen))
+        document = replace(rendered, validators=Validators(body_hash=digest))
         return FetchedPage(document, robots, self._leads_on(document, robots))
 
     def _leads_on(self, document: Document, robots: frozenset[str]) -> bool:
-        """Whether a page asks not to be indexed, or is an overview where those are not wanted."""
+        """Return whether a page must not be indexed, or is an overview that is not to be stored."""
         if document.record.get("noindex") or robots & NOT_INDEXED:
             return True
         if self._options.overviews == "keep" or document.media_type != "text/html":
@@ -274,14 +346,10 @@ class Visitor:
         stated = document.record.get(RDFA) or {}
         return bool(stated.get("type", "overview") == "overview")
 
-    async def close(self) -> None:
-        """Abandon the requests that are still running."""
-        await self._soft.close()
-
-    async def _read_plainly(self, url: str) -> Document | None:
-        """What a URL says, if it answers with a page at all."""
+    async def _read_unconditionally(self, url: str) -> Document | None:
+        """Return the document at a URL, or None if it does not answer with a page."""
         try:
-            response = await self.ask(url)
+            response = await self._get(url)
             if not response.ok:
                 return None
             return await self._tools.read(Raw(url, response.body, media_type=response.media_type))
@@ -290,7 +358,7 @@ class Visitor:
 
 
 def _robots(response: Response) -> frozenset[str]:
-    """What the headers ask of crawlers in general, and of us by name."""
+    """Return the words of X-Robots-Tag for all crawlers, and for us by name."""
     words: set[str] = set()
     for line in response.headers.getall("X-Robots-Tag", ()):
         named, colon, rest = line.lower().partition(":")
@@ -301,65 +369,37 @@ def _robots(response: Response) -> frozenset[str]:
     return frozenset(words & _OBEYED)
 
 
-def _not_modified(response: Response, held: Held) -> Answer:
-    """What an answer 304 says of a page that we hold: its headers count, although its body is the same.
-
-    A header that is missing proves nothing, since an origin may leave it out of such an answer (RFC 9110, 15.4.5).
-    """
-    robots = _robots(response)
-    links = () if robots & NOT_FOLLOWED else held.links
-    if robots & NOT_INDEXED:
-        return Bridged(Bridge(links, held.etag, held.last_modified, robots=TOLD))
-    return Same(links, held.body_hash)
-
-
-def _still_told(response: Response, bridge: Bridge) -> Bridge:
-    """A bridge whose origin does send the header with an answer 304, although it once left it out."""
-    told = bridge.robots == OMITTED and _robots(response) & NOT_INDEXED
-    return bridge._replace(robots=TOLD) if told else bridge
-
-
-def _may_have_opened(response: Response, bridge: Bridge) -> bool:
-    """Whether a page that its header kept out of the index may be open now: an answer 304 without that header."""
-    return response.not_modified and bridge.robots == TOLD and not _robots(response) & NOT_INDEXED
-
-
 def _too_large(problem: BodyTooLargeError) -> BrokenPage:
     return BrokenPage(str(problem), False, "Raise the option max_bytes, or exclude the page.", too_large=True)
 
 
-def _print(response: Response, robots: frozenset[str]) -> Hash:
-    """The hash of a body, and of what its headers say about how to read it where that is out of the ordinary."""
+def _hash_of(response: Response, robots: frozenset[str]) -> Hash:
+    """Return the hash of a body, and of headers that decide how it is read if they are out of the ordinary."""
     body = body_hash(response.body)
-    told = (response.media_type, response.charset, *sorted(robots))
-    return body if told == _ORDINARY else body_hash(body + repr(told).encode())
+    headers = (response.media_type, response.charset, *sorted(robots))
+    return body if headers == _ORDINARY else body_hash(body + repr(headers).encode())
 
 
-def _readable(raw: Raw) -> bool:
-    told = (raw.media_type or "").partition(";")[0].strip().lower()
-    if told in ("", "application/octet-stream"):
+def _is_readable(raw: Raw) -> bool:
+    media_type = (raw.media_type or "").partition(";")[0].strip().lower()
+    if media_type in ("", "application/octet-stream"):
         return media_type_of(urlsplit(raw.url).path.rpartition("/")[2]) is not None
-    return can_be_read(told)
+    return can_be_read(media_type)
 
 
-def _moved(url: str, location: str) -> Answer:
+def _redirect(url: str, location: str) -> Answer:
     route = location.partition("#")[2] or url.partition("#")[2]
     try:
         to = join(parse(url), location).url
-        if _LOGIN.search(urlsplit(to).path) and not _LOGIN.search(urlsplit(url).path):
-            return BrokenPage(f"{redact(url)} asks for a login.", False, _LOGIN_HINT)
-        return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
     except FetchError as problem:
         return BrokenPage(str(problem), False)
+    if _LOGIN.search(urlsplit(to).path) and not _LOGIN.search(urlsplit(url).path):
+        return BrokenPage(f"{redact(url)} asks for a login.", False, _LOGIN_HINT)
+    return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
 
 
-def _broken(url: str, response: Response) -> BrokenPage:
-    passing = response.status >= 500 or response.status in _PASSING
-    return BrokenPage(f"{redact(url)} answered with status {response.status}.", passing)
-
-
-async def kept_out(robots: Robots, url: str) -> Answer | None:
-    """The answer for a URL that robots.txt does not let us ask for; without a readable robots.txt we do not know."""
+async def disallowed(robots: Robots, url: str) -> Answer | None:
+    """Return the answer for a URL that robots.txt disallows, or whose robots.txt cannot be read."""
     try:
         rules = await robots.rules(url)
     except CircuitOpenError as problem:
@@ -371,16 +411,16 @@ async def kept_out(robots: Robots, url: str) -> Answer | None:
     return None if rules.allows(url) else NoPage(Bridge())
 
 
-def is_left_out(held: Held | None, trouble: BrokenPage | Closed) -> bool:
-    """Whether the options leave out a page that they once let in: it is too large, and was read under other ones.
+def is_left_out(stored: Held | None, trouble: BrokenPage | Closed) -> bool:
+    """Return whether the present options exclude a stored page: it is too large, and was read under other options.
 
     A page that became too large under the same options is a failure like others, since a server may be to blame.
     """
-    return isinstance(trouble, BrokenPage) and trouble.too_large and held is not None and held.body_hash is None
+    return isinstance(trouble, BrokenPage) and trouble.too_large and stored is not None and stored.body_hash is None
 
 
-def told(url: str, trouble: BrokenPage | Closed, *, keeps_copy: bool = True) -> Observation:
-    """What a run hears of a page that was not to be had."""
+def observation_of(url: str, trouble: BrokenPage | Closed, *, keeps_copy: bool = True) -> Observation:
+    """Return the observation of a page that could not be read."""
     if isinstance(trouble, Closed):
         return Skipped(url, trouble.why)
     return Failed(url, trouble.why, trouble.hint, keeps_copy=keeps_copy)
