@@ -13,18 +13,8 @@ from rowen.connectors.packages.lookup import Lookup, PackageCursor, ResolvedRele
 from rowen.connectors.packages.options import Ecosystem, PackageAddress, PackageOptions, recognise
 from rowen.connectors.packages.sites import DocsSite, changelog_of, docs_of, settle
 from rowen.errors import ItemError
-from rowen.model.item import (
-    Checkpoint,
-    Complete,
-    Document,
-    Failed,
-    Fetched,
-    Incomplete,
-    Observation,
-    Raw,
-    Unchanged,
-)
-from rowen.model.media import media_type_of
+from rowen.model.files import media_type_of
+from rowen.model.items import Checkpoint, Complete, Document, Failed, Fetched, Incomplete, Observation, Raw, Unchanged
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.target import parse

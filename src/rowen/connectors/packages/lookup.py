@@ -11,10 +11,10 @@ from rowen.connectors.base import remembered
 from rowen.connectors.packages.indexes import Index, Offer, Release, plain_text, table
 from rowen.connectors.packages.options import PackageAddress
 from rowen.errors import ConfigurationError, SourceError, SourceGoneError, UsageError
-from rowen.model.address import Address
 from rowen.model.hashes import body_hash
-from rowen.model.item import Cursor
-from rowen.model.version import VersionSpec
+from rowen.model.items import Cursor
+from rowen.model.url import Address
+from rowen.model.versions import VersionSpec
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response

@@ -11,10 +11,10 @@ from rowen.connectors.packages.lookup import DocsCursor
 from rowen.connectors.web import Web
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import FetchError, SourceError
-from rowen.model.item import Checkpoint, Complete, Cursor, Failed, Incomplete, Observation
-from rowen.model.run import Mode
+from rowen.model.items import Checkpoint, Complete, Cursor, Failed, Incomplete, Observation
+from rowen.model.runs import Mode
 from rowen.model.url import segment
-from rowen.model.version import parse
+from rowen.model.versions import parse
 from rowen.net.client import Client
 from rowen.net.robots import Robots
 

@@ -30,19 +30,9 @@ from rowen.connectors.web.visit import (
     observation_of,
 )
 from rowen.errors import SourceError, SourceGoneError
-from rowen.model.address import Address
 from rowen.model.dates import http_date
-from rowen.model.item import (
-    Checkpoint,
-    Complete,
-    Fetched,
-    Gone,
-    Incomplete,
-    Observation,
-    Skipped,
-    Unchanged,
-)
-from rowen.model.url import canonical
+from rowen.model.items import Checkpoint, Complete, Fetched, Gone, Incomplete, Observation, Skipped, Unchanged
+from rowen.model.url import Address, canonical
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.robots import Robots, RobotsRules

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from rowen.model.item import Document
+from rowen.model.items import Document
 
 __all__ = ["LEAST_PAGES", "SAMPLE", "Affixes", "Boilerplate", "Edge", "learn", "learn_affixes"]
 
