@@ -161,7 +161,7 @@ class Hint(str):
 
     def __new__(cls, *parts: str | Action) -> Self:
         """Word the hint as commands."""
-        hint = super().__new__(cls, _worded(parts, lambda one: f"`{one.command}`"))
+        hint = super().__new__(cls, _worded(parts, lambda part: f"`{part.command}`"))
         hint.parts = parts
         return hint
 
@@ -207,7 +207,7 @@ class RowenError(Exception):
             "error": str(self),
             "code": self.code,
             "hint": self.hint,
-            "actions": [one.to_json() for one in actions],
+            "actions": [each_action.to_json() for each_action in actions],
             "retryable": self.retryable,
             "exit_code": self.exit_code,
         }
@@ -535,8 +535,8 @@ class ItemError(RowenError):
 def class_of(code: str | None) -> type[RowenError]:
     """Return the class of an error code; `RowenError` for an unknown one."""
     tree: list[type[RowenError]] = [RowenError]
-    for found in tree:
-        if found.code == code:
-            return found
-        tree += found.__subclasses__()
+    for error in tree:
+        if error.code == code:
+            return error
+        tree += error.__subclasses__()
     return RowenError

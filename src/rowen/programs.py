@@ -37,7 +37,7 @@ NEUTRAL_FOLDER = "/"
 # left to it.
 _FAREWELL_S = 10.0
 
-# What most programs need to find others, to speak, and to write their temporary files; never a key.
+# Variables that programs need to find others, for their language, and for temporary files; never a key.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 
 
@@ -51,8 +51,8 @@ def environment(*kept: str, prefixes: tuple[str, ...] = ()) -> dict[str, str]:
 
 def find(name: str | Path) -> str | None:
     """Return a program's absolute path; one that only a relative part of PATH leads to is not found."""
-    found = shutil.which(name, path=_absolute_path())
-    return os.path.abspath(found) if found else None  # noqa: PTH100 (a symbolic link stays one)
+    path = shutil.which(name, path=_absolute_path())
+    return os.path.abspath(path) if path else None  # noqa: PTH100 (a symbolic link stays one)
 
 
 async def start(
@@ -92,7 +92,7 @@ async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
     """Wait until a process has ended and its pipes are closed, which a descendant may hold open."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_FAREWELL_S):
-            # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
+            # Not wait(), which never ends while a pipe is full of unread data (python/cpython#119710).
             await process.communicate()
 
 

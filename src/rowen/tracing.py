@@ -21,7 +21,7 @@ Facts: TypeAlias = Mapping[str, str | int | float | bool | None]
 Note: TypeAlias = Callable[[Facts], None]
 """Adds facts to a span that is open."""
 
-# As OpenTelemetry names them, so that who collects from other programs has nothing to learn.
+# The names of OpenTelemetry, which other programs use as well.
 _COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
@@ -38,10 +38,10 @@ def span(name: str, facts: Facts, *, is_server: bool = False, is_client: bool = 
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
     kind = SpanKind.SERVER if is_server else SpanKind.CLIENT if is_client else SpanKind.INTERNAL
-    begun = tracer.start_as_current_span(
+    started = tracer.start_as_current_span(
         name, kind=kind, attributes=_told(facts), record_exception=False, set_status_on_exception=False
     )
-    with begun as opened:
+    with started as opened:
         try:
             yield lambda more: opened.set_attributes(_told(more))
         except BaseException as problem:
@@ -72,7 +72,7 @@ def _tracer() -> Any:
     except ImportError:
         log.warning("no traces are sent: `%s` installs what that takes", how_to_install("telemetry"))
         return None
-    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come first.
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
     named = os.environ.get("OTEL_SERVICE_NAME") or "rowen"
     provider = TracerProvider(resource=Resource.create({"service.name": named}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

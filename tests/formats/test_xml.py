@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from rowen.errors import SourceError
 from rowen.formats import UnreadableError, xml
-from rowen.formats.xml import FoundElement, Reader, elements, local, plain_tree, read_xml, said
+from rowen.formats.xml import Reader, XmlElement, elements, local, plain_tree, read_xml, said
 
 RECORDS = frozenset({"record"})
 OAI = "http://www.openarchives.org/OAI/2.0/"
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=60)
 
 
-def fed(body: bytes, *sizes: int, reader: Reader | None = None) -> list[FoundElement]:
+def fed(body: bytes, *sizes: int, reader: Reader | None = None) -> list[XmlElement]:
     reader = reader or Reader(RECORDS)
     found, at = [], 0
     for size in [*sizes, len(body)]:

@@ -37,8 +37,8 @@ _DECLARED_IN = {"text/html": _META, "application/xml": _XML, "text/x-python": _P
 
 def parameter(content_type: str | None) -> str | None:
     """Return the charset that a media type names, as it is written there."""
-    found = _PARAMETER.search(content_type or "")
-    return found[1] if found else None
+    match = _PARAMETER.search(content_type or "")
+    return match[1] if match else None
 
 
 def _marked(body: bytes) -> str | None:
@@ -50,14 +50,14 @@ def _marked(body: bytes) -> str | None:
 
 # HTML 4.2.5.4 wants a declaration within 1024 bytes; pages that open with scripts and comments have it later.
 _DECLARED_WITHIN = 4096
-# The detector took 80 ms for so much, and takes time in proportion.
+# The detector took 80 ms for this much, and its time is linear.
 _SAMPLE = 1 << 18
 # Codecs that no web standard knows, but catalogs do; all others of Python's are slow, unsafe or no text encodings.
 _OLD_CODECS = re.compile(r"cp\d{3,4}|utf-?32(?:-?[lb]e)?|mac-?[a-z]+|iso-?8859-\d+|hp-?roman8")
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\f\r\x1b"))
 # Of bytes by chance, 11 % are controls; text has none but stray ones.
 _MOST_CONTROLS = 0.02
-# Two words with an accent came to 0.35, a hundred bytes by chance to 0.
+# Two words with an accent had 0.35, a hundred random bytes 0.
 _LEAST_CONFIDENCE = 0.3
 
 
@@ -114,11 +114,11 @@ def _refuse_binary(body: bytes, media_type: str, name: str) -> None:
 
 def _declared_inside(body: bytes, media_type: str) -> str | None:
     pattern = _DECLARED_IN.get(media_type)
-    found = pattern.search(body, 0, _DECLARED_WITHIN) if pattern else None
-    if found is None:
+    match = pattern.search(body, 0, _DECLARED_WITHIN) if pattern else None
+    if match is None:
         return None
-    label = found[1].decode("ascii", "replace").lower()
-    # HTML 13.2.3.2: what could be read byte by byte so far is not UTF-16.
+    label = match[1].decode("ascii", "replace").lower()
+    # HTML 13.2.3.2: text that could be read byte by byte so far is not UTF-16.
     return "utf-8" if label.startswith("utf-16") else label
 
 
@@ -151,22 +151,22 @@ def _hardly_damaged(text: str) -> bool:
 
 # HTTP
 
-_HEAD_BYTES = 1024  # HTML 13.2.3.2: so much is looked through for a declaration
+_HEAD_BYTES = 1024  # HTML 13.2.3.2: the part that is searched for a declaration
 _CODECS = ("ascii", "big5", "cp", "euc", "gb", "iso", "johab", "koi8", "kz", "mac", "ptcp", "shift", "tis", "utf-")
 
 
 def declared(content_type: str | None, body: bytes) -> str | None:
     """Return the charset that is declared, by Python's name: a byte order mark, else the header, else the document."""
     if marked := _marked(body):
-        # Without the order of bytes, which the mark tells whoever decodes.
+        # Without the byte order, which the mark gives to the decoder.
         return marked[:6] if marked != "utf-8" else marked
-    told = parameter(content_type)
-    if told and (known := _codec(told)):
+    declared_charset = parameter(content_type)
+    if declared_charset and (known := _codec(declared_charset)):
         return known
     head = body[:_HEAD_BYTES]
     inside = _XML.match(head.lstrip()) or _META.search(head)
     known = _codec(inside[1].decode("ascii")) if inside else None
-    # What could be read as ASCII up to here cannot be UTF-16.
+    # Text that could be read as ASCII up to here cannot be UTF-16.
     return "utf-8" if known and known.startswith(("utf-16", "utf-32")) else known
 
 
@@ -261,16 +261,16 @@ class XmlDecoder:
             text = text.lstrip(_BEFORE)
             self._begun = bool(text)
         self._held = ""
-        if not final and (found := _BEGUN.search(text, max(0, len(text) - 11))):
-            text, self._held = text[: found.start()], found[0]
+        if not final and (match := _BEGUN.search(text, max(0, len(text) - 11))):
+            text, self._held = text[: match.start()], match[0]
         return _REFERENCE.sub(_allowed, _FORBIDDEN.sub(_REPLACEMENT, text))
 
 
-def _xml_charset(head: bytes, told: str | None) -> str:
+def _xml_charset(head: bytes, declared_charset: str | None) -> str:
     if known := _marked(head) or next((name for mark, name in _UNMARKED if head.startswith(mark)), None):
         return known
     inside = _XML.match(head.lstrip())
-    for label in (inside[1].decode("ascii", "replace") if inside else None, told):
+    for label in (inside[1].decode("ascii", "replace") if inside else None, declared_charset):
         if label and _XML_CODECS.fullmatch(label) and _is_codec(label):
             return label
     return "utf-8"

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 __all__ = ["FeedLink", "entry_links", "header_links", "link_tags"]
 
-# Links for programs stand at the top; a feed of a thousand entries is smaller than this.
+# Links for programs are at the top; a feed of a thousand entries is smaller than this.
 _MOST_CHARS = 2_000_000
-_LONGEST = 2000  # of a URL, as far as anybody accepts it; the tag has some more
+_LONGEST = 2000  # of an accepted URL; the tag has some more
 _TAG = re.compile(r"<(?:[a-z0-9]{1,20}:)?link\b([^<>]{0,6000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([a-z:-]{1,20})\s{0,20}=\s{0,20}(?:"([^"<>]{0,4000})"|'([^'<>]{0,4000})')""", re.IGNORECASE)
 _TEXT_LINK = re.compile(r"<link>\s{0,100}(?:<!\[CDATA\[)?\s{0,100}(https?://[^\s<>\]]{1,2000})", re.IGNORECASE)
@@ -36,27 +36,29 @@ class FeedLink(NamedTuple):
 def link_tags(body: bytes) -> list[FeedLink]:
     """Return the links of a page or a feed, in their order; one that leads to a feed of it has `feed` for its `rel`."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
-    found: list[FeedLink] = []
+    links: list[FeedLink] = []
     for tag in _TAG.finditer(text):
-        told = {name.lower(): html.unescape(one or other) for name, one, other in _ATTRIBUTE.findall(tag[1])}
-        href, rels = told.get("href", "").strip(), told.get("rel", "alternate").lower().split()
+        attributes = {
+            name.lower(): html.unescape(double or other) for name, double, other in _ATTRIBUTE.findall(tag[1])
+        }
+        href, rels = attributes.get("href", "").strip(), attributes.get("rel", "alternate").lower().split()
         if href and len(href) <= _LONGEST:
-            is_feed = "alternate" in rels and told.get("type", "").lower().strip() in _FEEDS
-            found += [FeedLink("feed", href)] if is_feed else [FeedLink(rel, href) for rel in rels]
-    return found
+            is_feed = "alternate" in rels and attributes.get("type", "").lower().strip() in _FEEDS
+            links += [FeedLink("feed", href)] if is_feed else [FeedLink(rel, href) for rel in rels]
+    return links
 
 
 def entry_links(body: bytes) -> list[str]:
     """Return the pages that a feed names, its own among them."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
     tags = [link.href for link in link_tags(body) if link.rel == "alternate"]
-    return list(dict.fromkeys([*tags, *(html.unescape(one) for one in _TEXT_LINK.findall(text))]))
+    return list(dict.fromkeys([*tags, *(html.unescape(url) for url in _TEXT_LINK.findall(text))]))
 
 
 def header_links(values: Iterable[str]) -> Iterator[FeedLink]:
     """Yield the links in `Link` headers (RFC 8288)."""
     for value in values:
         for href, parameters in _HEADER_LINK.findall(value[: _LONGEST * 10]):
-            found = _REL.search(parameters)
-            for rel in (found[1] or found[2] or "").lower().split() if found else ():
+            match = _REL.search(parameters)
+            for rel in (match[1] or match[2] or "").lower().split() if match else ():
                 yield FeedLink(rel, href.strip())

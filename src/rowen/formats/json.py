@@ -13,9 +13,9 @@ from rowen.model.text import UNREADABLE
 
 __all__ = ["payload_of", "read_json"]
 
-# What is kept in quarantine is for people to look at; the rest is cut off.
+# Payloads in quarantine are for people to read; the rest is cut off.
 _MOST_PAYLOAD_BYTES = 1 << 20
-_MOST_DIGITS = 4_000  # Python reads and writes no integer of more than 4,300; what is longer stays a text
+_MOST_DIGITS = 4_000  # Python converts no integer of more than 4,300; longer ones stay text
 
 
 def read_json(body: bytes, where: str) -> Any:

@@ -19,9 +19,9 @@ from rowen.formats.json import read_json
 
 __all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter", "Trouble", "Value", "decoded", "depths_at", "looked_at", "read_at"]
 
-# Most objects end before that; of longer ones four times as much is looked at each time.
+# Most objects end before that; for longer ones the window grows fourfold each time.
 _FIRST_LOOK_BYTES = 1 << 12
-# What is left of a number, a word or an escape that the end of the text has cut off.
+# An incomplete number, word or escape at the end of the text.
 _CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
 _DECODER = json.JSONDecoder()
 
@@ -78,7 +78,7 @@ def decoded(text: str, at: int) -> Value | Trouble | None:
 
 MOST_RECORD_BYTES = 32 << 20
 _KEPT_BYTES = 1 << 16
-# What is in the buffer is copied for each broken record in it: at most so much at a time.
+# The buffer is copied for each broken record in it: this bounds the size.
 _PIECE_BYTES = 1 << 16
 
 _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
@@ -97,17 +97,16 @@ _MOST_DEPTH = 10_000
 _MOST_DEEP = 10
 # Between a bracket and the name behind it, or before it.
 _MOST_BLANK = 1 << 8
-# Once a record was broken, others may be: those to come are doubted when they are so long. Before that, honest ones of
-# 16 kB would be read twice.
+# After one broken record others may follow: later ones of this length are checked. Without a broken one, valid records
+# of 16 kB would be read twice.
 _DOUBTED_BYTES = 1 << 11
-# How much may be looked at for what came. A record that hides its end costs a look at all that is in the buffer; a
-# catalog in which each of 1,000 records is broken comes to 20 bytes for each byte, and one that is made for it to
-# thousands.
+# The allowed work per received byte. A record that hides its end costs a scan of the whole buffer; a catalog in which
+# each of 1,000 records is broken needs 20 bytes for each byte, and a malicious one thousands.
 _WORK_FACTOR = 50
 _WORK_BYTES = 64 << 20
-# Copying is so much cheaper than looking.
+# Copying is this much cheaper than scanning.
 _COPIED_AT_ONCE = 100
-# What a broken record costs however short it is, 30 µs: as much as looking at so much.
+# A broken record costs at least 30 µs: as much as scanning this many bytes.
 _LOSS_BYTES = 1 << 12
 
 
@@ -230,9 +229,9 @@ class Splitter:
         return UnreadableError(f"Record {self._number}, which begins at byte {self._offset}, {what}.")
 
     def _start(self) -> None:
-        begun = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
-        self._passed_bytes += len(self._buffer) - len(begun)
-        self._buffer = begun
+        head = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
+        self._passed_bytes += len(self._buffer) - len(head)
+        self._buffer = head
         self._started = len(self._buffer) > 0
         if self._started and self._buffer[:1] not in (b"{", b"["):
             what = "a web page" if self._buffer[:1] == b"<" else "something else"
@@ -248,9 +247,9 @@ class Splitter:
                     return None
                 self._at += 1
                 self._in_string = False
-            if found := _TO_BRACKET.match(buffer, self._at):
-                self._at = found.end()
-                return found[1]
+            if match := _TO_BRACKET.match(buffer, self._at):
+                self._at = match.end()
+                return match[1]
             self._at = _end(_TO_TAIL.match(buffer, self._at), self._at)
             if buffer[self._at : self._at + 1] != b'"':
                 return None
@@ -346,17 +345,17 @@ class Splitter:
             self._starved = True
 
     def _step_scalar(self, *, final: bool) -> Iterator[Cut]:
-        found = _SCALAR.match(self._buffer, self._at)
-        after = _after(self._buffer, found.end()) if found else b""
-        # A bracket too many is a piece of its own; whatever else does not belong here may go on.
+        match = _SCALAR.match(self._buffer, self._at)
+        after = _after(self._buffer, match.end()) if match else b""
+        # An extra bracket is a piece of its own; any other unexpected value may continue.
         is_bracket = self._buffer[self._at : self._at + 1] == b"}"
         if not after and not is_bracket and not final and len(self._buffer) - self._at < _KEPT_BYTES:
             self._starved = True
             return
         self._enter(self._at)
         self._inside = 0
-        if found and after in (b",", b"]"):
-            self._at = found.end()
+        if match and after in (b",", b"]"):
+            self._at = match.end()
             yield from self._settle(b"")
         else:
             self._lose("nothing that belongs into a list", self._at + 1 if is_bracket else None)
@@ -401,7 +400,7 @@ class Splitter:
         """End the broken record where the next one begins; else by its brackets or its other fields."""
         ways = [partial(self._next_record, lost), partial(self._end_of_fields, lost)]
         if lost.end is not None and lost.torn:
-            # What looks like the list's end, inside the record, is more likely a bracket too many.
+            # An apparent end of the list inside the record is more likely an extra bracket.
             ways = [*ways, partial(self._proved, lost.end)]
         elif lost.end is not None:
             ways = [partial(self._next_record, lost, limit=lost.end), partial(self._proved, lost.end), *ways]
@@ -419,8 +418,8 @@ class Splitter:
         if self._is_record is None or self._open[-1][1] != "records":
             return None
         stop = len(self._buffer) if limit is None else limit + _MOST_BLANK
-        while found := _NEXT_OBJECT.search(self._buffer, lost.looked, stop):
-            at = found.start(1)
+        while match := _NEXT_OBJECT.search(self._buffer, lost.looked, stop):
+            at = match.start(1)
             self._work(at - lost.looked)
             if limit is not None and at >= limit:
                 return None
@@ -434,7 +433,7 @@ class Splitter:
                 return None
             if isinstance(read, Value) and self._is_record(read.value):
                 return at
-            # The bracket before stays in view: what follows upon it may be a record.
+            # The bracket before stays in the window: a record may follow it.
             lost.looked = read.end - 1 if isinstance(read, Value) else at
             if not isinstance(read, Value):
                 self._give_up(lost, at, read)
@@ -463,11 +462,11 @@ class Splitter:
         """Return the end of a record with one broken field: the other fields, from the next one on, are valid JSON."""
         if lost.error_at is None or next(depths_at(self._buffer, [lost.error_at])) != 1:
             return None
-        found = _NEXT_FIELD.search(self._buffer, lost.error_at)
-        if found is None:
+        match = _NEXT_FIELD.search(self._buffer, lost.error_at)
+        if match is None:
             self._starved = not final and len(self._buffer) - lost.error_at < _KEPT_BYTES
             return None
-        read = read_at(self._buffer, found.start(1), before="{")
+        read = read_at(self._buffer, match.start(1), before="{")
         if isinstance(read, Value):
             return self._proved(read.end, final=final)
         self._starved = read is None and not final
@@ -497,18 +496,18 @@ def depths_at(body: bytes, places: Sequence[int]) -> Iterator[int]:
     """Return the number of open brackets at some places, in order; all strings end before each."""
     depth = at = 0
     for place in places:
-        while found := _TO_BRACKET.match(body, at, place):
-            depth += 1 if found[1] not in _PAIRS else -1
-            at = found.end()
+        while match := _TO_BRACKET.match(body, at, place):
+            depth += 1 if match[1] not in _PAIRS else -1
+            at = match.end()
         yield depth
 
 
 def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
     """Return the places of the open brackets at the end of a piece that is valid JSON so far."""
     opened: list[int] = []
-    while found := _TO_BRACKET.match(body, begin, end):
-        begin = found.end()
-        if found[1] not in _PAIRS:
+    while match := _TO_BRACKET.match(body, begin, end):
+        begin = match.end()
+        if match[1] not in _PAIRS:
             opened.append(begin - 1)
         elif opened:
             opened.pop()
@@ -516,9 +515,9 @@ def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
 
 
 def _after(buffer: bytes, at: int) -> bytes:
-    found = _AFTER.match(buffer, at)
-    return found[1] if found else b""
+    match = _AFTER.match(buffer, at)
+    return match[1] if match else b""
 
 
-def _end(found: re.Match[bytes] | None, at: int) -> int:
-    return found.end() if found else at
+def _end(match: re.Match[bytes] | None, at: int) -> int:
+    return match.end() if match else at

@@ -25,8 +25,8 @@ __all__ = [
     "CutDocument",
     "CutRecord",
     "Element",
-    "FoundElement",
     "Reader",
+    "XmlElement",
     "XmlNames",
     "cut_text",
     "cut_up",
@@ -45,7 +45,7 @@ __all__ = [
 MOST_RECORD_CHARS = 16 << 20
 # At 330 bytes for each element, 66 MB.
 MOST_RECORD_ELEMENTS = 200_000
-# At 330 bytes for each, so many took 330 MB.
+# At 330 bytes each, this many took 330 MB.
 MOST_ANSWER_ELEMENTS = 1_000_000
 MOST_DEPTH = 100
 MOST_TAG_BYTES = 4 << 20
@@ -57,7 +57,7 @@ LONGEST_NAMESPACE = 500
 # Others have their turn after each piece; one of dense elements took up to 0.3 s on a busy machine.
 PIECE_BYTES = 1 << 18
 _MOST_WRITTEN_BYTES = 1 << 20
-# A document may have any number of names of any length; what is beyond these is not kept at hand.
+# A document may have any number of names of any length; further ones are not cached.
 _MOST_NAMES = 10_000
 _LONGEST_NAME = 200
 _SPACE = re.compile(r"\s+")
@@ -103,7 +103,7 @@ def event_parser(
     return parser
 
 
-class FoundElement(NamedTuple):
+class XmlElement(NamedTuple):
     """A requested element with its content. A cut one has a reason."""
 
     tree: Element
@@ -133,7 +133,7 @@ class Reader:
         self._names, self._within, self._heads = names, within, heads
         self._most_chars = most_chars
         self._decoder = XmlDecoder(charset)
-        self._ready: list[FoundElement] = []
+        self._ready: list[XmlElement] = []
         self._open: list[str] = []
         self._record: _Record | None = None
         self._fed_bytes = 0
@@ -144,23 +144,23 @@ class Reader:
         )
         self._parser.StartDoctypeDeclHandler = _refuse_definition
 
-    def feed(self, piece: bytes) -> Iterator[FoundElement]:
+    def feed(self, piece: bytes) -> Iterator[XmlElement]:
         """Yield the elements that end in this piece."""
         self._parse(self._decoder.feed(piece))
         yield from self._taken()
 
-    def close(self) -> Iterator[FoundElement]:
+    def close(self) -> Iterator[XmlElement]:
         """End the document; raises an error if it is incomplete."""
         self._parse(self._decoder.close(), final=True)
         yield from self._taken()
 
-    def _taken(self) -> list[FoundElement]:
+    def _taken(self) -> list[XmlElement]:
         ready, self._ready = self._ready, []
         return ready
 
     def _parse(self, text: str, *, final: bool = False) -> None:
         if self._ended or not (text or final):
-            # What follows the end of the document, a warning of the server's language perhaps, is none of it.
+            # Text after the end of the document, such as a server's warning, is not part of it.
             return
         try:
             self._parser.Parse(text, final)
@@ -198,14 +198,14 @@ class Reader:
         self._open.append(name)
         if _is_in(name, self._heads):
             self._ready.append(
-                FoundElement(Element(name, {self._clark[key]: value for key, value in attributes.items()}))
+                XmlElement(Element(name, {self._clark[key]: value for key, value in attributes.items()}))
             )
 
     def _end(self, name: str) -> None:
         if self._record is None:
             self._open.pop()
-        elif found := self._record.end(self._clark[name]):
-            self._ready.append(found)
+        elif element := self._record.end(self._clark[name]):
+            self._ready.append(element)
             self.elements += self._record.elements
             self._record = None
             self._parser.CharacterDataHandler = None
@@ -236,13 +236,13 @@ class _Record:
         if self._why is None:
             self._builder.data(text)
 
-    def end(self, name: str) -> FoundElement | None:
+    def end(self, name: str) -> XmlElement | None:
         """Return the tree, if this was its end."""
         if self._depth == self._built:
             self._built -= 1
             self._builder.end(name)
         self._depth -= 1
-        return None if self._depth else FoundElement(self._builder.close(), self._why)
+        return None if self._depth else XmlElement(self._builder.close(), self._why)
 
     def _trouble(self) -> str | None:
         if self._depth > MOST_DEPTH:
@@ -251,30 +251,30 @@ class _Record:
         return "The record is too large to be read." if is_large else None
 
 
-async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerator[FoundElement]:
+async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerator[XmlElement]:
     """Yield the requested elements of a document that arrives in pieces; raises an error if it is incomplete."""
     async for piece in pieces:
-        for found in reader.feed(piece):
-            yield found
-    for found in reader.close():
-        yield found
+        for element in reader.feed(piece):
+            yield element
+    for element in reader.close():
+        yield element
 
 
-def read_xml(body: bytes, reader: Reader) -> list[FoundElement]:
+def read_xml(body: bytes, reader: Reader) -> list[XmlElement]:
     """Yield the requested elements of a whole document, within the memory limit."""
-    return [one for found in _steps(body, reader) for one in found]
+    return [element for step in _steps(body, reader) for element in step]
 
 
-async def read_in_steps(body: bytes, reader: Reader) -> list[FoundElement]:
+async def read_in_steps(body: bytes, reader: Reader) -> list[XmlElement]:
     """Return the same, while others have their turn between the pieces of the document."""
-    ready: list[FoundElement] = []
-    for found in _steps(body, reader):
-        ready.extend(found)
+    ready: list[XmlElement] = []
+    for step in _steps(body, reader):
+        ready.extend(step)
         await asyncio.sleep(0)
     return ready
 
 
-def _steps(body: bytes, reader: Reader) -> Iterator[list[FoundElement]]:
+def _steps(body: bytes, reader: Reader) -> Iterator[list[XmlElement]]:
     for at in range(0, len(body), PIECE_BYTES):
         yield list(reader.feed(body[at : at + PIECE_BYTES]))
         if reader.elements > MOST_ANSWER_ELEMENTS:
@@ -359,9 +359,9 @@ def _web_page() -> SourceError:
     )
 
 
-# Elements around the list, or before it; a service tells of itself in some tens of them.
+# Elements around the list, or before it; a service describes itself in some tens of them.
 _MOST_BEFORE = 1000
-# One that does not end is passed over to the end of the text, so that nothing is looked at twice.
+# An element that does not end is skipped to the end of the text, so that nothing is scanned twice.
 _PASSED = (
     r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<!\[CDATA\[(?:[^]]++|](?!]>))*+(?:]]>|\Z)|<\?(?:[^?]++|\?(?!>))*+(?:\?>|\Z)"
 )
@@ -378,14 +378,14 @@ class CutRecord(NamedTuple):
     text: str
     scope: str
 
-    def found(self) -> FoundElement:
+    def found(self) -> XmlElement:
         """Return the record as a reader gives it, within its limits."""
         written = f"<records{self.scope}>{self.text}</records>".encode("utf-8", "replace")
         try:
-            [found] = read_xml(written, Reader(within=frozenset({"records"}), charset="utf-8"))
+            [element] = read_xml(written, Reader(within=frozenset({"records"}), charset="utf-8"))
         except UnreadableError as problem:
-            return FoundElement(Element("record"), str(problem))
-        return found
+            return XmlElement(Element("record"), str(problem))
+        return element
 
     def look(self) -> Element:
         """Parse the record into a tree, for its identifier: quickly, and without the limits of a reader.
@@ -521,8 +521,8 @@ def _tags_of(name: str) -> re.Pattern[str]:
 
 def _scope(opened: list[tuple[str, str]]) -> str:
     """Return the namespaces that are declared by these elements, in an order of their own."""
-    told = (pair for _, attributes in opened for pair in _ATTRIBUTE.findall(attributes))
-    declared = {name: value for name, value in told if name == "xmlns" or name.startswith("xmlns:")}
+    declarations = (pair for _, attributes in opened for pair in _ATTRIBUTE.findall(attributes))
+    declared = {name: value for name, value in declarations if name == "xmlns" or name.startswith("xmlns:")}
     return "".join(f" {name}={value}" for name, value in sorted(declared.items()))
 
 

@@ -74,12 +74,12 @@ class FieldChange(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as plain values, without absent ones."""
-        told: dict[str, Any] = {"op": self.op, "path": self.path}
+        values: dict[str, Any] = {"op": self.op, "path": self.path}
         if self.op != "added":
-            told["before"] = self.before
+            values["before"] = self.before
         if self.op != "removed":
-            told["after"] = self.after
-        return told
+            values["after"] = self.after
+        return values
 
 
 def differences(before: Any, after: Any) -> Iterator[FieldChange]:
@@ -110,11 +110,11 @@ def _one(before: Mapping[Any, Any], after: Mapping[Any, Any], name: Any, path: s
 def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the single values of data with their JSON pointers."""
     if isinstance(data, dict):
-        for name, one in data.items():
-            yield from leaves(one, f"{path}/{_escaped(name)}")
+        for name, inner in data.items():
+            yield from leaves(inner, f"{path}/{_escaped(name)}")
     elif isinstance(data, list):
-        for number, one in enumerate(data):
-            yield from leaves(one, f"{path}/{number}")
+        for number, inner in enumerate(data):
+            yield from leaves(inner, f"{path}/{number}")
     else:
         yield path, data
 
@@ -124,8 +124,8 @@ def flattened(data: Any, path: str = "") -> dict[str, Any]:
     if not isinstance(data, Mapping):
         return {path or "value": data}
     made: dict[str, Any] = {}
-    for name, one in data.items():
-        made |= flattened(one, f"{path}.{name}" if path else str(name))
+    for name, inner in data.items():
+        made |= flattened(inner, f"{path}.{name}" if path else str(name))
     return made
 
 
@@ -140,7 +140,8 @@ LineKind: TypeAlias = Literal["same", "removed", "added"]
 _CONTEXT = 3
 # Words of longer lines are not compared: the time grows with the square, and such a line is data, not prose.
 _LONGEST_LINE = 4_000
-# Lines that share fewer words are told as one that went and one that came: a patchwork of words says less.
+# Lines that share fewer words are shown as one removed and one added line: single differing words would hide the
+# change.
 _LEAST_ALIKE = 0.4
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -223,12 +224,12 @@ def _lines(step: _Step, older: Sequence[str], newer: Sequence[str]) -> Iterator[
         for offset, text in enumerate(older[first:last]):
             yield DiffLine("same", (DiffPiece(text),), first + offset + 1, start + offset + 1)
         return
-    gone, come = older[first:last], newer[start:end]
-    # Only where as many lines went as came is it clear which of them became which.
-    pairs = [_pieces(a, b) for a, b in zip(gone, come, strict=True)] if len(gone) == len(come) else []
-    for offset, text in enumerate(gone):
+    removed, added = older[first:last], newer[start:end]
+    # Only an equal number of removed and added lines shows which line became which.
+    pairs = [_pieces(a, b) for a, b in zip(removed, added, strict=True)] if len(removed) == len(added) else []
+    for offset, text in enumerate(removed):
         yield DiffLine("removed", pairs[offset][0] if pairs else (DiffPiece(text, True),), first + offset + 1, None)
-    for offset, text in enumerate(come):
+    for offset, text in enumerate(added):
         yield DiffLine("added", pairs[offset][1] if pairs else (DiffPiece(text, True),), None, start + offset + 1)
 
 

@@ -52,9 +52,9 @@ MOST_OF_ONE = {True: 3, False: 1}
 Editions of a dataset share its DOI; a page or a text that two records of one source share is no evidence.
 """
 
-# A sentence. Shorter texts ("No description.") are the same for different things.
+# A sentence. Shorter texts ("No description.") occur in different datasets.
 ENOUGH_CHARACTERS = 40
-# A record names itself by one or two identifiers; lists of hundreds are those of what it cites.
+# A record has one or two identifiers of its own; longer lists are those of works that it cites.
 MOST_STRONG = 10
 
 # ArcGIS names a layer by the number behind its item's.
@@ -72,7 +72,7 @@ _LEAST_UUID = 32
 _DOI = re.compile(r"(?:doi:|https?://(?:dx\.|www\.)?doi\.org/)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 _NAME = re.compile(r"(?:(urn:[a-z0-9-]+)|(oai:[a-z0-9.-]+)):(\S+)", re.IGNORECASE)
 _WEB = re.compile(r"https?://", re.IGNORECASE)
-# They name the series, not what stands in it.
+# They identify the series, not its contents.
 _SERIES = ("urn:issn", "urn:isbn")
 
 _IDENTIFIERS = frozenset(
@@ -127,21 +127,21 @@ def marks(document: Document) -> tuple[int, ...] | None:
 
 def written(document: Document) -> str | None:
     """Return the marks of a document as they are stored."""
-    found = marks(document)
-    return None if found is None else as_array(found)
+    numbers = marks(document)
+    return None if numbers is None else as_array(numbers)
 
 
-def as_array(found: tuple[int, ...]) -> str:
+def as_array(numbers: tuple[int, ...]) -> str:
     """Marks as PostgreSQL reads an array."""
-    return f"{{{','.join(map(str, found))}}}"
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 def marks_of(record: Mapping[str, Any], *, url: str, text: str, content_hash: Hash) -> tuple[int, ...]:
     """Return the marks of a dataset, from its URL, global identifiers, landing page and content."""
     page = _word(record.get("landing_page"))
-    said = [url, _word(record.get("identifier")), *sorted(_said(record.get("source"), _IDENTIFIERS))]
-    said += [page] if _DOI.fullmatch(page) else []
-    strong = list(dict.fromkeys(name for one in said for name in _global_names(one)))
+    identifiers = [url, _word(record.get("identifier")), *sorted(_said(record.get("source"), _IDENTIFIERS))]
+    identifiers += [page] if _DOI.fullmatch(page) else []
+    strong = list(dict.fromkeys(name for identifier in identifiers for name in _global_names(identifier)))
     weak = [f"page {address}" for address in {_address(url), _address(page)} if address]
     if len(text) >= ENOUGH_CHARACTERS:
         weak.append(f"content {content_hash.hex()}")
@@ -156,9 +156,9 @@ def page_mark(url: str) -> int | None:
 
 def named_hosts(record: Mapping[str, Any]) -> frozenset[str]:
     """Return the hosts of a record's identifiers and pages: a copy points to its origin."""
-    said = [_word(record.get("identifier")), _word(record.get("landing_page"))]
-    said += _said(record.get("source"), _IDENTIFIERS | _PAGES)
-    return frozenset(host for one in said if _WEB.match(one) and (host := host_of(one)))
+    identifiers = [_word(record.get("identifier")), _word(record.get("landing_page"))]
+    identifiers += _said(record.get("source"), _IDENTIFIERS | _PAGES)
+    return frozenset(host for identifier in identifiers if _WEB.match(identifier) and (host := host_of(identifier)))
 
 
 def host_of(url: str) -> str:
@@ -177,11 +177,11 @@ def original(listings: Collection[TwinItem]) -> TwinItem:
     and then the one first harvested.
     """
 
-    def rank(one: TwinItem) -> tuple[bool, int, str, datetime, int]:
-        others = [other for other in listings if other.host != one.host]
-        points_elsewhere = any(other.host in one.names for other in others)
-        pointed_at = sum(one.host in other.names for other in others)
-        return points_elsewhere, -pointed_at, one.issued or "9999", one.created_at, one.id
+    def rank(listing: TwinItem) -> tuple[bool, int, str, datetime, int]:
+        others = [other for other in listings if other.host != listing.host]
+        points_elsewhere = any(other.host in listing.names for other in others)
+        pointed_at = sum(listing.host in other.names for other in others)
+        return points_elsewhere, -pointed_at, listing.issued or "9999", listing.created_at, listing.id
 
     return min(listings, key=rank)
 
@@ -209,10 +209,10 @@ class Families:
 
     def __iter__(self) -> Iterator[list[int]]:
         """Return the families that spread over several sources, each sorted."""
-        found: dict[int, list[int]] = {}
+        families: dict[int, list[int]] = {}
         for item in sorted(self._parent):
-            found.setdefault(self._root(item), []).append(item)
-        return (family for family in found.values() if len({self._source[item] for item in family}) > 1)
+            families.setdefault(self._root(item), []).append(item)
+        return (family for family in families.values() if len({self._source[item] for item in family}) > 1)
 
     def _root(self, item: int) -> int:
         while (parent := self._parent[item]) != item:
@@ -243,9 +243,9 @@ def _said(source: Any, names: frozenset[str]) -> Iterator[str]:
     if isinstance(extras, dict):
         yield from _said({name: value for name, value in extras.items() if name != "extras"}, names)
     elif isinstance(extras, list):
-        for one in extras:
-            if isinstance(one, dict) and isinstance(name := one.get("key"), str) and _local(name) in names:
-                yield from _words(one.get("value"))
+        for extra in extras:
+            if isinstance(extra, dict) and isinstance(name := extra.get("key"), str) and _local(name) in names:
+                yield from _words(extra.get("value"))
 
 
 @lru_cache(4096)
@@ -257,11 +257,11 @@ def _local(name: str) -> str:
 def _words(value: Any, depth: int = 2) -> Iterator[str]:
     match value:
         case str():
-            if said := _word(value):
-                yield said
+            if text := _word(value):
+                yield text
         case list() if depth:
-            for one in value[:MOST_STRONG]:
-                yield from _words(one, depth - 1)
+            for inner in value[:MOST_STRONG]:
+                yield from _words(inner, depth - 1)
         case dict() if depth:
             for name in _VALUES:
                 yield from _words(value.get(name), depth - 1)
@@ -271,31 +271,31 @@ def _word(value: Any) -> str:
     return value.strip() if isinstance(value, str) and len(value) <= 1000 else ""
 
 
-def _global_names(said: str) -> Iterator[str]:
+def _global_names(identifier: str) -> Iterator[str]:
     """Yield the forms in which an identifier is the same everywhere; none if it only means something in its portal."""
-    if "10." in said and (doi := _DOI.fullmatch(said)):
+    if "10." in identifier and (doi := _DOI.fullmatch(identifier)):
         yield f"doi {doi[1].lower()}"
         return
-    if len(said) >= _LEAST_UUID and (uuid := _UUID.fullmatch(said)):
+    if len(identifier) >= _LEAST_UUID and (uuid := _UUID.fullmatch(identifier)):
         bare = uuid[1].replace("-", "").lower()
         if len(set(bare)) > 2:
             yield f"uuid {bare} {uuid[2] or ''}"
-    if asset := _ASSET.fullmatch(said):
+    if asset := _ASSET.fullmatch(identifier):
         yield f"asset {asset[1].lower()} {asset[2].lower()}"
-    if name := _NAME.fullmatch(said):
+    if name := _NAME.fullmatch(identifier):
         prefix = (name[1] or name[2]).lower()
         if prefix not in _SERIES and prefix != "urn:uuid":
             yield f"{prefix}:{name[3]}"
-    elif page := _address(said):
+    elif page := _address(identifier):
         yield f"iri {page}"
 
 
 @lru_cache(16)
-def _address(said: str) -> str:
+def _address(text: str) -> str:
     """Return an address without scheme and trailing slash; nothing where it is only a host."""
-    if not _WEB.match(said):
+    if not _WEB.match(text):
         return ""
-    bare, _, fragment = said.partition("#")
+    bare, _, fragment = text.partition("#")
     with suppress(ValueError):
         page = canonical(bare).partition("://")[2].rstrip("/")
         return f"{page}#{fragment}" if fragment else page if "/" in page or "?" in page else ""
@@ -315,8 +315,8 @@ def record_kind_of(facts: Mapping[str, Any], media_type: str | None) -> str | No
     """Return the kind of an item's record; None for items that come from no catalog."""
     if media_type != DATASET:
         return None
-    told = facts.get("record_kind")
-    return told if isinstance(told, str) and told else USUAL
+    kind = facts.get("record_kind")
+    return kind if isinstance(kind, str) and kind else USUAL
 
 
 def check_record_kinds(kinds: Sequence[str]) -> None:

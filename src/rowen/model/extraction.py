@@ -58,7 +58,7 @@ class Extracted:
     @property
     def ungrounded(self) -> tuple[str, ...]:
         """The fields whose values do not occur in the text."""
-        return tuple(one.path for one in self.evidence if one.found == "none")
+        return tuple(item.path for item in self.evidence if item.found == "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +236,16 @@ def wrong_fields(expected: Mapping[str, Any], data: Any) -> tuple[int, tuple[str
 
     An expected empty list or object counts as a value.
     """
-    told = dict(_values(data))
+    values = dict(_values(data))
     wanted = list(_values(expected))
-    wrong = [path for path, value in wanted if path not in told or data_hash(told[path]) != data_hash(value)]
+    wrong = [path for path, value in wanted if path not in values or data_hash(values[path]) != data_hash(value)]
     return len(wanted), tuple(wrong)
 
 
 def _values(data: Any) -> list[tuple[str, Any]]:
     """Return the leaf values, and empty lists and objects."""
-    found = list(leaves(data))
-    for name, one in data.items() if isinstance(data, Mapping) else ():
-        if one in ([], {}):
-            found.append((f"/{name}", one))
-    return found
+    values = list(leaves(data))
+    for name, inner in data.items() if isinstance(data, Mapping) else ():
+        if inner in ([], {}):
+            values.append((f"/{name}", inner))
+    return values

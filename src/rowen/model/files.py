@@ -298,7 +298,7 @@ _GENERATORS = (_SPHINX, _JAVADOC, _DOXYGEN, _TYPEDOC, _MKDOCS, _MDBOOK, _RUSTDOC
 
 _MARKS = frozenset(name for generator in _GENERATORS for marks in generator.marks for name in marks)
 
-# On a site the names themselves tell: no other page is called so.
+# On a site the name is sufficient: no other page has it.
 _INDEXES = frozenset({"genindex", "modindex", "py-modindex", "index-all"})
 _COPIED = (".txt", ".rst", ".md", ".ipynb")
 
@@ -345,11 +345,11 @@ class Built:
             folder, _, name = path.rpartition("/")
             if is_mark(name):
                 names[folder] |= {name, _plain(name)}
-        found = {
-            folder: [one for one in _GENERATORS if any(marks <= there for marks in one.marks)]
+        generators_by_folder = {
+            folder: [generator for generator in _GENERATORS if any(marks <= there for marks in generator.marks)]
             for folder, there in names.items()
         }
-        self._folders = {folder: generators for folder, generators in found.items() if generators}
+        self._folders = {folder: generators for folder, generators in generators_by_folder.items() if generators}
 
     def __bool__(self) -> bool:
         return bool(self._folders)

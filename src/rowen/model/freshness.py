@@ -18,22 +18,22 @@ _DAY_S = 86_400.0
 # Below this share of the span, the exact formulas lose their digits to cancellation; the first term of their series is
 # right to a part in ten thousand.
 _SMALL = 1e-4
-# Who comes back a minute late after an hour and a half is not late.
+# Checks that are a minute late after an hour and a half are on time.
 _CLOSE = 1.01
-# What a look says is worth half after a quarter: a source that was rebuilt then changes otherwise. Half of it would
-# forget a monthly publisher between two issues.
+# A check counts half after a quarter: a rebuilt source changes at another rate. Half of that would forget a monthly
+# publisher between two issues.
 _HALF_LIFE_S = 90 * _DAY_S
-# One look tells as much as this many items that change independently. Pages of a site change together, at releases: if
-# each of 10,000 counted, one release would outweigh a year.
+# One check counts as much as this many items that change independently. Pages of a site change together, at releases:
+# if each of 10,000 counted, one release would outweigh a year.
 _SPEAKERS = 20.0
 # From an item in thirty years to one in ten minutes, each rate a third more than the one before.
 _RATES = tuple(exp(log(1e-9) + number * 0.3) for number in range(49))
 # How unlike the items of a source are: from a few that make all the changes to all alike.
 _SHAPES = (0.1, 0.3, 1.0, 3.0, 10.0)
-# Histories of more items than this count as so many: releases change them together.
+# More items than this count as this many: releases change them together.
 _HISTORIES = 200.0
-# Before anything is known: a month and a half between two changes, give or take a factor of ten. A page of the
-# Kubernetes documentation changes once in fourteen months, one of the news every few days. A few looks outweigh it.
+# The prior: a month and a half between two changes, give or take a factor of ten. A page of the Kubernetes
+# documentation changes once in fourteen months, one of the news every few days. A few checks outweigh it.
 _USUAL_RATE = 1 / (45 * _DAY_S)
 _SPREAD = log(10)
 
@@ -137,7 +137,7 @@ class SourceLook(NamedTuple):
         return min(self.items, _SPEAKERS) * _fading(self.age_s)
 
 
-# What a date tells: the share of items that were modified in the last day is what a look after a day would have found.
+# The share of items that were modified in the last day equals the result of a check after a day.
 _AGES_S = (_DAY_S, 7 * _DAY_S, 30 * _DAY_S, 180 * _DAY_S)
 
 
@@ -163,8 +163,8 @@ def learned(looks: Iterable[SourceLook]) -> ChangeRate:
 
 def _usual_interval_s(looks: Sequence[SourceLook]) -> float:
     """Return the interval with the most evidence; a day without any."""
-    told = sum(look.weight for look in looks)
-    return exp(sum(look.weight * log(look.elapsed_s) for look in looks) / told) if told else _DAY_S
+    total = sum(look.weight for look in looks)
+    return exp(sum(look.weight * log(look.elapsed_s) for look in looks) / total) if total else _DAY_S
 
 
 def population(histories: Iterable[tuple[int, float]]) -> ChangeRate:
@@ -172,15 +172,15 @@ def population(histories: Iterable[tuple[int, float]]) -> ChangeRate:
 
     It is the prior of an item: where all items change alike, one change does not make an item volatile.
     """
-    told = Counter((changes, round(span_s / _DAY_S)) for changes, span_s in histories)
-    weight = min(1.0, _HISTORIES / max(1, told.total()))
+    counts = Counter((changes, round(span_s / _DAY_S)) for changes, span_s in histories)
+    weight = min(1.0, _HISTORIES / max(1, counts.total()))
     logs = list(_prior())
-    for (changes, days), times in told.items():
+    for (changes, days), times in counts.items():
         for number, curve in enumerate(_curves()):
             shape, span_s = curve.shape, curve.span_s
-            found = lgamma(shape + changes) - lgamma(shape) - changes * log(span_s)
-            found -= (shape + changes) * log1p(days * _DAY_S / span_s)
-            logs[number] += weight * times * found
+            likelihood = lgamma(shape + changes) - lgamma(shape) - changes * log(span_s)
+            likelihood -= (shape + changes) * log1p(days * _DAY_S / span_s)
+            logs[number] += weight * times * likelihood
     weighted = list(zip(_shares(logs), _curves(), strict=True))
     return ChangeRate(
         exp(sum(share * log(curve.shape) for share, curve in weighted)),
@@ -213,9 +213,9 @@ def _posterior(looks: Sequence[SourceLook]) -> list[float]:
 def _shares(logs: Sequence[float]) -> list[float]:
     """Return weights from their logarithms, scaled to a sum of one."""
     most = max(logs)
-    found = [exp(one - most) for one in logs]
-    total = sum(found)
-    return [one / total for one in found]
+    weights = [exp(weight - most) for weight in logs]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def _fading(age_s: float) -> float:

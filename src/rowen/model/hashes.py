@@ -45,16 +45,16 @@ It is part of every recipe: when it is raised, all items are read again, and dif
 
 VERSIONS: Mapping[str, int] = {
     "key": 1,  # of an item, by its URL: `model/url.py`
-    "body": 1,  # of what an origin sent, and of what its headers say of it
+    "body": 1,  # of bodies, and of the headers that describe them
     "record": 1,  # of a catalog's record, with the mark of its bytes
     "twins": 1,  # marks of datasets
     "title": 2,  # `title_words` in the database; 1 had the tags as well
-    "question": 1,  # of what was searched for
+    "question": 1,  # of search queries
     "schema": 1,
-    "facts": 1,  # of what was extracted
-    "statements": 1,  # names that are given to nodes without one in what is published
-    "note": 1,  # names of what is remembered beside a cursor
-    "git": 1,  # of all that is held of a repository
+    "facts": 1,  # of extracted facts
+    "statements": 1,  # names of blank nodes in published data
+    "note": 1,  # names of the notes beside a cursor
+    "git": 1,  # of everything stored of a repository
     "token": 1,  # of secrets, of which nothing else is stored
 }
 """The versions of stored hashes that only a migration can renew.
@@ -80,9 +80,9 @@ def body_hash(body: bytes) -> Hash:
     return hashlib.sha256(body).digest()
 
 
-def unmarked(found: Hash) -> Hash:
+def unmarked(marked: Hash) -> Hash:
     """Return a hash without its suffix: for a record that is stored as it was sent, a mark of its bytes."""
-    return found[:_HASH_BYTES]
+    return marked[:_HASH_BYTES]
 
 
 def text_hash(text: str) -> Hash:
@@ -104,8 +104,8 @@ def record_hash(
     remarks: Iterable[str] = (),
 ) -> Hash:
     """Everything that is stored of an item. A difference means that a row must be written."""
-    told = [url, language, media_type, *remarks]
-    return hashlib.sha256(content + canonical_json(told) + record_json).digest()
+    facts = [url, language, media_type, *remarks]
+    return hashlib.sha256(content + canonical_json(facts) + record_json).digest()
 
 
 def data_hash(data: Any) -> Hash:
@@ -118,9 +118,9 @@ def _plain(value: Any) -> Any:
         case float() if math.isfinite(value) and value == int(value):
             return int(value)
         case dict():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(inner) for name, inner in value.items()}
         case list():
-            return [_plain(one) for one in value]
+            return [_plain(inner) for inner in value]
     return value
 
 
@@ -165,8 +165,8 @@ class RecordJson(NamedTuple):
         """Return the searchable part of the record."""
         if not self.is_parted:
             return self.whole()
-        kept = {name: value for name, value in self.fields.items() if name != _NAME_OF_OWN}
-        return _object(kept if self.files is None else {**kept, _NAME_OF_FILES: self.files})
+        fields = {name: value for name, value in self.fields.items() if name != _NAME_OF_OWN}
+        return _object(fields if self.files is None else {**fields, _NAME_OF_FILES: self.files})
 
     def apart(self) -> bytes:
         """Return the part that replaces or extends the facts."""
@@ -205,20 +205,20 @@ def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RecordJson]:
 def storable_cursor(cursor: Any) -> Any:
     """Return a cursor that can be stored; None, which starts a new walk, for one that is nested too deeply."""
     try:
-        kept, _ = storable({"cursor": cursor})
+        record, _ = storable({"cursor": cursor})
     except RecursionError:
         return None
-    return kept["cursor"]
+    return record["cursor"]
 
 
 def _check_depth(record: Mapping[str, Any]) -> None:
     inner: list[Any] = [record]
     for _ in range(MOST_DEPTH):
         inner = [
-            one
+            value
             for outer in inner
-            for one in (outer if isinstance(outer, list | tuple) else outer.values())
-            if type(one) not in _LEAVES and isinstance(one, list | tuple | Mapping)
+            for value in (outer if isinstance(outer, list | tuple) else outer.values())
+            if type(value) not in _LEAVES and isinstance(value, list | tuple | Mapping)
         ]
         if not inner:
             return
@@ -241,7 +241,7 @@ def _parted(record: Mapping[str, Any], write: Callable[[Any], bytes]) -> RecordJ
         names = sorted(record)
     fields = {write(name): write(record[name]) for name in names}
     listed = record.get(FILES) if OWN in record else None
-    files = write([_place(one) for one in listed]) if isinstance(listed, list) else None
+    files = write([_place(file) for file in listed]) if isinstance(listed, list) else None
     return RecordJson(fields, files)
 
 

@@ -113,7 +113,7 @@ class Costs:
         return sum(line.avoided_usd for line in self.lines)
 
 
-# No call has so many; the database holds numbers of 19 digits.
+# No call has more; the database stores numbers of 19 digits.
 _MOST_TOKENS = 10**12
 
 

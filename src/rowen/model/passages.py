@@ -14,8 +14,8 @@ from rowen.model.text import anchor_within, heading_within
 
 __all__ = ["Chunk", "excerpt", "marked", "pattern", "snippet", "within", "words_of"]
 
-# Markup in markup comes to an end after two or three passes. A text that still changes was made for it, and then its
-# marks go without asking what they mean.
+# Nested markup is gone after two or three passes. A text that still changes was constructed to do so, and then its
+# marks are removed without interpretation.
 _MOST_PASSES = 4
 
 _MARKED = re.compile(r"[\\`*_\[\]<|#~]|^[ \t]*+(?:>|-[ \t:|]*+-|={2})", re.MULTILINE)
@@ -127,9 +127,9 @@ class _Lines:
             self.out.append(line)
             return
         self.in_code = False
-        if found := _FENCE.match(line):
+        if match := _FENCE.match(line):
             self._end_paragraph()
-            self.fence, self.fenced = found[1], [line]
+            self.fence, self.fenced = match[1], [line]
         elif line.lstrip().startswith("<!--") and "-->" not in line and at < self.last_comment_end:
             self.in_comment = True
         elif _RULE.match(line) or _DEFINITION.match(line):
@@ -141,10 +141,10 @@ class _Lines:
         if self.after_blank:
             self.in_list = self.in_list and line[:1] in " \t"
         self.in_list = self.in_list or _LIST_ITEM.match(line) is not None
-        if found := _QUOTE.match(line):
-            line = line[found.end() :]
-        if found := _HEADING.match(line):
-            line = _HEADING_END.sub("", _HEADING_ANCHOR.sub("", line[found.end() :]))
+        if match := _QUOTE.match(line):
+            line = line[match.end() :]
+        if match := _HEADING.match(line):
+            line = _HEADING_END.sub("", _HEADING_ANCHOR.sub("", line[match.end() :]))
         body = line.strip()
         if len(body) > 1 and body[0] == "|" == body[-1]:
             line = "  ".join(cell for part in _CELL.split(body) if (cell := part.strip()))
@@ -190,63 +190,63 @@ class _Inline:
 
     def words(self) -> str:
         at = 0
-        while found := _INLINE.search(self.text, at):
-            self.out.append(self.text[at : found.start()])
-            at = self._take(found)
+        while match := _INLINE.search(self.text, at):
+            self.out.append(self.text[at : match.start()])
+            at = self._take(match)
         self.out.append(self.text[at:])
         return "".join(self.out)
 
-    def _take(self, found: re.Match[str]) -> int:
+    def _take(self, match: re.Match[str]) -> int:
         """Write the text that a mark stands for; return the position after it."""
-        match found.lastgroup:
+        match match.lastgroup:
             case "ticks":
-                return self._code(found)
+                return self._code(match)
             case "comment":
-                return self._comment(found)
+                return self._comment(match)
             case "opens":
                 self.brackets.append(len(self.out))
-                self.out.append(found[0])
+                self.out.append(match[0])
             case "target" | "reference" | "closes":
-                self._close(found)
+                self._close(match)
             case "run":
-                self._emphasis(found)
+                self._emphasis(match)
             case "escaped":
-                self.out.append(found[0] if found["escaped"] in _STAYS_ESCAPED else found["escaped"])
+                self.out.append(match[0] if match["escaped"] in _STAYS_ESCAPED else match["escaped"])
             case "address":
-                self.out.append(found["address"])
+                self.out.append(match["address"])
             case _:
-                self.out.append(_in_place_of(found["name"], found[0]))
-        return found.end()
+                self.out.append(_in_place_of(match["name"], match[0]))
+        return match.end()
 
-    def _code(self, found: re.Match[str]) -> int:
-        start, end = found.end(), self.code_ends.get(found.start())
+    def _code(self, match: re.Match[str]) -> int:
+        start, end = match.end(), self.code_ends.get(match.start())
         if end is None:
-            self.out.append(found[0])
+            self.out.append(match[0])
             return start
         code = self.text[start:end]
-        self.out.append(found[0] + code + found[0] if _CODE_MARKED.search(code) else code.strip(" "))
-        return end + len(found[0])
+        self.out.append(match[0] + code + match[0] if _CODE_MARKED.search(code) else code.strip(" "))
+        return end + len(match[0])
 
-    def _comment(self, found: re.Match[str]) -> int:
-        if found.end() > self.comment_end:
-            self.out.append(found[0])
-            return found.end()
-        return self.text.index("-->", found.end()) + 3
+    def _comment(self, match: re.Match[str]) -> int:
+        if match.end() > self.comment_end:
+            self.out.append(match[0])
+            return match.end()
+        return self.text.index("-->", match.end()) + 3
 
-    def _close(self, found: re.Match[str]) -> None:
+    def _close(self, match: re.Match[str]) -> None:
         opened = self.brackets.pop() if self.brackets else None
-        kind = found.lastgroup
-        # `a[0][1]` is no link, whatever Markdown says.
+        kind = match.lastgroup
+        # `a[0][1]` is not a link, although Markdown defines it as one.
         subscript = kind == "reference" and opened is not None and self.out[opened - 1][-1:].isalnum()
         if opened is None or kind == "closes" or subscript:
-            self.out.append(found[0])
+            self.out.append(match[0])
         else:
             self.out[opened] = ""
 
-    def _emphasis(self, found: re.Match[str]) -> None:
-        run = found[0]
-        before = self.text[found.start() - 1] if found.start() else ""
-        after = self.text[found.end() : found.end() + 1]
+    def _emphasis(self, match: re.Match[str]) -> None:
+        run = match[0]
+        before = self.text[match.start() - 1] if match.start() else ""
+        after = self.text[match.end() : match.end() + 1]
         if before.strip() and not _joins(run, after) and self.runs[run]:
             self.out[self.runs[run].pop()] = ""
             return
@@ -269,8 +269,8 @@ def _in_place_of(name: str, tag: str) -> str:
 def _code_ends(text: str) -> dict[int, int]:
     """Return the start of the closing run for each run of backticks: the next run of the same length."""
     runs: dict[int, list[int]] = defaultdict(list)
-    for found in re.finditer("`++", text):
-        runs[found.end() - found.start()].append(found.start())
+    for match in re.finditer("`++", text):
+        runs[match.end() - match.start()].append(match.start())
     return {start: end for starts in runs.values() for start, end in pairwise(starts)}
 
 
@@ -299,7 +299,7 @@ _RULER = re.compile(r"[-*_=]{3,}$|[~`]{3,}|\|[\s:|-]+\|$")
 _APART = re.compile(r"[-*+>|]|\d+[.)]|```|~~~|\s{4}|#{1,6}\s")
 # Code, in which a backslash is a letter, or a mark that Markdown needs one before.
 _ESCAPED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)(?s:.*?)(?:^[ \t]*+\1|\Z)|`[^`\n]++`|\\([\[\]<>`\\])", re.MULTILINE)
-# Code points that stand for no character, in no text.
+# Noncharacters, which occur in no text.
 _HIDDEN = {mark: chr(0xFDD0 + number) for number, mark in enumerate("[]<>`\\")}
 _UNHIDDEN = str.maketrans({hidden: mark for mark, hidden in _HIDDEN.items()})
 # English words that the index does not keep either.
@@ -365,7 +365,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _shown(markdown: str) -> str:
     """Return the words of a passage; escaped characters are hidden while marks are removed."""
-    hidden = _ESCAPED.sub(lambda found: _HIDDEN[found[2]] if found[2] else found[0], markdown)
+    hidden = _ESCAPED.sub(lambda match: _HIDDEN[match[2]] if match[2] else match[0], markdown)
     return words_of(hidden).translate(_UNHIDDEN)
 
 
@@ -382,8 +382,8 @@ def _blocks(text: str) -> Iterator[str]:
 
 def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int, bool]:
     """Return the number of different words in the lines, of all words, and whether the middle line has one."""
-    found = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in lines]
-    return len(set().union(*found)), sum(map(len, found)), bool(found[len(found) // 2])
+    matches = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in lines]
+    return len(set().union(*matches)), sum(map(len, matches)), bool(matches[len(matches) // 2])
 
 
 SHARE = 0.4
@@ -397,21 +397,21 @@ _BLOCK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[A-Z\d\"'(])|\n")
 def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
     """Return hits whose passages have at most `budget` characters together; further hits are left out."""
     left = budget
-    kept: list[Hit] = []
+    chosen: list[Hit] = []
     for hit in hits:
         room = min(left, max(int(budget * SHARE), LEAST_CHARS))
         text = excerpt(hit.text, hit.words, room)
-        if kept and (not text or room < LEAST_CHARS):
+        if chosen and (not text or room < LEAST_CHARS):
             break
         left -= len(text)
-        kept.append(replace(hit, text=text, further=()))
-    return tuple(_with_further(hits, kept, left))
+        chosen.append(replace(hit, text=text, further=()))
+    return tuple(_with_further(hits, chosen, left))
 
 
-def _with_further(hits: Sequence[Hit], kept: Sequence[Hit], left: int) -> list[Hit]:
+def _with_further(hits: Sequence[Hit], chosen: Sequence[Hit], left: int) -> list[Hit]:
     """Give the remaining characters to further passages, hit by hit, whole passages only."""
     filled = []
-    for hit, shown in zip(hits, kept, strict=False):
+    for hit, shown in zip(hits, chosen, strict=False):
         further: list[Passage] = []
         for passage in hit.further:
             if len(passage.text) <= left:

@@ -129,7 +129,7 @@ def _locations(record: Mapping[str, Any]) -> Iterator[str]:
     inside = tree.get("@graph")
     for part in (tree, *(inside if isinstance(inside, Sequence) else ())):
         value = part.get("prov:atLocation") if isinstance(part, Mapping) else None
-        for one in value if isinstance(value, list) else [value]:
-            found = (one.get("@id") or one.get("@value")) if isinstance(one, Mapping) else one
-            if isinstance(found, str) and found.startswith(("http://", "https://")):
-                yield found
+        for inner in value if isinstance(value, list) else [value]:
+            location = (inner.get("@id") or inner.get("@value")) if isinstance(inner, Mapping) else inner
+            if isinstance(location, str) and location.startswith(("http://", "https://")):
+                yield location

@@ -9,9 +9,9 @@ from rowen.model.runs import Run
 
 __all__ = ["SIDE_PLACES", "Job", "JobEnd", "JobState", "LiveWorker", "QueueDepth"]
 
-# Facts are extracted source by source, several items of it at a time: two sources keep a provider busy. Calls of
-# receivers mostly wait for an answer: four may be slow before others wait for them. A SPARQL endpoint is told one thing
-# after the other: two that are slow leave nobody else waiting where there are few.
+# Facts are extracted source by source, several items at a time: two sources keep a provider busy. Calls of receivers
+# mostly wait for an answer: four may be slow before others wait for them. A SPARQL endpoint gets one request after the
+# other: two slow ones block nobody, since there are few.
 SIDE_PLACES: Mapping[str, int] = {"deliver": 4, "extract": 2, "statements": 2}
 """The number of concurrent jobs of a worker, for kinds other than syncs: short jobs that mostly wait for answers."""
 

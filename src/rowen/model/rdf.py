@@ -90,8 +90,8 @@ class StatementChange:
 
     def gone(self, graph: str | None) -> list[str]:
         """Return the statements to delete: from a graph of all pages, only those that no page states any more."""
-        kept = set(self.elsewhere) if graph is not None else set()
-        return [line for line in self.removed if line not in kept]
+        elsewhere = set(self.elsewhere) if graph is not None else set()
+        return [line for line in self.removed if line not in elsewhere]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,8 @@ class StatementReport:
 
 def stated(record: Mapping[str, Any]) -> list[str]:
     """Return the statements in a record, as lines of N-Triples without their dot."""
-    found = record.get(RDFA)
-    lines = found.get("statements") if isinstance(found, Mapping) else None
+    page = record.get(RDFA)
+    lines = page.get("statements") if isinstance(page, Mapping) else None
     return [line for line in lines if isinstance(line, str)] if isinstance(lines, Sequence) else []
 
 

@@ -115,12 +115,12 @@ def windows_of(text: str, *, key: str = "during") -> tuple[Window, ...]:
     windows: list[Window] = []
     days: list[str] = []
     for part in (" ".join(part.split()) for part in text.lower().split(",")):
-        found = _CLOCKS.search(part)
+        match = _CLOCKS.search(part)
         # Days that are listed one by one belong to the hours after the last of them.
-        days.append(part[: found.start()].strip() if found else part)
-        if found:
+        days.append(part[: match.start()].strip() if match else part)
+        if match:
             try:
-                windows.append(_window([name for name in days if name], found["start"], found["end"]))
+                windows.append(_window([name for name in days if name], match["start"], match["end"]))
             except ValueError as problem:
                 raise UsageError(f"{key} = {text!r} cannot be read: {problem}.", hint=_HOURS_HINT) from None
             days = []
@@ -182,7 +182,7 @@ def _zone_hint(name: str) -> str:
     known = zoneinfo.available_timezones()
     if not known:
         return "This machine has no time zone database. Install tzdata."
-    by_lower_case = {one.lower(): one for one in sorted(known)}
+    by_lower_case = {zone.lower(): zone for zone in sorted(known)}
     close = get_close_matches(name.lower(), by_lower_case, n=1)
     return f"Did you mean {by_lower_case[close[0]]}?" if close else "Such as Europe/Brussels or UTC."
 
@@ -210,12 +210,13 @@ _CRON_HINT = (
 )
 _HINT = "Such as 'every 6h', 'every auto', or 'cron 0 3 * * * in Europe/Brussels during mon-fri 22:00-06:00'."
 # A tenth each way: sources that came due together are spread over a fifth of their interval. Half of it would take
-# longer to undo the crowd of a thousand sources added at once; twice would be felt as "not every 6 hours".
+# longer to spread a thousand sources added at once; with twice as much, users would notice that it is "not every 6
+# hours".
 _JITTER = 0.1
 # An hour spreads a thousand sources to one in seven seconds. A tenth of a month would be three days.
 _WIDEST_S = 3_600.0
-# What `auto` may choose. A quarter of an hour is as soon as most people notice; more often is a matter of push. A week
-# is the longest that something may change unseen, whatever was learned; twice that would be felt as forgotten.
+# The limits of `auto`. A quarter of an hour is as soon as most people notice; faster updates need push. A week is the
+# longest time that a change may stay unseen; after two, users would think that the source is no longer synced.
 _BETWEEN_S = (900, 604_800)
 # Any moment will do: the library wants one to count from.
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -337,8 +338,8 @@ class Schedule:
         from cronsim import CronSim
 
         local = moment.astimezone(zone_of(self.tz))
-        # Where the clock goes back, the library gives times of the hour's first passage during its second.
-        return next(at for found in CronSim(self.cron or "", local) if (at := found.astimezone(UTC)) > moment)
+        # When the clock goes back, the library returns times of the repeated hour's first passage during its second.
+        return next(at for local_time in CronSim(self.cron or "", local) if (at := local_time.astimezone(UTC)) > moment)
 
     def _within(self, at: datetime, share: float) -> datetime:
         """Return the moment, or one soon after the next window opens: those that waited for it do not start all at
@@ -360,8 +361,8 @@ class Schedule:
         if self.cron is not None:
             from cronsim import CronSim
 
-            told = CronSim(self.cron, _EPOCH).explain()
-            return told[:1].lower() + told[1:]
+            explanation = CronSim(self.cron, _EPOCH).explain()
+            return explanation[:1].lower() + explanation[1:]
         if not isinstance(self.every, int):
             shortest, longest = map(_every, self.between)
             limits = "" if self.between == _BETWEEN_S else f", at most {shortest} and at least {longest}"
@@ -385,10 +386,10 @@ def _limits(text: str) -> re.Match[str] | None:
 
 def _between(text: str) -> tuple[int, int]:
     """Return the shortest and the longest interval that `auto` may choose."""
-    found = _limits(text)
-    if found is None or found["shortest"] is None:
+    match = _limits(text)
+    if match is None or match["shortest"] is None:
         return _BETWEEN_S
-    shortest, longest = _length_s(found["shortest"]), _length_s(found["longest"])
+    shortest, longest = _length_s(match["shortest"]), _length_s(match["longest"])
     if shortest > longest:
         raise UsageError(f"every = {text!r}: the shortest interval comes first.", hint=_EVERY_HINT)
     return shortest, longest
@@ -396,10 +397,10 @@ def _between(text: str) -> tuple[int, int]:
 
 def _length_s(text: str) -> int:
     plain = "".join(text.split()).lower()
-    found = _EVERY.fullmatch(plain)
-    if not found:
+    match = _EVERY.fullmatch(plain)
+    if not match:
         raise UsageError(f"every = {text!r} is no length of time.", hint=_EVERY_HINT)
-    length_s = int(found[1]) * _UNITS[found[2]][0]
+    length_s = int(match[1]) * _UNITS[match[2]][0]
     if length_s > _LONGEST_S:
         raise UsageError(f"every = {text!r} is longer than a hundred years.", hint=_EVERY_HINT)
     return length_s

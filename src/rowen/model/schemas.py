@@ -79,14 +79,14 @@ class Schema:
     @property
     def properties(self) -> Mapping[str, Any]:
         """The fields at the top, in their order."""
-        found = self.definition.get("properties")
-        return found if isinstance(found, Mapping) else {}
+        properties = self.definition.get("properties")
+        return properties if isinstance(properties, Mapping) else {}
 
     @property
     def required(self) -> tuple[str, ...]:
         """The fields that an answer must have."""
-        found = self.definition.get("required")
-        return tuple(found) if isinstance(found, list) else ()
+        required = self.definition.get("required")
+        return tuple(required) if isinstance(required, list) else ()
 
 
 class SchemaChange(NamedTuple):

@@ -1,8 +1,9 @@
 """Search: queries, filters, conditions on fields, hits, and saved searches."""
 
+import operator
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, pairwise
@@ -33,12 +34,20 @@ __all__ = [
 
 ConditionSign: TypeAlias = Literal["<", "<=", ">", ">=", "=", "!=", "~", "exists"]
 
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "=": operator.eq,
+}
 _SIGN = re.compile(r"<=|>=|!=|==|[=<>~]")
 _PATH = re.compile(r"[A-Za-z_@/][\w@.:/-]*")
-# A schema has no longer names, and nobody compares with a longer text.
+# Schemas have no longer names, and longer values are not useful.
 _LONGEST = 500
-# What the database takes to plan a search grows with more than the square of their number: 10 take 0.2 s, 100 took 20 s
-# and 200 took 19 GB.
+# The memory for planning a search grows faster than the square of their number: 10 take 0.2 s, 100 took 20 s and 200
+# took 19 GB.
 _MOST = 10
 
 
@@ -53,14 +62,14 @@ class Condition:
     @classmethod
     def parse(cls, text: str) -> "Condition":
         """Parse a condition; raises `UsageError` if it is invalid."""
-        found = _SIGN.search(text[:_LONGEST])
-        field, value = (text[: found.start()], text[found.end() :].strip()) if found else (text, "")
+        match = _SIGN.search(text[:_LONGEST])
+        field, value = (text[: match.start()], text[match.end() :].strip()) if match else (text, "")
         path = tuple(part for part in field.strip().split("/") if part)
-        if not path or not _PATH.fullmatch(field.strip()) or len(text) > _LONGEST or (found and not value):
+        if not path or not _PATH.fullmatch(field.strip()) or len(text) > _LONGEST or (match and not value):
             raise UsageError(f"{text!r} is no condition.", hint="Such as 'price<100', 'status=cancelled', 'name~lamp'.")
-        if found is None:
+        if match is None:
             return cls(path, "exists")
-        sign: Any = "=" if found[0] == "==" else found[0]
+        sign: Any = "=" if match[0] == "==" else match[0]
         return cls(path, sign, _value(value))
 
     @classmethod
@@ -79,7 +88,7 @@ class Condition:
             else:
                 data = data.get(step) if isinstance(data, dict) else None
         if isinstance(data, list):
-            return any(self._compared(one) for one in data)
+            return any(self._compared(item) for item in data)
         return self._compared(data)
 
     def _compared(self, value: Any) -> bool:
@@ -89,9 +98,9 @@ class Condition:
             return True
         if isinstance(self.value, float) and isinstance(value, int | float) and not isinstance(value, bool):
             number = finite(value)
-            return number is not None and _ordered(self.sign, number, self.value)
-        told, wanted = str(value).casefold(), _value_text(self.value).casefold()
-        return wanted in told if self.sign == "~" else _ordered(self.sign, told, wanted)
+            return number is not None and _COMPARISONS[self.sign](number, self.value)
+        text, wanted = str(value).casefold(), _value_text(self.value).casefold()
+        return wanted in text if self.sign == "~" else _COMPARISONS[self.sign](text, wanted)
 
     def __str__(self) -> str:
         path = "/".join(self.path)
@@ -111,21 +120,6 @@ def _value(text: str) -> str | float:
 
 def _value_text(value: str | float) -> str:
     return f"{value:g}" if isinstance(value, float) else value
-
-
-def _ordered(sign: str, one: Any, other: Any) -> bool:
-    match sign:
-        case "<":
-            return bool(one < other)
-        case "<=":
-            return bool(one <= other)
-        case ">":
-            return bool(one > other)
-        case ">=":
-            return bool(one >= other)
-        case "!=":
-            return bool(one != other)
-    return bool(one == other)
 
 
 MAX_TERMS = 48
@@ -166,15 +160,15 @@ class Query:
     @classmethod
     def parse(cls, text: str) -> "Query":
         """Read a query as typed; nothing in it can be an error."""
-        found: dict[str, list[str]] = {"words": [], "prefixes": [], "phrases": [], "excluded": []}
+        by_kind: dict[str, list[str]] = {"words": [], "prefixes": [], "phrases": [], "excluded": []}
         typed: Counter[str] = Counter()
         for kind, term in islice(_terms(normalise(text)), MAX_TYPED):
-            if term in found[kind]:
+            if term in by_kind[kind]:
                 typed[term] += kind == "words"
-            elif sum(map(len, found.values())) < MAX_TERMS:
-                found[kind].append(term)
+            elif sum(map(len, by_kind.values())) < MAX_TERMS:
+                by_kind[kind].append(term)
         times = {term: again + 1 for term, again in typed.items() if again}
-        return cls(**{kind: tuple(terms) for kind, terms in found.items()}, times=times)
+        return cls(**{kind: tuple(terms) for kind, terms in by_kind.items()}, times=times)
 
     def __bool__(self) -> bool:
         return bool(self.words or self.prefixes or self.phrases or self.lexemes)

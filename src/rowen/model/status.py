@@ -113,7 +113,7 @@ class Savings:
             ("tokens", self.tokens, self.tokens_spared),
             ("money", self.usd, self.usd_spared),
         )
-        return tuple(one for one in known if one[1] or one[2])
+        return tuple(way for way in known if way[1] or way[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,8 +186,8 @@ def each(items: Iterable[S], make: Callable[[S], T], *, name: Callable[[S], str]
 
 
 def _reason(problem: Exception) -> str:
-    said = str(problem).rstrip(".")
-    return said if isinstance(problem, ValueError | RecursionError) and said else f"{type(problem).__name__} {said}"
+    text = str(problem).rstrip(".")
+    return text if isinstance(problem, ValueError | RecursionError) and text else f"{type(problem).__name__} {text}"
 
 
 LONGEST_TITLE = 1_000
@@ -229,9 +229,9 @@ LONGEST_ERROR = 2_000
 class Remarks(list[str]):
     """Sentences about the parts of an item that were left out."""
 
-    def cut(self, what: str, length: int, kept: int) -> None:
+    def cut(self, what: str, length: int, kept_length: int) -> None:
         """Note a value of which only the beginning is kept."""
-        self.append(f"Its {what} has {length:,} characters; the first {kept:,} are kept.")
+        self.append(f"Its {what} has {length:,} characters; the first {kept_length:,} are kept.")
 
     def left_out(self, what: str) -> None:
         """Note a value, or some, that are not kept at all."""
@@ -250,20 +250,20 @@ def tags_within(tags: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
     """Return the first tags, without those that are too long to be any."""
     if len(tags) <= MOST_TAGS and sum(map(len, tags)) <= min(LONGEST_TAG, MOST_TAG_CHARS):
         return tags
-    kept = tuple(_within((tag for tag in tags if len(tag) <= LONGEST_TAG), MOST_TAGS, MOST_TAG_CHARS))
-    if len(kept) < len(tags):
-        remarks.left_out(f"{len(tags) - len(kept):,} of its {len(tags):,} tags were too long or too many, and are")
-    return kept
+    chosen = tuple(_within((tag for tag in tags if len(tag) <= LONGEST_TAG), MOST_TAGS, MOST_TAG_CHARS))
+    if len(chosen) < len(tags):
+        remarks.left_out(f"{len(tags) - len(chosen):,} of its {len(tags):,} tags were too long or too many, and are")
+    return chosen
 
 
 def links_within(links: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
     """Return the first links, without those that no server would answer."""
     if len(links) <= MOST_LINKS and sum(map(len, links)) <= LONGEST_URL:
         return links
-    kept = tuple(_within((link for link in links if len(link) <= LONGEST_URL), MOST_LINKS, MOST_LINK_CHARS))
-    if len(kept) < len(links):
-        remarks.left_out(f"{len(links) - len(kept):,} of its {len(links):,} links were too long or too many, and are")
-    return kept
+    chosen = tuple(_within((link for link in links if len(link) <= LONGEST_URL), MOST_LINKS, MOST_LINK_CHARS))
+    if len(chosen) < len(links):
+        remarks.left_out(f"{len(links) - len(chosen):,} of its {len(links):,} links were too long or too many, and are")
+    return chosen
 
 
 def language_within(language: str | None, remarks: Remarks) -> str | None:
@@ -406,7 +406,7 @@ def linear_search(pattern: str, *, most_states: int) -> Callable[[str], bool]:
     try:
         validator = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError as problem:
-        # The engine repeats the pattern before it tells what is wrong with it.
+        # The engine repeats the pattern before the error message.
         reason = str(problem).rpartition("error: ")[2].partition("\n")[0]
         raise ValueError(f"it cannot be matched in linear time: {reason[:200]}") from None
     return validator.isinstance_python

@@ -33,7 +33,7 @@ __all__ = [
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
 )
-# Most URLs are in this form already, and parsing each would be a tenth of what a refresh costs.
+# Most URLs are in this form already, and parsing each would be a tenth of the cost of a refresh.
 _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _PLAIN = re.compile(
     rf"(https?)://(?:(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|(?:{_BYTE}\.){{3}}{_BYTE})"
@@ -52,13 +52,13 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 _RUN = ("data:", "javascript:", "vbscript:")
-# Where catalogs say that files are, and what a browser or a mail program opens without running it. A `file:` address
-# names a file of whoever follows it.
+# Schemes of files in catalogs, which a browser or a mail program opens without running them. A `file:` address names a
+# file of the reader's machine.
 _LINKED = frozenset(
     ("ftp", "ftps", "git", "gs", "http", "https", "mailto", "rsync", "s3", "sftp", "ssh", "svn", "tel", "ws", "wss")
 )
 
-# A parser drops controls at the ends of a URL, and cannot take what is no text: two URLs would become one, or none.
+# A parser drops controls at the ends of a URL, and rejects lone surrogates: two URLs would become one, or none.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -68,7 +68,7 @@ def address(url: str) -> str:
     """
     if url.isascii() and url.isprintable():
         return url
-    return _UNFIT.sub(lambda found: quoted(found[0]), url)
+    return _UNFIT.sub(lambda match: quoted(match[0]), url)
 
 
 def trimmed(written: str) -> str:
@@ -188,8 +188,8 @@ def _host(url: str) -> str:
 
 
 def _without_tracking(query: str) -> str:
-    kept = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
-    return "&".join(kept)
+    parameters = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
+    return "&".join(parameters)
 
 
 def _normal_escape(match: re.Match[str]) -> str:
@@ -219,12 +219,12 @@ class Address:
     def of(cls, typed: str) -> Address:
         """Parse an address. A URL is trimmed by the URL standard; a path is not changed."""
         url = trimmed(typed)
-        found = _SCHEME.match(url)
+        match = _SCHEME.match(url)
         # No scheme that is in use has a dot, and the name of a host mostly has one.
-        if found is None or "." in found[1] or _PORT.match(url, found.end()):
+        if match is None or "." in match[1] or _PORT.match(url, match.end()):
             return cls(typed)
-        scheme = found[1].lower()
-        return cls(f"{scheme}{url[found.end(1) :]}", scheme)
+        scheme = match[1].lower()
+        return cls(f"{scheme}{url[match.end(1) :]}", scheme)
 
     @property
     def is_web(self) -> bool:

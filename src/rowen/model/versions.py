@@ -61,13 +61,13 @@ def parse(text: str) -> Version | None:
     plain = text.strip().lower()
     if len(plain) > LONGEST or _WILDCARD.search(plain):
         return None
-    found = _TEXT.fullmatch(plain.replace("-", ".") if _DATE.fullmatch(plain) else plain)
-    if found is None:
+    match = _TEXT.fullmatch(plain.replace("-", ".") if _DATE.fullmatch(plain) else plain)
+    if match is None:
         return None
-    release = tuple(int(number) for number in found["release"].split("."))
+    release = tuple(int(number) for number in match["release"].split("."))
     while len(release) > 1 and release[-1] == 0:
         release = release[:-1]
-    return Version(int(found["epoch"] or 0), release, (*_steps(found["tail"]), _END))
+    return Version(int(match["epoch"] or 0), release, (*_steps(match["tail"]), _END))
 
 
 def _steps(tail: str) -> Iterator[Step]:
@@ -178,13 +178,15 @@ class VersionSpec(NamedTuple):
 
     def best(self, versions: Iterable[str], *, pre: bool = False) -> str | None:
         """Return the highest that is meant; a pre-release only if one is named, or there is nothing else."""
-        meant = [(version, parse(version)) for version in versions if self.accepts(version)]
+        candidates = [(version, parse(version)) for version in versions if self.accepts(version)]
         if not (pre or self._names_pre_release):
-            meant = [(text, parsed) for text, parsed in meant if parsed is None or parsed.is_final] or meant
-        known = [(parsed, text) for text, parsed in meant if parsed is not None]
+            candidates = [
+                (text, parsed) for text, parsed in candidates if parsed is None or parsed.is_final
+            ] or candidates
+        known = [(parsed, text) for text, parsed in candidates if parsed is not None]
         if known:
             return max(known)[1]
-        return max((text for text, _ in meant), default=None)
+        return max((text for text, _ in candidates), default=None)
 
     @property
     def _names_pre_release(self) -> bool:
@@ -199,8 +201,8 @@ def _terms(text: str) -> Iterator[_Term | _Word]:
         yield _term("-", span[2])
         return
     for part in re.split(r"[,\s]+", text):
-        if part and (found := _TERM.fullmatch(part)):
-            yield _term(found["operator"] or "", found["bound"])
+        if part and (match := _TERM.fullmatch(part)):
+            yield _term(match["operator"] or "", match["bound"])
 
 
 def _term(operator: str, text: str) -> _Term | _Word:

@@ -82,7 +82,8 @@ class Delivery:
     seconds: float
 
 
-# What WebSub names (W3C WebSub, 8); GitHub uses the second. HMAC does not rest on what SHA-1 was broken for.
+# The methods of WebSub (W3C WebSub, 8); GitHub uses the second. HMAC does not depend on the property of SHA-1 that was
+# broken.
 _METHODS: Mapping[str, str] = {"sha1": "sha1", "sha256": "sha256", "sha384": "sha384", "sha512": "sha512"}
 WEBHOOK_PREFIX = "whsec_"
 """The prefix of a Standard Webhooks secret; base64 follows."""
@@ -133,5 +134,5 @@ def webhook_signature(secret: str, delivery: str, timestamp: str, body: bytes) -
 def is_webhook_signed(header: str | None, secret: str, *, delivery: str, timestamp: str, body: bytes) -> bool:
     """Return whether one of the signatures in a header is valid; all are compared, in constant time."""
     expected = webhook_signature(secret, delivery, timestamp, body).encode()
-    given = [one.encode("utf-8", "replace") for one in (header or "").split()[:_MOST_SIGNATURES]]
-    return any([hmac.compare_digest(expected, one) for one in given])  # noqa: C419 (all, so that time tells nothing)
+    signatures = [signature.encode("utf-8", "replace") for signature in (header or "").split()[:_MOST_SIGNATURES]]
+    return any([hmac.compare_digest(expected, signature) for signature in signatures])  # noqa: C419 (all, so that time tells nothing)

@@ -129,7 +129,7 @@ def address(url: str) -> str:
     """Return a URL that ends where it should; one that would run where it is followed is no link."""
     if runs_script(url):
         url = url.replace(":", "%3A", 1)
-    return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], errors="replace"), url)
+    return _NOT_IN_ADDRESS.sub(lambda match: quote(match[0], errors="replace"), url)
 
 
 def fence(texts: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Defaults", "Request", "RequestOptions", "prepare"]
 
-# What another origin may see of the headers that a caller set.
+# The caller's headers that are sent to another origin after a redirect.
 _HARMLESS = ("accept", "accept-language", "content-type")
 
 
@@ -76,8 +76,8 @@ class Request:
         if not self.credentials:
             return self.headers
         sent = dict(self.headers)
-        for one in self.credentials:
-            sent.update(one.headers(self.target.origin))
+        for credentials in self.credentials:
+            sent.update(credentials.headers(self.target.origin))
         return sent
 
     def redirected(self, status: int, target: Target, spent_s: float) -> "Request":
@@ -89,14 +89,16 @@ class Request:
         if rewritten:
             dropped |= {"content-type"}
         same = target.origin == self.target.origin
-        kept = {
+        headers = {
             name: value
             for name, value in self.headers.items()
             if (lower := name.lower()) not in dropped and (same or lower in _HARMLESS)
         }
         method, body = ("GET" if self.method != "HEAD" else "HEAD", None) if rewritten else (self.method, self.body)
         left_s = max(self.limit_s - spent_s, 0.001)
-        return replace(self, method=method, target=target, headers=kept, body=body, limit_s=left_s, conditional=False)
+        return replace(
+            self, method=method, target=target, headers=headers, body=body, limit_s=left_s, conditional=False
+        )
 
 
 class Defaults(NamedTuple):
@@ -137,9 +139,9 @@ def _headers(options: RequestOptions, etag: str | None, modified: str | None) ->
     return headers
 
 
-def _credentials(target: Target, given: Credentials | None) -> tuple[Credentials, ...]:
+def _credentials(target: Target, passed: Credentials | None) -> tuple[Credentials, ...]:
     own = Credentials(target.origin, {"Authorization": target.login}) if target.login else None
-    return tuple(one for one in (own, given) if one is not None)
+    return tuple(credentials for credentials in (own, passed) if credentials is not None)
 
 
 _log = logging.getLogger(__name__)
@@ -147,7 +149,7 @@ _log = logging.getLogger(__name__)
 _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
-# Hosts that one client asks in turn; what is forgotten costs a look at a name.
+# Hosts whose status is cached; a miss costs one check of a name.
 _OWN_KEPT = 1_000
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>e
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 # RFC 9110, section 5.6.2; servers take names of some dozen letters.
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
-# They say where a request ends and what becomes of its connection, which only the client can know.
+# They delimit a request and control its connection, which only the client can do.
 _FRAMING = frozenset(
     {"connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
@@ -48,13 +48,13 @@ _SECRET_WORD = re.compile(
 )
 _SCHEME = re.compile(r"(?:Apikey|Basic|Bearer|Digest|Negotiate|Token) ", re.IGNORECASE)
 _HEADERS = re.compile(r"(?:^|[._])headers\.", re.IGNORECASE)
-# Browsers and our URL parser take any number of slashes after http:, in either direction.
+# Browsers and the URL parser accept any number of slashes after http:, in either direction.
 _USERINFO = re.compile(
     r"(?:[a-z0-9.]+\+)?(?:(?P<web>https?):[/\\]*|(?P<other>[a-z0-9.-]+)://)(?P<user>[^/\\?#]*)@", re.IGNORECASE
 )
 # Tokens have some hundred bytes, cookies up to 4 kB; a file of more was not written to be sent in a header.
 _MOST_BYTES = 16_384
-_SHOWN = 50  # of what is wrong, so much tells which one is meant
+_SHOWN = 50  # characters of a wrong name in an error message
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def is_exposed(name: str, value: Any) -> bool:
 def shown(value: Any, name: str = "") -> Any:
     """Return options for printing. Credentials in clear text, which older versions accepted, are hidden."""
     if isinstance(value, Mapping):
-        return {key: shown(one, f"{name}.{key}" if name else str(key)) for key, one in value.items()}
+        return {key: shown(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
     return "(hidden)" if is_exposed(name, value) else value
 
 
@@ -173,11 +173,11 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield all single values in options, each with its name: `headers.Accept`."""
     match value:
         case Mapping():
-            for key, one in value.items():
-                yield from leaves(one, f"{name}.{key}" if name else str(key))
+            for key, inner in value.items():
+                yield from leaves(inner, f"{name}.{key}" if name else str(key))
         case list() | tuple():
-            for one in value:
-                yield from leaves(one, name)
+            for inner in value:
+                yield from leaves(inner, name)
         case _:
             yield name, value
 

@@ -69,14 +69,14 @@ class LruCache(Generic[T]):
                 self._values.move_to_end(name)
 
 
-# Up to half of a delay is added to it (the setting says so): at 0 two processes keep step for hours, at 1 a crawl takes
-# half again as long as its delay suggests.
+# Up to half of a delay is added to it (the setting says so): at 0 two processes stay in step for hours, at 1 a crawl
+# takes half again as long as its delay suggests.
 _JITTER = 0.5
 # The first wait after a failure: restarts of a server take seconds. The waits of three tries are 1 and 2 s.
 _BACKOFF_BASE_S = 1.0
 # Reached from the sixth try on, which only a raised ROWEN_FETCH_TRIES gets to; beyond, waiting is the circuit's part.
 _BACKOFF_MOST_S = 30.0
-# 300 bytes each, so 3 MB. A host that is forgotten has been idle while ten thousand others were asked.
+# 300 bytes each, so 3 MB. A dropped host has been idle while ten thousand others were requested.
 _MOST_HOSTS = 10_000
 
 

@@ -34,7 +34,7 @@ __all__ = ["Browser", "Rendered", "find_chromium"]
 LIMIT_S = 60.0
 # As many as a host has requests at a time (ROWEN_HOST_CONCURRENCY); each page is a process that may take MEMORY_BYTES.
 SIDE_BY_SIDE = 3
-# Twice what its scripts may have (--max-old-space-size below): the rest is for the document itself.
+# Twice the limit of its scripts (--max-old-space-size below): the rest is for the document itself.
 MEMORY_BYTES = 1 << 30
 # For serialising a page whose time is up: no network is involved, only its size, which `max_bytes` bounds.
 READ_LIMIT_S = 5.0
@@ -42,7 +42,7 @@ READ_LIMIT_S = 5.0
 _CLOSE_LIMIT_S = 10.0
 # Generous, since a cold start on a loaded machine is no fault. One that hangs costs a run this much, once.
 _START_LIMIT_S = 60.0
-# Four looks a second: between two of them a page can outgrow its bound, but not for long.
+# Four checks a second: in between, a page can exceed its limit only for a moment.
 _WATCH_S = 0.25
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = (
@@ -77,9 +77,9 @@ async def _allow(_: str) -> bool:
 
 def find_chromium(named: Path | None = None) -> Path:
     """Return the browser that is named, or else the first Chromium on the PATH."""
-    found = find(named) if named else next(filter(None, map(find, _NAMES)), None)
-    if found is not None:
-        return Path(found)
+    path = find(named) if named else next(filter(None, map(find, _NAMES)), None)
+    if path is not None:
+        return Path(path)
     what = f"{named}, named by ROWEN_BROWSER, is no program" if named else "no Chromium was found"
     raise UsageError(
         f"Pages cannot be rendered: {what}.",
@@ -171,7 +171,7 @@ class Browser:
             executable_path=path,
             args=_FLAGS,
             chromium_sandbox=not is_root,
-            # Chromium needs nothing of ours, least of all our secrets.
+            # Chromium needs no variable of this process, least of all its secrets.
             env={"PATH": os.defpath, "LANG": "C.UTF-8"},
             handle_sigint=False,
             handle_sigterm=False,
@@ -222,8 +222,8 @@ class Browser:
         with suppress(BrowserError):
             session = await chromium.new_browser_cdp_session()
             while True:
-                told = await session.send("SystemInfo.getProcessInfo")
-                for process in told["processInfo"]:
+                answer = await session.send("SystemInfo.getProcessInfo")
+                for process in answer["processInfo"]:
                     if process["type"] == "renderer":
                         _end_if_larger(int(process["id"]), self._memory_bytes)
                 await asyncio.sleep(_WATCH_S)

@@ -22,17 +22,18 @@ __all__ = ["BrowserError", "PageRender", "RenderJob", "RenderSources", "ScriptCa
 # Between an answer and the next request of a page lie its own scripts, not the network. Half of it may cut off pages
 # on a slow machine; twice as much costs each page half a second more.
 QUIET_S = 0.5
-# What a page may take beside the time that it waits for answers: timers, animations, pages that never come to rest.
+# The time of a page beside waiting for answers: timers, animations, pages that never become idle.
 PATIENCE_S = 10.0
-_TICK_S = 0.05  # a tenth of what is waited for
-# Bounds what a page that asks without end costs; at one request a second and host its time is up long before.
+_TICK_S = 0.05  # a tenth of the quiet time
+# Bounds the cost of a page that sends requests without end; at one request a second and host its time limit comes
+# first.
 _MOST_REQUESTS = 300
 # All of a page may not cost more than the largest body (ROWEN_BODY_LIMIT_BYTES by default).
 _MOST_BYTES = 64 << 20
-# For the scripts and styles of a whole run; what does not fit is fetched again for each page.
+# For the scripts and styles of a whole run; others are fetched again for each page.
 _CACHE_BYTES = 64 << 20
 
-# Pictures, fonts and films say nothing; frames are pages of their own; streams never end.
+# Pictures, fonts and films have no text; frames are pages of their own; streams never end.
 _FETCHED = frozenset({"script", "stylesheet", "xhr", "fetch"})
 _KEPT = frozenset({"script", "stylesheet"})
 _POSTED = frozenset({"xhr", "fetch"})
@@ -44,7 +45,7 @@ _NO_WAY_OUT = (
     "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete globalThis[name]"
 )
 _IDLE = "new Promise(done => requestIdleCallback(done, {timeout: 1000}))"
-# A copy in a document without a window runs no scripts. Open shadow trees stand where they are seen.
+# A copy in a document without a window runs no scripts. Open shadow trees are inserted where they are rendered.
 _SERIALISE = """(url, most) => {
   const root = document.documentElement;
   if (!root) return "";
@@ -180,15 +181,15 @@ class PageRender:
 
     async def _come_to_rest(self, world: "_World") -> None:
         """Wait until the page requests nothing more, and has had time to process the answers."""
-        asked, own_s, quiet_s = -1, 0.0, 0.0
+        last_asked, own_s, quiet_s = -1, 0.0, 0.0
         while own_s < PATIENCE_S:
             await asyncio.sleep(_TICK_S)
             own_s += 0 if self._under_way else _TICK_S
-            quiet_s = 0 if self._under_way or asked != self._asked else quiet_s + _TICK_S
-            asked = self._asked
+            quiet_s = 0 if self._under_way or last_asked != self._asked else quiet_s + _TICK_S
+            last_asked = self._asked
             if quiet_s >= QUIET_S:
                 await world.evaluate(_IDLE)
-                if asked == self._asked:
+                if last_asked == self._asked:
                     return
 
     async def _read(self, page: Page) -> str:
@@ -313,8 +314,8 @@ class _World(NamedTuple):
         return cls(session, world["executionContextId"])
 
     async def evaluate(self, script: str) -> Any:
-        asked = {"expression": script, "contextId": self.number, "returnByValue": True, "awaitPromise": True}
-        answer = await self.session.send("Runtime.evaluate", asked)
+        parameters = {"expression": script, "contextId": self.number, "returnByValue": True, "awaitPromise": True}
+        answer = await self.session.send("Runtime.evaluate", parameters)
         if problem := answer.get("exceptionDetails"):
             raise ItemError(f"The rendered page could not be read: {problem.get('text')}.")
         return answer["result"].get("value")
@@ -334,12 +335,12 @@ def _sent(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _told(answer: Response) -> dict[str, str]:
-    told: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for name, value in answer.headers.items():
         lower = name.lower()
         if lower not in _UNTOLD:
-            told[lower] = f"{told[lower]}, {value}" if lower in told else value
-    return told
+            headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+    return headers
 
 
 def _site(url: str) -> str:

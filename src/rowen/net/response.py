@@ -35,7 +35,7 @@ __all__ = [
     "sniff",
 ]
 
-# What is unpacked at once, and so what a small packed body can cost before its limit is looked at.
+# The size of decoded pieces, and so the cost of a small packed body before its limit is checked.
 PIECE_BYTES = 1 << 16
 # A packed body may be several streams one after the other. A thousand empty ones in 20 kB are no body.
 _MOST_MEMBERS = 1000
@@ -66,7 +66,7 @@ def _module(*names: str) -> Any:
 
 _brotli = _module("brotli", "brotlicffi")
 if _brotli is not None and not hasattr(_brotli.Decompressor, "can_accept_more_data"):
-    _brotli = None  # older ones cannot bound what a piece unpacks to
+    _brotli = None  # older versions cannot bound the size of a decoded piece
 _zstd = _module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 # An ETag may belong to one coding only: this must be the same for every request, for ever.
@@ -232,11 +232,11 @@ def media_type(content_type: str | None, body: bytes) -> str | None:
     or wrong.
     """
     declared = _essence(content_type)
-    found = sniff(body) if body else None
-    if found is None:
+    sniffed = sniff(body) if body else None
+    if sniffed is None:
         return declared
-    if declared is None or declared in _VAGUE or _contradicts(declared, found):
-        return found
+    if declared is None or declared in _VAGUE or _contradicts(declared, sniffed):
+        return sniffed
     return declared
 
 
@@ -261,12 +261,12 @@ def _essence(content_type: str | None) -> str | None:
     return essence if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", essence) else None
 
 
-def _contradicts(declared: str, found: str) -> bool:
+def _contradicts(declared: str, sniffed: str) -> bool:
     """Return whether the bytes exclude the declared type. Text that looks like another type may be an example of it."""
-    binary = found not in ("text/html", "application/xml", "application/json")
+    binary = sniffed not in ("text/html", "application/xml", "application/json")
     if binary:
         return declared.startswith("text/") or declared in ("application/json", "application/xml")
-    return found == "text/html" and not declared.startswith("text/") and not _may_hold_html(declared)
+    return sniffed == "text/html" and not declared.startswith("text/") and not _may_hold_html(declared)
 
 
 def _may_hold_html(declared: str) -> bool:
@@ -276,7 +276,7 @@ def _may_hold_html(declared: str) -> bool:
 def _packed(body: bytes) -> str:
     if named := _ZIP_MIMETYPE.match(body[:_HEAD_BYTES]):
         return named[1].decode("ascii")
-    # The names of all entries stand at the end once more.
+    # The directory at the end repeats the names of all entries.
     ends = body[:4096] + body[-65536:]
     return next((name for entry, name in _ZIP_ENTRIES if entry in ends), "application/zip")
 
@@ -374,7 +374,7 @@ def respond(
     if status == 304:
         return Response(url, 304, headers, b"", redirects, etag, modified, not_modified=True, elapsed_s=elapsed_s)
     kind = headers.get("Content-Type")
-    asked = headers.get("Retry-After")
+    retry_after = headers.get("Retry-After")
     return Response(
         url,
         status,
@@ -385,7 +385,7 @@ def respond(
         modified,
         media_type=media_type(kind, body),
         charset=charset.declared(kind, body) if body or kind else None,
-        retry_after_s=retry_after_s(asked, _sent_at(headers, now())) if asked else None,
+        retry_after_s=retry_after_s(retry_after, _sent_at(headers, now())) if retry_after else None,
         elapsed_s=elapsed_s,
     )
 

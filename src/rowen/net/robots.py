@@ -23,7 +23,7 @@ PRODUCT = "Rowen"
 _PARSED_BYTES = 500 * 1024
 # RFC 9309, 2.4, allows a day. An hour is longer than most runs, and a site that closes a folder is obeyed within it.
 _KEPT_S = 3600.0
-# A file that could not be read forbids everything: it is asked for again as soon as an open circuit would be.
+# An unreadable file forbids everything: it is requested again as soon as an open circuit would be.
 _KEPT_UNREACHABLE_S = 300.0
 # Forty rules take 24 kB, rules that fill the 500 KiB take 11 MB. A run asks one site, and the few that its pages are
 # made of.
@@ -68,8 +68,8 @@ def _agent(line: re.Match[str]) -> str:
     """
     name = line[1].partition("/")[0].strip().lower()
     bare = name.replace("*", "")
-    kept = "*" if name == "*" else bare if bare and bare in PRODUCT.lower() else "-"
-    return f"user-agent: {kept}"
+    agent = "*" if name == "*" else bare if bare and bare in PRODUCT.lower() else "-"
+    return f"user-agent: {agent}"
 
 
 class Robots:

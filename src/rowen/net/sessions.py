@@ -80,9 +80,9 @@ USER_AGENT = f"Rowen/{__version__}"
 # Sites with long security policies send header lines beyond aiohttp's 8 kB.
 _HEADER_BYTES = 1 << 16
 # Longer than the longest pause between two pages of a polite walk, crawl delays aside; servers close idle connections
-# after 5 to 75 s, and one that is closed under us costs one more try.
+# after 5 to 75 s, and a closed one costs one more try.
 _KEEPALIVE_S = 30.0
-# Names are looked up again after ten seconds anyway: more than the hosts of those are of no use.
+# Names are resolved again after ten seconds anyway: entries for more hosts than those of ten seconds are useless.
 _NAMES_KEPT = 1_000
 
 
@@ -119,7 +119,7 @@ class Sessions:
         self._direct = self._session(guarded=True, resolver=resolver)
         self._proxied = None
         if proxy is not None:
-            # Whoever asks for one page may name it, so it is guarded as all else that is named so.
+            # A caller may choose it for one page, so it is guarded like any other address.
             self._proxied = self._session(guarded=True, proxy=URL(proxy))
         elif settings.proxy is not None:
             self._proxied = self._session(guarded=False, proxy=URL(settings.proxy.get_secret_value()))
@@ -169,7 +169,7 @@ class Sessions:
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 _BODILESS = frozenset({204, 304})
-# To read so much of a body that nobody wants is cheaper than to open another connection.
+# Reading this much of an unwanted body is cheaper than opening another connection.
 _DRAIN_BYTES = 1 << 16
 
 

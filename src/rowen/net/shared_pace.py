@@ -41,19 +41,19 @@ LEASE_S = 5.0
 at twice, the places of a killed process are unused for ten seconds.
 """
 
-# How often a process tells how far it is, and so how long a second one waits at first. A statement costs half a
-# millisecond; at a tenth of the time a crawl of an unchanged site would notice.
+# How often a process reports its progress, and so how long a second one waits at first. A statement costs half a
+# millisecond; at a tenth of the time it would slow down a crawl of an unchanged site.
 _TELL_S = 1.0
-# A host that was not asked for so long is left, so that its next visitor is alone. Between two pages of a catalog lies
-# the time to read one.
+# A host without requests for this time is left, so that the next process there is alone. Between two pages of a catalog
+# lies the time to parse one.
 _LINGER_S = 2.0
 # How long freed places are used again and again, without a question, while others wait for one: handing one over costs
 # the time until they ask again, some 20 ms, which is a twelfth of it. At twice, each of four would wait for 1.5 s.
 _TURN_S = 0.25
-# What is over is told with the next request, if that comes so soon; others wait for a place no longer than that.
+# An ended request is reported with the next one, if that comes soon; others wait for a place no longer than this.
 _SOON_S = 0.02
-# How long an answer of the database is waited for, and how long it is left alone after that: a server that is busy
-# answers in less, and one that is restarted is back in about so much.
+# The time limit of a statement, and the pause after a failure: a busy server answers in less, and a restarted one is
+# back after about this time.
 _PATIENCE_S = 2.0
 _AWAY_S = 5.0
 # A process that was stopped with a start in its hands asks again, as the database waits a second for it to be used.
@@ -165,7 +165,7 @@ class SharedThrottle(Throttle):
         super().__init__(**own)
         self._slots = slots
         self._posts: dict[str, _Post] = {}
-        # One statement at a time: what is told and what is answered must not overtake each other.
+        # One statement at a time: reports and answers must not overtake each other.
         self._speaking = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
         self._departures: set[asyncio.Task[None]] = set()
@@ -186,7 +186,7 @@ class SharedThrottle(Throttle):
         """Start no request to a host for `wait_s`, in no process."""
         await super().hold(host, wait_s)
         self._post(host)
-        await self._tell(host, held=True)
+        await self._tell(host, is_held=True)
 
     async def enter(self, host: str) -> Permit:
         """Wait for the host's turn among all processes."""
@@ -201,7 +201,7 @@ class SharedThrottle(Throttle):
             task.add_done_callback(self._departures.discard)
 
     async def _tell_departure(self, host: str) -> None:
-        # Who is not told waits a second for it, and then goes on.
+        # Without this report, other processes wait for a second, and then continue.
         with suppress(StoreError, TimeoutError):
             async with self._patience():
                 await self._slots.sent(host)
@@ -321,38 +321,38 @@ class SharedThrottle(Throttle):
         await asyncio.sleep(_SOON_S)
         return [host for host, post in self._posts.items() if post.others and post.told > post.active]
 
-    async def _tell(self, *only: str, leaving: bool = False, held: bool = False) -> None:
+    async def _tell(self, *only: str, leaving: bool = False, is_held: bool = False) -> None:
         async with self._speaking:
-            told = self._reports(only or tuple(self._posts), leaving=leaving, held=held)
-            posts = {host: self._posts[host] for host in told if host in self._posts}
+            reports = self._reports(only or tuple(self._posts), leaving=leaving, is_held=is_held)
+            posts = {host: self._posts[host] for host in reports if host in self._posts}
             for post in posts.values():
                 post.alone_until = post.turn_until = _NEVER
             sent_at = self._clock()
             try:
                 async with self._patience():
-                    news = await self._slots.tell(list(told.values())) if told else []
+                    news = await self._slots.tell(list(reports.values())) if reports else []
             except (StoreError, TimeoutError) as problem:
                 return self._go_on(posts.values(), problem)
             for host, alone, wait_s, others, since_s in news:
-                if (one := posts.get(host)) is not None:
-                    one.others, one.told = others, told[host].active
+                if (its_post := posts.get(host)) is not None:
+                    its_post.others, its_post.told = others, reports[host].active
                     if alone:
                         lane = self._lane(host)
-                        self._be_alone(lane, one, sent_at, max(wait_s, lane.least_gap_s - since_s))
+                        self._be_alone(lane, its_post, sent_at, max(wait_s, lane.least_gap_s - since_s))
         return None
 
-    def _reports(self, hosts: Sequence[str], *, leaving: bool, held: bool) -> dict[str, HostReport]:
+    def _reports(self, hosts: Sequence[str], *, leaving: bool, is_held: bool) -> dict[str, HostReport]:
         """Return the reports about some hosts; hosts without recent requests are left."""
-        told: dict[str, HostReport] = {}
+        reports: dict[str, HostReport] = {}
         for host in hosts:
             post, lane = self._posts[host], self._lane(host)
             is_idle = not lane.users and self._clock() - post.used_at > _LINGER_S
-            is_own = self._is_alone(post) or held
+            is_own = self._is_alone(post) or is_held
             free_s = max(0.0, lane.free_at - self._clock()) if is_own else 0.0
-            told[host] = HostReport(host, post.active, free_s, leaving or is_idle)
+            reports[host] = HostReport(host, post.active, free_s, leaving or is_idle)
             if leaving or is_idle:
                 del self._posts[host]
-        return told
+        return reports
 
     def _be_alone(self, lane: Lane, post: _Post, sent_at: float, wait_s: float) -> None:
         post.alone_until, post.crowd = sent_at + self._slots.lease_s, 1

@@ -38,7 +38,8 @@ _SECRET = re.compile(
     r"sig(?:nature)?|credentials?|session(?:id)?|sid|jwt|code)(?:$|[^a-z])",
     re.IGNORECASE,
 )
-# What the URL parser leaves as it is. Most URLs hold nothing else, and parsing each would cost more than all our care.
+# URLs that the parser leaves unchanged. Most URLs are like this, and parsing each would cost more than everything else
+# here.
 _PLAIN = re.compile(r"/[\w!$%&()*+,./:;=?@~-]*", re.ASCII)
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 
@@ -92,10 +93,10 @@ def join(base: Target, location: str) -> Target:
     if not location.isascii():
         location = quote(location.encode("utf-8", "surrogateescape"), safe=_ASCII)
     try:
-        found = parse(str(ada_url.join_url(base.url, location)))
+        target = parse(str(ada_url.join_url(base.url, location)))
     except ValueError:
         raise BadUrlError(f"{redact(location)!r} is no URL.") from None
-    return Target(found.url, found.host, found.origin)
+    return Target(target.url, target.host, target.origin)
 
 
 def redact(url: str) -> str:
@@ -159,7 +160,7 @@ _SPECIAL_V6 = tuple(
         ("ff00::/8", "multicast"),
     )
 )
-# What hosts files call this machine; names below localhost lead here as well (RFC 6761).
+# Names of this machine in hosts files; names below localhost are local as well (RFC 6761).
 _LOCAL_NAMES = frozenset(
     {
         *("localhost", "localhost.localdomain", "localhost4", "localhost6", "localhost6.localdomain6"),
@@ -173,7 +174,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
     """Return why an address may not be reached; None if it may."""
     inner = _embedded(address) if isinstance(address, IPv6Address) else None
-    if any(one in network for network in allowed for one in (address, inner) if one is not None):
+    if any(spelling in network for network in allowed for spelling in (address, inner) if spelling is not None):
         return None
     if inner is not None:
         return _special(inner)
@@ -243,10 +244,10 @@ def plain_name(host: str) -> str | None:
     if host.count(":") > 1 and not host.startswith("["):
         host = f"[{host}]"
     try:
-        found = str(ada_url.URL(f"http://{host}/").hostname)
+        name = str(ada_url.URL(f"http://{host}/").hostname)
     except ValueError:
         return None
-    return found.strip("[]").rstrip(".")
+    return name.strip("[]").rstrip(".")
 
 
 def _network_of(addresses: str) -> str:

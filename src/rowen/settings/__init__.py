@@ -17,7 +17,7 @@ from rowen.settings.values import Field, Harmless, Networks, SecretStr, SettingF
 
 __all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 
-# Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
+# Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets resemble settings.
 _ALIKE = 0.8
 _USER_AGENT = re.compile(r"^[^\x00-\x1f\x7f]+\Z")
 _LOG_FORM = re.compile("^(text|json)$")
@@ -64,8 +64,8 @@ class Settings(_Declared):
     embedded_user: str | None = Field(
         default=None, description="system user that runs the embedded server when Rowen is started by root"
     )
-    # Who searches looks at what was found, and searches again, mostly within a minute. Twice as long keeps 40 MB for
-    # nobody, half misses those who read.
+    # Users look at the results and search again, mostly within a minute. Twice as long wastes 40 MB, half misses slow
+    # readers.
     embedded_linger_s: float = Field(
         default=60.0, ge=0, description="how long the embedded server stays up after the last command; 0: not at all"
     )
@@ -78,8 +78,8 @@ class Settings(_Declared):
     failing_after: int = Field(
         default=3, ge=1, description="runs in a row that must fail until a source is called failing"
     )
-    # Fourteen a minute, a quarter of what one host would bear at the usual pace. Half of it is felt by who keeps
-    # thousands of pages; twice as many by their servers.
+    # Fourteen a minute, a quarter of what one host would bear at the usual pace. Users with thousands of pages notice
+    # half of it; their servers notice twice as many.
     refresh_requests_per_day: int = Field(
         default=20_000, ge=1, description="requests a day for sources that are looked at as often as they change"
     )
@@ -105,38 +105,38 @@ class Settings(_Declared):
     deletion_share: float = Field(
         default=0.15, ge=0, le=1, description="above the floor: the share of a source that may go unasked"
     )
-    # Half: who tidies up a small folder deletes some of it; more than half of it looks like an accident. At a third,
-    # two of four files could not go; at all of it, a captive portal deletes nine pages of ten.
+    # Half: tidying up a small folder deletes some of it; more than half is probably an accident. At a third, two of
+    # four files could not be deleted; without a limit, a captive portal deletes nine pages of ten.
     deletion_small_share: float = Field(
         default=0.5, ge=0, le=1, description="below the floor: the share of a small source that may go unasked"
     )
-    # A portal that lost half of its records is mended within weeks, and who looks at `status` once a month sees it in
-    # time. After a week, a holiday would delete; after a year, half of an index may be what is no longer there.
+    # A portal that lost half of its records is repaired within weeks, and a monthly look at `status` shows it in time.
+    # After a week, a holiday would delete; after a year, half of an index may be obsolete.
     deletion_patience_days: float = Field(
         default=30, ge=0, description="deletions that are held back go unasked after so many days"
     )
-    # Ten looks on as many days: a portal that is synced once a month gets ten months, one that is synced hourly the 30
-    # days. At one or two, a portal that is seldom looked at would lose its items at the next accident.
+    # Ten checks on as many days: a portal that is synced once a month gets ten months, one that is synced hourly the 30
+    # days. At one or two, a portal that is seldom checked would lose its items at the next accident.
     deletion_patience_runs: int = Field(
         default=10, ge=1, description="but not before so many complete runs have missed them"
     )
-    # A quarter: records that vanish for a month or two and come back keep their history. A year would keep more than is
-    # held of sources that change every day.
+    # A quarter: records that vanish for a month or two and return keep their history. A year would keep more than the
+    # current items of sources that change every day.
     withdrawn_kept_days: float = Field(
         default=90, ge=0, description="how long the last copy of a deleted item can be looked at; 0: not at all"
     )
     revisions_kept: int = Field(default=20, ge=0, description="superseded texts kept per item")
-    # A year, so that this season can be compared with the last one; a run takes a kilobyte. With half of it that cannot
-    # be done, twice as much is looked at by nobody.
+    # A year, so that this season can be compared with the last one; a run takes a kilobyte. Half of it prevents that,
+    # and nobody reads twice as much.
     runs_kept_days: float = Field(
         default=365, ge=1, description="how long runs are kept; the last 100 of a source, and those still needed, stay"
     )
-    # Pages that come back after a season are not paid for again. An answer takes 2 kB, and costs as much as to keep it
-    # for years; with a month, prices that swing between two values would be asked anew.
+    # Pages that return after a season are not paid for again. An answer takes 2 kB, and costs as much as storing it for
+    # years; with a month, prices that alternate between two values would be extracted anew.
     answers_kept_days: float = Field(
         default=180, ge=7, description="how long answers of language models are kept that no facts in force rest on"
     )
-    # A quarter, as for calls and deltas. Who follows a search reads its news within days.
+    # A quarter, as for calls and deltas. Users who follow a search read its news within days.
     saved_news_kept_days: float = Field(
         default=90, ge=1, description="how long news of saved searches are kept; the last 100 of a search stay"
     )
@@ -152,7 +152,7 @@ class Settings(_Declared):
         default=None,
         description="the key that secrets of pushes are derived from, at least 16 letters, or env:NAME or file:PATH",
     )
-    # A deployment touches dozens of pages at once; a sender that comes once a second all day is broken, or hostile.
+    # A deployment changes dozens of pages at once; a sender that calls once a second all day is broken, or hostile.
     push_per_minute: int = Field(default=60, ge=1, description="pushes of one sender that are taken in a minute")
 
     public_url: str | None = Field(
@@ -172,12 +172,12 @@ class Settings(_Declared):
     )
     mcp_writes: bool = Field(default=False, description="assistants may write through /mcp, as far as their tokens may")
     public_read: bool = Field(default=False, description="everybody may read, without a token")
-    # Ten a second, what a person with a quick page asks for at most. Half of it is felt while typing a search.
+    # Ten a second, the most that a person with a fast page needs. Half of it is noticeable while typing a search.
     requests_per_minute: int = Field(default=600, ge=1, description="requests of one client that a process answers")
-    # As much as a push may have. What is larger is no declaration of anything.
+    # As much as a push may have. A larger body is not a declaration.
     request_limit_bytes: int = Field(default=5_000_000, ge=1000, description="largest request that the server takes")
     # Headers fit into a few packets. At half of it, a phone that lost one of them twice is cut off; twice as much keeps
-    # a descriptor for who sends nothing.
+    # a descriptor for idle connections.
     header_limit_s: float = Field(default=10.0, gt=0, description="time for the headers of a request to the server")
     # Each takes 40 kB and a descriptor, and most systems allow a thousand of these and more.
     connections_at_once: int = Field(default=1000, ge=1, description="connections that the server has open at a time")
@@ -187,15 +187,15 @@ class Settings(_Declared):
     # Ten callers: then half of the connections are left for questions. At half of it five callers keep all others from
     # live pages; twice as many take all connections.
     streams_at_once: int = Field(default=500, ge=1, description="streams of events that the server has open at a time")
-    # A browser opens six for all its tabs, and eight people may share a token. With half of it some of their pages ask
-    # by the clock instead; with twice as many, five callers fill the server.
+    # A browser opens six for all its tabs, and eight people may share a token. With half of it some of their pages poll
+    # instead; with twice as many, five callers fill the server.
     streams_per_caller: int = Field(
         default=50, ge=1, description="streams of one token or person, or of one address without a token"
     )
     # Each holds a connection to the database and one state of it, for as long as its reader takes. The pool has 26
     # connections by default, which are for runs and questions. With half as many, two slow readers keep out all others.
     exports_at_once: int = Field(default=4, ge=1, description="exports and dumps that the server sends at a time")
-    # One that is read slowly, and one beside it; half of all, so that one caller never keeps out all others.
+    # One slow download, and one beside it; half of all, so that one caller never excludes all others.
     exports_per_caller: int = Field(default=2, ge=1, description="exports of one token, person or address at a time")
     session_hours: float = Field(default=12.0, gt=0, description="how long a browser stays logged in")
     # A year covers one audit and the time until the next.
@@ -294,7 +294,7 @@ class Settings(_Declared):
     )
     # Providers allow more; four keep a page a second going, and a local server has one or two places.
     llm_concurrency: int = Field(default=4, ge=1, le=256, description="questions to a language model at the same time")
-    # About 100 kB of text: nineteen pages in twenty, and what models of today read at once. Longer ones are cut.
+    # About 100 kB of text: nineteen pages in twenty, and the context of today's models. Longer ones are cut.
     llm_context_tokens: int = Field(
         default=24_000, ge=500, description="the longest text that is sent at once; longer pages are cut along headings"
     )
@@ -320,7 +320,7 @@ class Settings(_Declared):
     budget_day_tokens: int | None = Field(default=None, ge=0, description="the same in tokens")
     budget_call_tokens: int | None = Field(default=None, ge=0, description="the same in tokens")
 
-    # The seeds name these without our prefix.
+    # The seeds use these names without the prefix.
     cb_failure_threshold: int = Field(
         default=5, ge=1, names=("cb_failure_threshold",), description="failures in a row that open a circuit"
     )
@@ -343,15 +343,15 @@ class Settings(_Declared):
         description="upper bound of that time, also for the first opening",
     )
 
-    def __init__(self, **given: Any) -> None:
-        found = _found(given)
+    def __init__(self, **values: Any) -> None:
+        given_values = _given_values(values)
         for name, field in self.model_fields.items():
             try:
-                value = parse(field, found[name]) if name in found else field.usual()
+                value = parse(field, given_values[name]) if name in given_values else field.usual()
             except ValueError as problem:
                 raise _wrong(name, problem) from None
             self.__dict__[name] = value
-        self.__dict__["model_fields_set"] = frozenset(found)
+        self.__dict__["model_fields_set"] = frozenset(given_values)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"settings do not change; {name!r} is set when they are read")
@@ -369,8 +369,8 @@ class Settings(_Declared):
     @property
     def model_fields_set(self) -> frozenset[str]:
         """The settings that were set, wherever."""
-        found: frozenset[str] = self.__dict__["model_fields_set"]
-        return found
+        names: frozenset[str] = self.__dict__["model_fields_set"]
+        return names
 
     def model_copy(self, *, update: Mapping[str, Any]) -> "Settings":
         """Return the same settings but for some."""
@@ -392,23 +392,23 @@ class Settings(_Declared):
     @property
     def origins(self) -> Mapping[str, str]:
         """The origin of each value that was set: a file, a variable, or a flag."""
-        found: Mapping[str, str] = self.__dict__.get("_origins", {})
-        return found
+        origins: Mapping[str, str] = self.__dict__.get("_origins", {})
+        return origins
 
 
 def load(**flags: Any) -> Settings:
     """Return the settings in force; an error names the setting and where it may be set."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    settings = Settings(**given)
-    found = {name: _origin(name, given) for name in sorted(settings.model_fields_set)}
-    # Only who has the flags can tell.
-    settings.__dict__["_origins"] = found
+    flags_given = {name: value for name, value in flags.items() if value is not None}
+    settings = Settings(**flags_given)
+    origins = {name: _origin(name, flags_given) for name in sorted(settings.model_fields_set)}
+    # Only this function knows the flags.
+    settings.__dict__["_origins"] = origins
     return settings
 
 
 def variables(name: str) -> list[str]:
     """Return the variables of the environment that set something; the first is the strongest."""
-    return [found.upper() for found in Settings.model_fields[name].names] or [f"ROWEN_{name.upper()}"]
+    return [variable.upper() for variable in Settings.model_fields[name].names] or [f"ROWEN_{name.upper()}"]
 
 
 def misspelt() -> dict[str, str]:
@@ -420,52 +420,52 @@ def misspelt() -> dict[str, str]:
 
     known = [variable for name in Settings.model_fields for variable in variables(name)]
     unknown = sorted({variable.upper() for variable in os.environ if variable.upper().startswith("ROWEN_")} - {*known})
-    found = {variable: get_close_matches(variable, known, n=1, cutoff=_ALIKE) for variable in unknown}
-    return {variable: meant[0] for variable, meant in found.items() if meant}
+    matches = {variable: get_close_matches(variable, known, n=1, cutoff=_ALIKE) for variable in unknown}
+    return {variable: names[0] for variable, names in matches.items() if names}
 
 
-def _found(given: Mapping[str, Any]) -> dict[str, Any]:
+def _given_values(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values from flags, environment and files, by the names of the settings."""
-    own = own_file(given.get("config"))
+    own = own_file(flags.get("config"))
     present = {variable.upper(): value for variable, value in os.environ.items()}
     set_there = {
         name: present[variable]
         for name in Settings.model_fields
-        if (variable := next((one for one in variables(name) if one in present), None))
+        if (variable := next((candidate for candidate in variables(name) if candidate in present), None))
     }
-    return {**_named(_of_user(own)), **_named(_of_folder(own)), **set_there, **_named(given)}
+    return {**_named(_of_user(own)), **_named(_of_folder(own)), **set_there, **_named(flags)}
 
 
-def _named(given: Mapping[str, Any]) -> dict[str, Any]:
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by the names of their settings."""
-    found = {}
-    for key, value in given.items():
+    named = {}
+    for key, value in values.items():
         name = _setting(key)
         if name is None:
             raise ConfigurationError(
                 f"There is no setting {key!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
             )
-        found[name] = value
-    return found
+        named[name] = value
+    return named
 
 
 def _origin(name: str, flags: Mapping[str, Any]) -> str:
     if name in flags:
         return "a flag"
     present = {variable.upper() for variable in os.environ}
-    if found := next((variable for variable in variables(name) if variable in present), None):
-        return found
+    if set_by := next((variable for variable in variables(name) if variable in present), None):
+        return set_by
     own = own_file(flags.get("config"))
     in_folder = {_setting(key) for key in _of_folder(own)}
     return str(folder_file() if name in in_folder else own.absolute())
 
 
 def _of_user(own: Path) -> dict[str, Any]:
-    given = read(own)
-    for key in given:
+    values = read(own)
+    for key in values:
         if _setting(key) == "config":
             raise ConfigurationError(f"{own}: 'config' cannot stand in a file.", hint="ROWEN_CONFIG names your file.")
-    return given
+    return values
 
 
 def _of_folder(own: Path) -> dict[str, Any]:
@@ -473,8 +473,8 @@ def _of_folder(own: Path) -> dict[str, Any]:
     path = folder_file()
     if same(path, own):
         return {}
-    given = read(path)
-    for key in given:
+    values = read(path)
+    for key in values:
         name = _setting(key)
         if name is not None and not Settings.model_fields[name].harmless:
             raise ConfigurationError(
@@ -482,7 +482,7 @@ def _of_folder(own: Path) -> dict[str, Any]:
                 hint=f"It may stand in {own}, or in the environment as {variables(name)[0]}. "
                 f"If {path} is yours, ROWEN_CONFIG={FILE} says so.",
             )
-    return given
+    return values
 
 
 def _setting(key: str) -> str | None:

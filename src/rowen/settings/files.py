@@ -10,8 +10,8 @@ from rowen.errors import ConfigurationError
 
 __all__ = ["FILE", "folder_file", "own_file", "read", "read_toml", "same"]
 
-# Our own keys have three parts at most. The parser's time and memory grow with the square of the parts of a key: a key
-# of 40 kB took 16 s, one of 400 kB took 17 GB. At 16 parts, no text costs more than twice what plain keys cost.
+# Rowen's own keys have three parts at most. The parser's time and memory grow with the square of the parts of a key: a
+# key of 40 kB took 16 s, one of 400 kB took 17 GB. At 16 parts, no text costs more than twice as much as plain keys.
 _MOST_KEY_PARTS = 16
 _TOKEN = re.compile(
     r'"""(?:\\.|(?!""")[^\\])*+(?:"""|\\?\Z)'
@@ -77,7 +77,7 @@ def folder_file() -> Path:
     try:
         return Path(FILE).absolute()
     except FileNotFoundError:
-        # The folder in which we stand was deleted.
+        # The current folder was deleted.
         return Path(FILE)
 
 
@@ -92,7 +92,7 @@ def same(one: Path, other: Path) -> bool:
 def read(path: Path) -> dict[str, Any]:
     """Return the content of a file, if it exists. Untrusted files neither block nor exceed a limit."""
     try:
-        # A pipe would keep a reader waiting until somebody writes.
+        # A pipe would block until another process writes.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             mode = os.fstat(descriptor).st_mode

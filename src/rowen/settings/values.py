@@ -92,9 +92,9 @@ def parse(field: SettingField, value: Any) -> Any:
     """Parse the value of a setting; raises `ValueError` with a description of the error."""
     if value is None and field.optional:
         return None
-    found = _PARSERS[field.type](value)
-    _check(field, found)
-    return found
+    parsed = _PARSERS[field.type](value)
+    _check(field, parsed)
+    return parsed
 
 
 def _check(field: SettingField, value: Any) -> None:
@@ -167,7 +167,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _networks(value: Any) -> Networks:
-    return tuple(network for one in _list(value) for network in _network(one))
+    return tuple(network for item in _list(value) for network in _network(item))
 
 
 def _network(value: Any) -> Networks:

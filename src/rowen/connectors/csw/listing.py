@@ -34,7 +34,7 @@ from rowen.connectors.csw.protocol import (
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats import UnreadableError
-from rowen.formats.xml import CutRecord, Element, FoundElement, written
+from rowen.formats.xml import CutRecord, Element, XmlElement, written
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.items import Failed, Fetched, Validators
 from rowen.model.text import attempt
@@ -470,7 +470,7 @@ class Catalogue(Listing):
         is_named = address(item_url(self._url, identifier_in(last))) == last
         return bool(last) and (first == last if first else not is_named)
 
-    def _named_url(self, found: CutRecord | FoundElement) -> str:
+    def _named_url(self, found: CutRecord | XmlElement) -> str:
         """The URL of the item that a record is about; empty if it has no identifier."""
         identifier = identifier_of(_tree(found))
         return address(item_url(self._url, identifier)) if identifier else ""
@@ -492,13 +492,13 @@ class Catalogue(Listing):
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
 
-    def _row(self, found: CutRecord | FoundElement) -> Row:
+    def _row(self, found: CutRecord | XmlElement) -> Row:
         def read() -> Row:
             return self._unread(found) if isinstance(found, CutRecord) else self._named(found)
 
         return attempt(read, lambda why: self._nameless(found, why))
 
-    def _nameless(self, found: CutRecord | FoundElement, why: str) -> Row:
+    def _nameless(self, found: CutRecord | XmlElement, why: str) -> Row:
         whole = found.found() if isinstance(found, CutRecord) else found
         payload = written(whole.tree)
         failed = Failed(unread_url(self._url, payload), f"The record cannot be read: {why}.", payload=payload)
@@ -517,11 +517,11 @@ class Catalogue(Listing):
         url, digest = item_url(self._url, identifier), body_hash(letters_of(cut))
         return Row(UnparsedRecord(address(url), digest, lambda: self._read(cut.found(), url, digest)), modified)
 
-    def _named(self, found: FoundElement) -> Row:
+    def _named(self, found: XmlElement) -> Row:
         modified = stamp_of(found.tree)
         return Row(self._read(found, url_of(found.tree, self._url)), modified)
 
-    def _read(self, found: FoundElement, url: str, digest: Hash | None = None) -> Fetched | Failed:
+    def _read(self, found: XmlElement, url: str, digest: Hash | None = None) -> Fetched | Failed:
         if found.why:
             return Failed(url, found.why, payload=written(found.tree))
         language, page = self._options.language, self._options.landing_page
@@ -541,7 +541,7 @@ def _placed(rows: list[Row], at: int, since: datetime | None) -> list[Row]:
     ]
 
 
-def _tree(found: CutRecord | FoundElement) -> Element:
+def _tree(found: CutRecord | XmlElement) -> Element:
     return found.look() if isinstance(found, CutRecord) else found.tree
 
 

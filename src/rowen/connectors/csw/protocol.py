@@ -16,7 +16,7 @@ from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.plain_options import option
 from rowen.errors import SourceError, SourceGoneError
 from rowen.formats import UnreadableError
-from rowen.formats.xml import CutRecord, Element, FoundElement, Reader, cut_up, local, read_in_steps, read_xml, said
+from rowen.formats.xml import CutRecord, Element, Reader, XmlElement, cut_up, local, read_in_steps, read_xml, said
 from rowen.net.response import Response
 
 __all__ = [
@@ -337,7 +337,7 @@ class CswAnswer:
     Where the next ones are said to begin is not worth knowing.
     """
 
-    records: list[CutRecord | FoundElement] = field(default_factory=list)
+    records: list[CutRecord | XmlElement] = field(default_factory=list)
     matched: int | None = None
     returned: int | None = None
 
@@ -355,7 +355,7 @@ async def read(response: Response, where: str) -> CswAnswer:
     return answer
 
 
-async def read_one(response: Response, where: str) -> list[CutRecord | FoundElement]:
+async def read_one(response: Response, where: str) -> list[CutRecord | XmlElement]:
     """The record in an answer to the question for one; none where the service does not know it."""
     cut = await cut_up(response.body, _ONE, charset=response.charset)
     reader = Reader(_WRONG | _RECORDS, within=_ONE, charset="utf-8" if cut else response.charset)
@@ -365,7 +365,7 @@ async def read_one(response: Response, where: str) -> list[CutRecord | FoundElem
     return [*found, *(cut.records if cut else [])]
 
 
-async def _read(response: Response, where: str, reader: Reader, body: bytes) -> tuple[str, list[FoundElement]]:
+async def _read(response: Response, where: str, reader: Reader, body: bytes) -> tuple[str, list[XmlElement]]:
     """The name of a document and what a reader finds in it, or in what was left of it."""
     try:
         found = await read_in_steps(body, reader)
@@ -394,7 +394,7 @@ def _refusal(reports: list[Element], where: str) -> CswRefusalError:
     return problem
 
 
-def _sorted_out(found: list[FoundElement]) -> CswAnswer:
+def _sorted_out(found: list[XmlElement]) -> CswAnswer:
     answer = CswAnswer()
     for one in found:
         if local(one.tree.tag) == "SearchResults":

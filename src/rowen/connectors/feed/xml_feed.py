@@ -17,7 +17,7 @@ from rowen.connectors.feed.document import Deletion, FeedDocument, FeedEntry, en
 from rowen.errors import SourceError
 from rowen.formats import UnreadableError
 from rowen.formats.charset import XmlDecoder
-from rowen.formats.xml import FoundElement, Reader, local, plain_tree, read_xml, said, written
+from rowen.formats.xml import Reader, XmlElement, local, plain_tree, read_xml, said, written
 from rowen.model.items import Failed
 from rowen.model.text import attempt
 
@@ -222,7 +222,7 @@ def _read(text: str, feed: str, url: str) -> FeedDocument:
     return _document(elements, feed, url)
 
 
-def _document(elements: list[FoundElement], feed: str, url: str) -> FeedDocument:
+def _document(elements: list[XmlElement], feed: str, url: str) -> FeedDocument:
     document = FeedDocument()
     context = _Context(feed, url)
 

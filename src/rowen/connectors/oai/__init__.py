@@ -33,7 +33,7 @@ from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats import UnreadableError
-from rowen.formats.xml import Element, FoundElement, local, said, written
+from rowen.formats.xml import Element, XmlElement, local, said, written
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.items import Failed, Fetched, Gone, Observation, Validators
 from rowen.model.text import attempt
@@ -240,7 +240,7 @@ class Repository(Listing):
         rows = [row for one in answer.records if self._is_chosen(one) and (row := self._row(one)).url == url]
         return rows[0] if rows else Row(Failed(url, "The repository does not show this record."), handle=handle)
 
-    def _is_chosen(self, found: FoundElement | Broken | Plain) -> bool:
+    def _is_chosen(self, found: XmlElement | Broken | Plain) -> bool:
         """Whether a record belongs to the sets that were chosen; a set holds those below it."""
         if not self._options.sets or isinstance(found, Broken):
             return True
@@ -356,7 +356,7 @@ class Repository(Listing):
         async with self._portal.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
             return await read_stream(stream, self._url)
 
-    def _row(self, found: FoundElement | Broken | Plain) -> Row:
+    def _row(self, found: XmlElement | Broken | Plain) -> Row:
         if isinstance(found, Plain):
             return self._unread(found)
         if isinstance(found, Broken):
@@ -378,13 +378,13 @@ class Repository(Listing):
         seen = UnparsedRecord(address(url), digest, lambda: self._read(url, plain.cut.found(), digest))
         return Row(seen, moment(plain.stamp), handle=plain.identifier)
 
-    def _seen(self, identifier: str, header: Element, found: FoundElement) -> Fetched | Gone | Failed:
+    def _seen(self, identifier: str, header: Element, found: XmlElement) -> Fetched | Gone | Failed:
         url = item_url(self._url, identifier)
         if header.get("status") == "deleted":
             return Gone(url, "The repository says that it was deleted.")
         return self._read(url, found)
 
-    def _read(self, url: str, found: FoundElement, digest: Hash | None = None) -> Fetched | Failed:
+    def _read(self, url: str, found: XmlElement, digest: Hash | None = None) -> Fetched | Failed:
         metadata = found.tree.find("{*}metadata")
         why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
         if why or metadata is None:
@@ -416,7 +416,7 @@ def _best(formats: list[Element]) -> str:
 
 def _timed(answer: OaiAnswer) -> set[bool]:
     """Whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
-    trees = [one.tree for one in answer.records if isinstance(one, FoundElement)]
+    trees = [one.tree for one in answer.records if isinstance(one, XmlElement)]
     read = (said(stamp) for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp"))
     plain = (one.stamp for one in answer.records if isinstance(one, Plain))
     return {"T" in stamp.upper() for stamps in (read, plain) for stamp in stamps}

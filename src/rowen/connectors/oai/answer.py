@@ -17,8 +17,8 @@ from rowen.formats.xml import (
     MOST_RECORD_CHARS,
     CutRecord,
     Element,
-    FoundElement,
     Reader,
+    XmlElement,
     cut_text,
     cut_up,
     elements,
@@ -100,7 +100,7 @@ class Plain(NamedTuple):
 class OaiAnswer:
     """What a repository answers. `token` is where the list goes on, `size` how many records it says the list has."""
 
-    records: list[FoundElement | Broken | Plain] = field(default_factory=list)
+    records: list[XmlElement | Broken | Plain] = field(default_factory=list)
     token: str | None = None
     size: int | None = None
     clock: datetime | None = None
@@ -113,7 +113,7 @@ async def read(response: Response, where: str) -> OaiAnswer:
     body, charset = (cut.rest, "utf-8") if cut else (response.body, response.charset)
     reader = Reader(_NAMES, charset=charset, most_chars=MOST_RECORD_CHARS)
     try:
-        found: list[FoundElement | Broken | Plain] = [*await read_in_steps(body, reader)]
+        found: list[XmlElement | Broken | Plain] = [*await read_in_steps(body, reader)]
         found += await _headed(cut.records if cut else [])
     except UnreadableError as problem:
         if not response.ok:
@@ -140,7 +140,7 @@ async def read_stream(stream: Stream, where: str) -> OaiAnswer:
     reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
     if not stream.head.ok:
         raise _bad_status(stream.head, where)
-    found: list[FoundElement | Broken | Plain] = []
+    found: list[XmlElement | Broken | Plain] = []
     async with aclosing(elements(stream, reader)) as trees:
         async for one in trees:
             found.append(one)
@@ -154,17 +154,17 @@ def _bad_status(response: Response, where: str) -> SourceError:
     return kind(f"{where} answered with status {response.status}.")
 
 
-async def _headed(records: Sequence[CutRecord]) -> list[FoundElement | Plain]:
+async def _headed(records: Sequence[CutRecord]) -> list[XmlElement | Plain]:
     """The records of an answer, while others have their turn between those that are read."""
-    found: list[FoundElement | Plain] = []
+    found: list[XmlElement | Plain] = []
     for cut in records:
         found.append(_named(cut))
-        if isinstance(found[-1], FoundElement):
+        if isinstance(found[-1], XmlElement):
             await asyncio.sleep(0)
     return found
 
 
-def _named(cut: CutRecord) -> FoundElement | Plain:
+def _named(cut: CutRecord) -> XmlElement | Plain:
     """A record by the name in its header; one whose header is not as plain as most is read."""
     header = _HEADER.match(cut.text)
     if header and (identifier := spaced(header["identifier"])):
@@ -172,7 +172,7 @@ def _named(cut: CutRecord) -> FoundElement | Plain:
     return cut.found()
 
 
-def _sorted_out(found: Sequence[FoundElement | Broken | Plain], where: str) -> OaiAnswer:
+def _sorted_out(found: Sequence[XmlElement | Broken | Plain], where: str) -> OaiAnswer:
     answer = OaiAnswer()
     for one in found:
         if isinstance(one, Broken | Plain):
@@ -200,16 +200,16 @@ def _refusal(error: Element, where: str) -> OaiRefusalError:
     return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.")
 
 
-async def _mended(response: Response, problem: UnreadableError) -> list[FoundElement | Broken | Plain]:
+async def _mended(response: Response, problem: UnreadableError) -> list[XmlElement | Broken | Plain]:
     """The records of an answer that is no XML as a whole, while others have their turn between them."""
-    found: list[FoundElement | Broken | Plain] = []
+    found: list[XmlElement | Broken | Plain] = []
     for one in _pieces(response, problem):
         found.append(one)
         await asyncio.sleep(0)
     return found
 
 
-def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundElement | Broken | Plain]:
+def _pieces(response: Response, problem: UnreadableError) -> Iterator[XmlElement | Broken | Plain]:
     """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
     decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
@@ -226,7 +226,7 @@ def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundEleme
     yield from _read(head + text[rest.start() :])
 
 
-def _alone(head: str, piece: str, tail: str) -> FoundElement | Broken | Plain:
+def _alone(head: str, piece: str, tail: str) -> XmlElement | Broken | Plain:
     cut = cut_text(head + piece + tail, _LISTS, named=_RECORDS)
     if cut and len(cut.records) == 1:
         return _named(cut.records[0])
@@ -237,5 +237,5 @@ def _alone(head: str, piece: str, tail: str) -> FoundElement | Broken | Plain:
         return Broken(piece, str(problem), identifier[1].strip() if identifier else None)
 
 
-def _read(text: str) -> list[FoundElement]:
+def _read(text: str) -> list[XmlElement]:
     return read_xml(text.encode("utf-8", "replace"), Reader(_NAMES, charset="utf-8"))

@@ -25,7 +25,7 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
-from rowen.formats.xml import FoundElement, Reader, elements, local, said
+from rowen.formats.xml import Reader, XmlElement, elements, local, said
 from rowen.model.hashes import Hash, body_hash, canonical_json
 from rowen.model.items import Failed, Fetched, Validators
 from rowen.model.text import attempt
@@ -183,7 +183,7 @@ class Dataflows(Listing):
         if not has_list:
             raise self._no_list()
 
-    def _of_tree(self, found: FoundElement) -> Flow | Failed:
+    def _of_tree(self, found: XmlElement) -> Flow | Failed:
         flow = flow_of_tree(found.tree)
         if found.why is not None:
             return self._unread(flow, found.why)

@@ -115,18 +115,18 @@ _OWN_CHARS = len(json.dumps(_OWN))
 def remote(body: bytes, where: str) -> list[str]:
     """Return the contexts that a document points to, as it writes them, in their order."""
     _check_depth(body)
-    found: dict[str, None] = {}
+    addresses: dict[str, None] = {}
     waiting = [read_json(body, where)] if b'"@context"' in body else []
     while waiting:
         match waiting.pop():
             case dict() as value:
-                told = value.get("@context")
-                several = told if isinstance(told, list) else [told]
-                found.update((one, None) for one in several if isinstance(one, str))
+                context = value.get("@context")
+                several = context if isinstance(context, list) else [context]
+                addresses.update((address, None) for address in several if isinstance(address, str))
                 waiting += value.values()
             case list() as values:
                 waiting += values
-    return list(found)
+    return list(addresses)
 
 
 def settled(body: bytes, where: str, contexts: Mapping[str, Any] | None = None) -> bytes:
@@ -146,11 +146,11 @@ def _check_depth(body: bytes) -> None:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except msgspec.DecodeError:
-        # Another parser may read on behind what this one stumbles over.
+        # Another parser may continue after this error.
         depth = 0
-        for found in _BRACKET.finditer(body):
-            depth += found.lastgroup == "opens"
-            depth -= found.lastgroup == "closes"
+        for match in _BRACKET.finditer(body):
+            depth += match.lastgroup == "opens"
+            depth -= match.lastgroup == "closes"
             if depth > _DEEPEST:
                 raise RecursionError("it is nested too deeply") from None
 
@@ -190,27 +190,27 @@ class _Settling:
                 settled[name] = self.value(inner, depth + 1, holds)
         return settled
 
-    def _contexts(self, told: Any, depth: int, holds: _Holds) -> tuple[list[Any], _Holds]:
+    def _contexts(self, context: Any, depth: int, holds: _Holds) -> tuple[list[Any], _Holds]:
         contexts: list[Any] = []
         if depth > _MOST_DEPTH:
             raise ValueError("it is nested too deeply")
-        for one in told if isinstance(told, list) else [told]:
-            if isinstance(one, str) and one in self._given:
-                given = self._given[one]
-                self._budget.spend(len(json.dumps(given)))
-                _check_meanings(given)
-                inner, holds = self._contexts(given, depth + 1, _Holds.OTHERS)
+        for member in context if isinstance(context, list) else [context]:
+            if isinstance(member, str) and member in self._given:
+                known = self._given[member]
+                self._budget.spend(len(json.dumps(known)))
+                _check_meanings(known)
+                inner, holds = self._contexts(known, depth + 1, _Holds.OTHERS)
                 contexts += inner
-            elif isinstance(one, str):
+            elif isinstance(member, str):
                 if holds is not _Holds.OURS:
                     self._budget.spend(_OWN_CHARS)
                     contexts.append(_OWN)
                 holds = _Holds.OURS if holds is _Holds.NONE else holds
             else:
-                # What stands in the definitions of a context holds elsewhere: nobody knows what else holds there.
-                _check_meanings(one)
-                contexts.append(self.value(one, depth + 1, _Holds.OTHERS))
-                holds = _Holds.NONE if one is None else _Holds.OTHERS
+                # The definitions of a context apply elsewhere: which other words apply there is unknown.
+                _check_meanings(member)
+                contexts.append(self.value(member, depth + 1, _Holds.OTHERS))
+                holds = _Holds.NONE if member is None else _Holds.OTHERS
         return contexts, holds
 
 

@@ -21,7 +21,7 @@ MOST_NODES = 50_000
 _LONGEST_KEPT_IRI = 500
 """The longest cached IRI: each may occur a million times; longer ones are no property names."""
 
-# Each level is a call within a call; a record that goes deeper is broken, and costs itself alone.
+# Each level is a nested call; a record that is nested more deeply is broken, and costs itself alone.
 MOST_DEPTH = 30
 # A node with a name is written out within an item up to here, beyond it by name alone: named nodes may lead anywhere.
 MOST_IRI_DEPTH = 4
@@ -100,20 +100,20 @@ class Graph:
         self.budget = budget
         self.triples = 0
         self.broken: set[Node] = set()
-        # Most properties have one value, and a collection for each would be most of what a graph takes.
+        # Most properties have one value, and a collection for each would be most of the memory of a graph.
         self._said: dict[Node, dict[str, Term | dict[Term, None]]] = {}
 
     def add(self, node: Node, name: str, value: Term) -> None:
         """Note one triple; its property has a short name."""
         self.triples += 1
-        said = self._said.setdefault(node, {})
-        held = said.get(name)
-        if held is None:
-            said[name] = value
-        elif isinstance(held, dict):
-            held[value] = None
-        elif held != value:
-            said[name] = {held: None, value: None}
+        properties = self._said.setdefault(node, {})
+        values = properties.get(name)
+        if values is None:
+            properties[name] = value
+        elif isinstance(values, dict):
+            values[value] = None
+        elif values != value:
+            properties[name] = {values: None, value: None}
 
     def packed(self) -> bytes:
         """Return the graph as bytes for another process, without its budget."""
@@ -143,20 +143,20 @@ class Graph:
 
     def said(self, node: Term) -> Mapping[str, Iterable[Term]]:
         """Return all statements about a node."""
-        found = self._said.get(node, {}) if not isinstance(node, Literal) else {}
-        return {name: held if isinstance(held, dict) else (held,) for name, held in found.items()}
+        properties = self._said.get(node, {}) if not isinstance(node, Literal) else {}
+        return {name: values if isinstance(values, dict) else (values,) for name, values in properties.items()}
 
     def says(self, node: Node, *names: str) -> bool:
         """Return whether a node has any of these properties."""
-        said = self._said.get(node, {})
-        return any(name in said for name in names)
+        properties = self._said.get(node, {})
+        return any(name in properties for name in names)
 
     def values(self, node: Term, *names: str) -> list[Term]:
         """Return the values of the first of these properties that has any, in no particular order."""
-        said = self._said.get(node) if not isinstance(node, Literal) else None
-        for name in names if said else ():
-            if said and (held := said.get(name)) is not None:
-                return list(held) if isinstance(held, dict) else [held]
+        properties = self._said.get(node) if not isinstance(node, Literal) else None
+        for name in names if properties else ():
+            if properties and (terms := properties.get(name)) is not None:
+                return list(terms) if isinstance(terms, dict) else [terms]
         return []
 
     def nodes(self, node: Term, *names: str) -> list[Node]:
@@ -257,7 +257,7 @@ class _Writing:
             return {"@id": str(value)}
         if self._graph.values(value, "rdf:first"):
             self.is_all = False
-            return {"@list": [self._term(one, above) for one in self._list(value)]}
+            return {"@list": [self._term(member, above) for member in self._list(value)]}
         return self.node(value, above)
 
     def _list(self, node: Term) -> Iterator[Term]:
@@ -293,4 +293,4 @@ def _term(plain: Any) -> Term:
 
 
 def _held(plain: list[Any]) -> Term | dict[Term, None]:
-    return _term(plain[0]) if len(plain) == 1 else {_term(one): None for one in plain}
+    return _term(plain[0]) if len(plain) == 1 else {_term(value): None for value in plain}

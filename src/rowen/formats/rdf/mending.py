@@ -56,10 +56,10 @@ class BrokenDocument:
         self._syntax = syntax
         self._base = base
         directives = list(_DIRECTIVE.finditer(data)) if syntax in _PARAGRAPH_FORMATS else []
-        self._prefixes = {found[1] for found in directives}
+        self._prefixes = {directive[1] for directive in directives}
         # Prefixes that change on the way mean something else in each part of a document.
-        self._is_plain = len({found.group(1, 2) for found in directives}) == len(self._prefixes)
-        self._head = b"\n".join(dict.fromkeys(found[0] for found in directives)) + b"\n" if directives else b""
+        self._is_plain = len({directive.group(1, 2) for directive in directives}) == len(self._prefixes)
+        self._head = b"\n".join(dict.fromkeys(directive[0] for directive in directives)) + b"\n" if directives else b""
 
     def read(self) -> Iterator[Quad | BrokenStatement]:
         """Yield the statements that can be read, and the broken ones."""
@@ -83,11 +83,11 @@ class BrokenDocument:
         recognised.
         """
         if self._syntax in _LINE_FORMATS:
-            begins: Iterator[int] = (one.end() for one in re.finditer(rb"\n", self._data))
+            begins: Iterator[int] = (match.end() for match in re.finditer(rb"\n", self._data))
         elif self._syntax in _PARAGRAPH_FORMATS and self._is_plain:
             prefixes = {None, *self._prefixes}
-            found = (one for one in _BEGIN.finditer(self._data) if one["begins"] is not None)
-            begins = (one.end() for one in found if one[1] in prefixes)
+            matches = (match for match in _BEGIN.finditer(self._data) if match["begins"] is not None)
+            begins = (match.end() for match in matches if match[1] in prefixes)
         else:
             begins = iter(())
         # Millions of lines are no trouble for an array.
@@ -135,9 +135,9 @@ class BrokenDocument:
 
     def _subject(self, piece: bytes) -> NamedNode | BlankNode | None:
         """Return the subject of a statement, read by the parser, which knows prefixes and escapes."""
-        found = _SUBJECT.match(piece)
+        match = _SUBJECT.match(piece)
         try:
-            subject = next(self._parser(found[1] + b" <urn:x> <urn:x> .")).subject if found else None
+            subject = next(self._parser(match[1] + b" <urn:x> <urn:x> .")).subject if match else None
         except (SyntaxError, StopIteration):
             return None
         return subject if isinstance(subject, NamedNode | BlankNode) else None
@@ -197,7 +197,7 @@ def _mend(root: Element) -> None:
     nodes = list(root) if root.tag == _ROOT else [root]
     while nodes:
         node = nodes.pop()
-        props = [one for prop in node for one in _parted(prop)]
+        props = [part for prop in node for part in _parted(prop)]
         node[:] = props
         for prop in props:
             match prop.get(_PARSE_TYPE):

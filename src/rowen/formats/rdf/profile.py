@@ -24,14 +24,14 @@ _CLASS = "http://www.w3.org/2000/01/rdf-schema#Class"
 
 # The whole profile of a public body has some hundred kilobytes. It is stored with its source, and read by each process.
 MOST_CHARS = 1_000_000
-# Ninety classes with thirty properties each are 2,700; shapes beyond that were made by a program that went wrong.
+# Ninety classes with thirty properties each are 2,700; larger shapes are errors of a generator.
 MOST_RULES = 20_000
 # That profile has 10,000 RDF statements. Each takes 6 microseconds to read.
 MOST_STATEMENTS = 50_000
 # Of all patterns together. Compiling one takes up to 3 microseconds.
 MOST_STATES = 20_000
 
-# What says something to people, and decides nothing.
+# Properties for readers, without effect on validation.
 _WORDS = frozenset({"name", "description", "message", "order", "group", "defaultValue", "severity", "deactivated"})
 _OF_NODES = _WORDS | {"targetClass", "property", "closed", "ignoredProperties"}
 _OF_PROPERTIES = _WORDS | {
@@ -104,25 +104,27 @@ class _Shapes:
         for number, quad in enumerate(parse(turtle, RdfFormat.TURTLE, base_iri="urn:shapes:")):
             if number == MOST_STATEMENTS:
                 raise ValueError(f"the shapes have more than {MOST_STATEMENTS:,} RDF statements")
-            said = self._said.setdefault(_node(quad.subject), {})
-            said.setdefault(quad.predicate.value, []).append(_node(quad.object))
+            properties = self._said.setdefault(_node(quad.subject), {})
+            properties.setdefault(quad.predicate.value, []).append(_node(quad.object))
 
     def every(self) -> Iterator[ProfileShape]:
-        properties = {node for said in self._said.values() for node in said.get(f"{_SH}property", ())}
-        for node, said in self._said.items():
-            is_shape = any(name.startswith(_SH) for name in said) or NamedNode(f"{_SH}NodeShape") in said.get(_TYPE, ())
+        properties = {node for statements in self._said.values() for node in statements.get(f"{_SH}property", ())}
+        for node, statements in self._said.items():
+            is_shape = any(name.startswith(_SH) for name in statements) or NamedNode(
+                f"{_SH}NodeShape"
+            ) in statements.get(_TYPE, ())
             if is_shape and node not in properties:
-                yield self._shape(node, said)
+                yield self._shape(node, statements)
 
-    def _shape(self, node: Term, said: Mapping[str, list[Term]]) -> ProfileShape:
-        self._refuse_unknown(node, said, _OF_NODES)
-        targets = {_iri(one, node, "targetClass") for one in said.get(f"{_SH}targetClass", ())}
-        if NamedNode(_CLASS) in said.get(_TYPE, ()) and isinstance(node, NamedNode):
+    def _shape(self, node: Term, statements: Mapping[str, list[Term]]) -> ProfileShape:
+        self._refuse_unknown(node, statements, _OF_NODES)
+        targets = {_iri(value, node, "targetClass") for value in statements.get(f"{_SH}targetClass", ())}
+        if NamedNode(_CLASS) in statements.get(_TYPE, ()) and isinstance(node, NamedNode):
             targets.add(node.value)
-        rules = tuple(rule for one in said.get(f"{_SH}property", ()) for rule in self._rule(one))
+        rules = tuple(rule for value in statements.get(f"{_SH}property", ()) for rule in self._rule(value))
         allowed = None
         if self._is_true(node, "closed"):
-            ignored = [_iri(one, node, "ignoredProperties") for one in self._listed(node, "ignoredProperties")]
+            ignored = [_iri(value, node, "ignoredProperties") for value in self._listed(node, "ignoredProperties")]
             allowed = frozenset({*ignored, *(rule.path for rule in rules)})
         if self._is_true(node, "deactivated"):
             return ProfileShape(frozenset())
@@ -131,8 +133,8 @@ class _Shapes:
         return ProfileShape(frozenset(targets), rules, allowed, strict)
 
     def _rule(self, node: Term) -> Iterator[PropertyRule]:
-        said = self._said.get(node, {})
-        self._refuse_unknown(node, said, _OF_PROPERTIES)
+        statements = self._said.get(node, {})
+        self._refuse_unknown(node, statements, _OF_PROPERTIES)
         path = self._one(node, "path")
         if path is None:
             raise ValueError(f"the property shape {_named(node)} has no sh:path")
@@ -150,12 +152,12 @@ class _Shapes:
             self._count(node, "minCount") or 0,
             self._count(node, "maxCount"),
             self._pattern(node),
-            frozenset(map(str, self._listed(node, "in"))) if f"{_SH}in" in said else None,
+            frozenset(map(str, self._listed(node, "in"))) if f"{_SH}in" in statements else None,
             self._is_strict(node),
         )
 
-    def _refuse_unknown(self, node: Term, said: Mapping[str, list[Term]], known: frozenset[str]) -> None:
-        for name in said:
+    def _refuse_unknown(self, node: Term, statements: Mapping[str, list[Term]], known: frozenset[str]) -> None:
+        for name in statements:
             if name.startswith(_SH) and name.removeprefix(_SH) not in known:
                 raise ValueError(
                     f"sh:{name.removeprefix(_SH)} of {_named(node)} is not understood; these are: "
@@ -213,9 +215,9 @@ class _Shapes:
         head, seen = self._one(node, name), set[Term]()
         while head is not None and head not in seen:
             seen.add(head)
-            said = self._said.get(head, {})
-            yield from said.get(_FIRST, ())
-            head = next(iter(said.get(_REST, ())), None)
+            statements = self._said.get(head, {})
+            yield from statements.get(_FIRST, ())
+            head = next(iter(statements.get(_REST, ())), None)
 
     def _is_true(self, node: Term, name: str) -> bool:
         value = self._one(node, name)

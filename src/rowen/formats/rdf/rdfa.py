@@ -137,15 +137,15 @@ def name_of(word: str, prefixes: Mapping[str, str], vocabulary: str | None) -> N
     """`property`, `rel`, `rev`, `typeof` and `datatype`: a term, a CURIE or an absolute IRI; None for all else."""
     if ":" not in word:
         return _term(word, vocabulary)
-    if (found := _curie(word, prefixes)) is not None:
-        return found
+    if (name := _curie(word, prefixes)) is not None:
+        return name
     return Iri(word) if _ABSOLUTE.match(word) else None
 
 
 def names_of(words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> Iterator[Node]:
     """Return the names in a list of words, in their order, one after the other."""
-    found = (name_of(word, prefixes, vocabulary) for word in words.split())
-    return (name for name in found if name is not None)
+    names = (name_of(word, prefixes, vocabulary) for word in words.split())
+    return (name for name in names if name is not None)
 
 
 def _curie(written: str, prefixes: Mapping[str, str]) -> Node | None:
@@ -174,9 +174,9 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 _USES = "http://www.w3.org/ns/rdfa#usesVocabulary"
 _TYPE, _FIRST, _REST, _NIL = (f"{RDF}{name}" for name in ("type", "first", "rest", "nil"))
 _XML, _HTML = f"{RDF}XMLLiteral", f"{RDF}HTML"
-_DIGITS = r"-?\d{4,9}"  # of a year: more are no date that anybody means, and would be looked through again and again
+_DIGITS = r"-?\d{4,9}"  # digits of a year: longer numbers are no dates, and would be scanned again and again
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)?"
-# HTML+RDFa 1.1, section 3.1: what `datetime` says tells its own type.
+# HTML+RDFa 1.1, section 3.1: the type follows from the value of `datetime`.
 _TIMES = [
     (re.compile(rf"{_DIGITS}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?{_ZONE}"), Iri(f"{XSD}dateTime")),
     (re.compile(rf"{_DIGITS}-\d\d-\d\d{_ZONE}"), Iri(f"{XSD}date")),
@@ -208,7 +208,7 @@ _SPEAKING = frozenset(
     ]
 ) | {"xml:lang"}
 _OUTER = frozenset({"head", "body"})
-# What a statement takes besides its letters: a tuple, three strings and their places in a list.
+# The memory of a statement besides its letters: a tuple, three strings and their places in a list.
 _STATEMENT_CHARS = 100
 
 RdfaTriple: TypeAlias = tuple[Node, Node, Term]
@@ -236,7 +236,7 @@ class _Scope:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Result:
     """The results for one element: its subject, the object for its children, and the typed resource."""
 
     subject: Node | None = None
@@ -292,62 +292,64 @@ class _Processor:
         return self._triples
 
     def _element(
-        self, element: Element, told: dict[str, str], scope: _Scope, *, is_root: bool
+        self, element: Element, attributes: dict[str, str], scope: _Scope, *, is_root: bool
     ) -> tuple[_Scope, Node | None]:
         """Process an element by sections 7.5.2 to 7.5.13, and return the context below it."""
-        vocabulary, prefixes, language = self._declared(told, scope)
-        forward = self._relations(told, "rel", prefixes, vocabulary)
-        backward = self._relations(told, "rev", prefixes, vocabulary)
-        found = _Found()
-        nodes = _Nodes(self, told, prefixes)
+        vocabulary, prefixes, language = self._declared(attributes, scope)
+        forward = self._relations(attributes, "rel", prefixes, vocabulary)
+        backward = self._relations(attributes, "rev", prefixes, vocabulary)
+        result = _Result()
+        nodes = _Nodes(self, attributes, prefixes)
         if forward is None and backward is None:
-            self._establish(found, nodes, scope, is_root=is_root, is_outer=element.tag in _OUTER)
+            self._establish(result, nodes, scope, is_root=is_root, is_outer=element.tag in _OUTER)
         else:
-            self._establish_related(found, nodes, scope, is_root=is_root)
-        if found.typed is not None:
-            for name in self._names(told["typeof"], prefixes, vocabulary):
-                self._add(found.typed, Iri(_TYPE), name)
-        is_new = found.subject is not None and found.subject != scope.object
+            self._establish_related(result, nodes, scope, is_root=is_root)
+        if result.typed is not None:
+            for name in self._names(attributes["typeof"], prefixes, vocabulary):
+                self._add(result.typed, Iri(_TYPE), name)
+        is_new = result.subject is not None and result.subject != scope.object
         lists: dict[Node, list[Term]] = {} if is_new else scope.lists
-        incomplete = self._relate(found, lists, forward, backward, inlist="inlist" in told)
-        for name in self._names(told.get("property", ""), prefixes, vocabulary):
-            value = self._value(element, told, found, nodes, language, vocabulary, is_related=bool(forward or backward))
-            self._state(found.subject or scope.object, name, value, lists if "inlist" in told else None)
-        if found.skips:
+        incomplete = self._relate(result, lists, forward, backward, inlist="inlist" in attributes)
+        for name in self._names(attributes.get("property", ""), prefixes, vocabulary):
+            value = self._value(
+                element, attributes, result, nodes, language, vocabulary, is_related=bool(forward or backward)
+            )
+            self._state(result.subject or scope.object, name, value, lists if "inlist" in attributes else None)
+        if result.skips:
             inherited = _Scope(
                 scope.subject, scope.object, scope.incomplete, scope.lists, language, prefixes, vocabulary
             )
             return inherited, None
-        if found.subject is not None:
-            self._complete(scope, found.subject)
-        subject = found.subject or scope.subject
-        below = found.object or subject
-        return _Scope(subject, below, incomplete, lists, language, prefixes, vocabulary), found.subject
+        if result.subject is not None:
+            self._complete(scope, result.subject)
+        subject = result.subject or scope.subject
+        below = result.object or subject
+        return _Scope(subject, below, incomplete, lists, language, prefixes, vocabulary), result.subject
 
-    def _declared(self, told: dict[str, str], scope: _Scope) -> tuple[str | None, Mapping[str, str], str | None]:
+    def _declared(self, attributes: dict[str, str], scope: _Scope) -> tuple[str | None, Mapping[str, str], str | None]:
         vocabulary, prefixes, language = scope.vocabulary, scope.prefixes, scope.language
-        if "vocab" in told:
-            vocabulary = absolute(self._base, told["vocab"]) if told["vocab"].strip() else None
+        if "vocab" in attributes:
+            vocabulary = absolute(self._base, attributes["vocab"]) if attributes["vocab"].strip() else None
             if vocabulary:
                 self._add(Iri(self._base), Iri(_USES), Iri(vocabulary))
-        pairs = [(name[6:].lower(), value) for name, value in told.items() if name.startswith("xmlns:")]
-        pairs += prefixes_in(told.get("prefix", ""))
+        pairs = [(name[6:].lower(), value) for name, value in attributes.items() if name.startswith("xmlns:")]
+        pairs += prefixes_in(attributes.get("prefix", ""))
         if pairs:
             self.spend(len(prefixes) + len(pairs))
             prefixes = {**prefixes, **dict(pairs)}
         for name in ("xml:lang", "lang"):
-            if name in told:
-                language = told[name].strip() or None
+            if name in attributes:
+                language = attributes[name].strip() or None
         return vocabulary, prefixes, language
 
     def _relations(
-        self, told: dict[str, str], attribute: str, prefixes: Mapping[str, str], vocabulary: str | None
+        self, attributes: dict[str, str], attribute: str, prefixes: Mapping[str, str], vocabulary: str | None
     ) -> list[Node] | None:
         """Return the names in `rel` or `rev`; beside `property`, plain words are for browsers, and are ignored."""
-        if attribute not in told:
+        if attribute not in attributes:
             return None
-        words = told[attribute]
-        if "property" in told:
+        words = attributes[attribute]
+        if "property" in attributes:
             words = " ".join(word for word in words.split() if ":" in word)
             if not words:
                 return None
@@ -355,45 +357,45 @@ class _Processor:
 
     def _names(self, words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> list[Node]:
         """Return the names in a list of words; a prefix is written once and expanded in each."""
-        found = []
+        names = []
         for name in names_of(words, prefixes, vocabulary):
             self.spend(len(name))
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
-    def _establish(self, found: _Found, nodes: "_Nodes", scope: _Scope, *, is_root: bool, is_outer: bool) -> None:
+    def _establish(self, result: _Result, nodes: "_Nodes", scope: _Scope, *, is_root: bool, is_outer: bool) -> None:
         """Section 7.5.5: the subject of an element without `rel` and `rev`."""
-        told = nodes.told
-        is_typed = "typeof" in told
+        attributes = nodes.told
+        is_typed = "typeof" in attributes
         about = nodes.about or (Iri(self._base) if is_root else None)
-        if "property" in told and "content" not in told and "datatype" not in told:
-            found.subject = about or scope.object
+        if "property" in attributes and "content" not in attributes and "datatype" not in attributes:
+            result.subject = about or scope.object
             if is_typed:
-                found.typed = about
+                result.typed = about
                 if about is None:
-                    found.typed = found.object = nodes.resource or self.blank()
+                    result.typed = result.object = nodes.resource or self.blank()
             return
-        found.subject = nodes.about or nodes.resource or (Iri(self._base) if is_root else None)
-        if found.subject is None and is_typed and not is_outer:
-            found.subject = self.blank()
-        if found.subject is None:
-            found.subject = scope.object
-            found.skips = "property" not in told and not is_typed
+        result.subject = nodes.about or nodes.resource or (Iri(self._base) if is_root else None)
+        if result.subject is None and is_typed and not is_outer:
+            result.subject = self.blank()
+        if result.subject is None:
+            result.subject = scope.object
+            result.skips = "property" not in attributes and not is_typed
         if is_typed:
-            found.typed = found.subject
+            result.typed = result.subject
 
-    def _establish_related(self, found: _Found, nodes: "_Nodes", scope: _Scope, *, is_root: bool) -> None:
+    def _establish_related(self, result: _Result, nodes: "_Nodes", scope: _Scope, *, is_root: bool) -> None:
         """Section 7.5.6: subject and object of an element with `rel` or `rev`."""
-        found.subject = nodes.about or (Iri(self._base) if is_root else scope.object)
-        found.object = nodes.resource
+        result.subject = nodes.about or (Iri(self._base) if is_root else scope.object)
+        result.object = nodes.resource
         if "typeof" in nodes.told:
-            if found.object is None and nodes.about is None:
-                found.object = self.blank()
-            found.typed = nodes.about or found.object
+            if result.object is None and nodes.about is None:
+                result.object = self.blank()
+            result.typed = nodes.about or result.object
 
     def _relate(
         self,
-        found: _Found,
+        result: _Result,
         lists: dict[Node, list[Term]],
         forward: list[Node] | None,
         backward: list[Node] | None,
@@ -403,13 +405,13 @@ class _Processor:
         """Sections 7.5.9 and 7.5.10: statements by `rel` and `rev`, or those that wait for nodes below."""
         if forward is None and backward is None:
             return ()
-        if found.object is not None:
+        if result.object is not None:
             for name in forward or ():
-                self._state(found.subject, name, found.object, lists if inlist else None)
+                self._state(result.subject, name, result.object, lists if inlist else None)
             for name in backward or ():
-                self._add(found.object, name, found.subject)
+                self._add(result.object, name, result.subject)
             return ()
-        found.object = self.blank()
+        result.object = self.blank()
         waiting = [_Incomplete(name, listed=lists.setdefault(name, []) if inlist else None) for name in forward or ()]
         return (*waiting, *(_Incomplete(name, is_reverse=True) for name in backward or ()))
 
@@ -426,8 +428,8 @@ class _Processor:
     def _value(
         self,
         element: Element,
-        told: dict[str, str],
-        found: _Found,
+        attributes: dict[str, str],
+        result: _Result,
         nodes: "_Nodes",
         language: str | None,
         vocabulary: str | None,
@@ -435,21 +437,21 @@ class _Processor:
         is_related: bool,
     ) -> Term:
         """Section 7.5.11: the value of `property`."""
-        written = told.get("content", told.get("datetime"))
-        if "datatype" in told:
-            datatype = name_of(told["datatype"].strip(), nodes.prefixes, vocabulary)
+        written = attributes.get("content", attributes.get("datetime"))
+        if "datatype" in attributes:
+            datatype = name_of(attributes["datatype"].strip(), nodes.prefixes, vocabulary)
             if isinstance(datatype, Iri) and datatype in (_XML, _HTML) and written is None:
                 return self._literal(element.inner_xml if datatype == _XML else element.inner_html, None, datatype)
             words = element.text if written is None else written
             return self._literal(words, language, datatype if isinstance(datatype, Iri) else None)
-        if "content" in told:
-            return self._literal(told["content"], language)
-        if "datetime" in told or element.tag == "time":
-            return self._time(told.get("datetime", element.text), language)
+        if "content" in attributes:
+            return self._literal(attributes["content"], language)
+        if "datetime" in attributes or element.tag == "time":
+            return self._time(attributes.get("datetime", element.text), language)
         if not is_related and nodes.resource is not None:
             return nodes.resource
-        if found.typed is not None and nodes.about is None:
-            return found.typed
+        if result.typed is not None and nodes.about is None:
+            return result.typed
         return self._literal(element.text, language)
 
     def _time(self, words: str, language: str | None) -> Literal:
@@ -501,17 +503,17 @@ class _Nodes:
 
     __slots__ = ("about", "prefixes", "resource", "told")
 
-    def __init__(self, processor: _Processor, told: dict[str, str], prefixes: Mapping[str, str]) -> None:
+    def __init__(self, processor: _Processor, attributes: dict[str, str], prefixes: Mapping[str, str]) -> None:
         base = processor.base
-        self.told = told
+        self.told = attributes
         self.prefixes = prefixes
-        # A base is written once and stands in each address.
+        # A base is written once and expanded in each address.
         processor.spend(len(base))
-        self.about = resource_of(told["about"], base, prefixes) if "about" in told else None
-        self.resource = resource_of(told["resource"], base, prefixes) if "resource" in told else None
+        self.about = resource_of(attributes["about"], base, prefixes) if "about" in attributes else None
+        self.resource = resource_of(attributes["resource"], base, prefixes) if "resource" in attributes else None
         for name in ("href", "src"):
-            if self.resource is None and name in told:
-                self.resource = absolute(base, told[name])
+            if self.resource is None and name in attributes:
+                self.resource = absolute(base, attributes[name])
 
 
 def _declares(attributes: Any) -> bool:

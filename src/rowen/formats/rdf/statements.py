@@ -33,7 +33,7 @@ __all__ = ["DERIVED", "GENID", "UUID", "Conformance", "Statements", "judge", "ke
 GENID = "/.well-known/genid/"
 """The path that marks a skolem IRI."""
 
-# Each round looks one node further, and costs as much as reading all statements once.
+# Each round includes neighbours one node further away, and costs as much as reading all statements once.
 _MOST_ROUNDS = 16
 
 _Statements: TypeAlias = Mapping[Blank, list[tuple[Node, Term]]]
@@ -82,7 +82,7 @@ def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Bla
     """
     around = _surroundings(outgoing, incoming, contents)
     places: dict[Blank, str] = {}
-    missing = {node: sum(isinstance(one, Blank) for _, one in incoming.get(node, ())) for node in outgoing}
+    missing = {node: sum(isinstance(neighbour, Blank) for _, neighbour in incoming.get(node, ())) for node in outgoing}
     layer = [node for node, count in missing.items() if not count]
     while len(places) < len(outgoing):
         layer = layer or [node for node in outgoing if node not in places]
@@ -195,57 +195,59 @@ class _Judging:
         for line in sorted(lines):
             subject, predicate, _ = line.split(" ", 2)
             self._about.setdefault(subject, {}).setdefault(predicate, []).append(line)
-        self._types = {subject: self._classes(said) for subject, said in self._about.items()}
+        self._types = {subject: self._classes(properties) for subject, properties in self._about.items()}
         self._of_class: dict[str, list[ProfileShape]] = defaultdict(list)
         for shape in shapes:
             for target in shape.targets:
                 self._of_class[f"<{target}>"].append(shape)
 
     @staticmethod
-    def _classes(said: Mapping[str, list[str]]) -> frozenset[str]:
-        return frozenset(line.split(" ", 2)[2] for line in said.get(_TYPE, ()))
+    def _classes(properties: Mapping[str, list[str]]) -> frozenset[str]:
+        return frozenset(line.split(" ", 2)[2] for line in properties.get(_TYPE, ()))
 
     def judged(self) -> Conformance:
         """Judge every resource by the shapes of its classes."""
-        for subject, said in self._about.items():
-            shapes = {id(shape): shape for one in self._types[subject] for shape in self._of_class.get(one, ())}
+        for subject, properties in self._about.items():
+            shapes = {
+                id(shape): shape for class_name in self._types[subject] for shape in self._of_class.get(class_name, ())
+            }
             for shape in shapes.values():
-                self._judge(said, shape)
+                self._judge(properties, shape)
         return self._made
 
-    def _judge(self, said: Mapping[str, list[str]], shape: ProfileShape) -> None:
+    def _judge(self, properties: Mapping[str, list[str]], shape: ProfileShape) -> None:
         if shape.allowed is not None:
             allowed = {f"<{name}>" for name in shape.allowed} | self._always
-            for predicate in said.keys() - allowed:
-                self._leave_out(said[predicate], "closed", strict=shape.strict)
+            for predicate in properties.keys() - allowed:
+                self._leave_out(properties[predicate], "closed", strict=shape.strict)
         for rule in shape.rules:
-            self._judge_values(said.get(f"<{rule.path}>", ()), rule)
+            self._judge_values(properties.get(f"<{rule.path}>", ()), rule)
         for rule in shape.rules:
-            self._judge_counts(said, rule)
+            self._judge_counts(properties, rule)
 
     def _judge_values(self, lines: Iterable[str], rule: PropertyRule) -> None:
         for line in lines:
             if reason := self._broken(line.split(" ", 2)[2], rule):
                 self._leave_out([line], reason, strict=rule.strict)
 
-    def _judge_counts(self, said: Mapping[str, list[str]], rule: PropertyRule) -> None:
+    def _judge_counts(self, properties: Mapping[str, list[str]], rule: PropertyRule) -> None:
         """Drop all values if there are too many, since none is preferred; a resource without a required value does not
         conform.
         """
-        left = [line for line in said.get(f"<{rule.path}>", ()) if line in self._made.lines]
+        left = [line for line in properties.get(f"<{rule.path}>", ()) if line in self._made.lines]
         if rule.at_most is not None and len(left) > rule.at_most:
             self._leave_out(left, "maxCount", strict=rule.strict)
         elif len(left) < rule.at_least:
-            every = [line for lines in said.values() for line in lines]
+            every = [line for lines in properties.values() for line in lines]
             self._leave_out(every, "minCount", strict=rule.strict)
 
     def _leave_out(self, lines: Iterable[str], reason: str, *, strict: bool) -> None:
         if not (strict and self._drop):
             self._made.reported[reason] += 1
             return
-        gone = self._made.lines.intersection(lines)
-        self._made.lines -= gone
-        self._made.dropped[reason] += len(gone)
+        dropped = self._made.lines.intersection(lines)
+        self._made.lines -= dropped
+        self._made.dropped[reason] += len(dropped)
 
     def _broken(self, term: str, rule: PropertyRule) -> str | None:
         """By which constraint a value does not conform; None if it does."""
@@ -288,9 +290,9 @@ def _text(term: str) -> str:
     return _ESCAPED.sub(_letter, term[1 : term.rindex('"')])
 
 
-def _letter(found: re.Match[str]) -> str:
-    code = found[1] or found[2]
-    return chr(int(code, 16)) if code else _LETTERS.get(found[3], found[3])
+def _letter(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _LETTERS.get(match[3], match[3])
 
 
 UUID = NamedNode("http://mu.semte.ch/vocabularies/core/uuid")
@@ -299,7 +301,7 @@ _USES = "http://www.w3.org/ns/rdfa#usesVocabulary"
 
 _FORBIDDEN = re.compile(r'[\x00-\x20<>"{}|\\^`]')
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*")
-# As people write them in Flanders: year first, or day first.
+# Date formats used in Flanders: year first, or day first.
 _YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _DAY_FIRST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})(?!\d)")
 _CLOCK = re.compile(
@@ -333,30 +335,30 @@ def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: Statement
     """
     made = Statements()
     origin = _named(page, made)
-    kept: set[str] = set()
+    lines: set[str] = set()
     for triple in skolemize([triple for triple in dict.fromkeys(triples) if triple[1] != _USES], page):
         try:
-            kept.add(_statement(triple, made))
+            lines.add(_statement(triple, made))
         except _UnfitError as problem:
             made.dropped[str(problem)] += 1
     if profile is not None:
-        kept = _conforming(kept, profile, made)
-    parts = [line.split(" ", 2) for line in kept]
+        lines = _conforming(lines, profile, made)
+    parts = [line.split(" ", 2) for line in lines]
     identified = {subject for subject, predicate, _ in parts if predicate == str(UUID)}
     for subject in {subject for subject, *_ in parts}:
-        kept.add(f"{subject} {DERIVED} {origin}")
+        lines.add(f"{subject} {DERIVED} {origin}")
         if subject not in identified:
-            kept.add(f"{subject} {UUID} {OxLiteral(str(uuid5(NAMESPACE_URL, subject[1:-1])))}")
-    made.lines = sorted(kept)
+            lines.add(f"{subject} {UUID} {OxLiteral(str(uuid5(NAMESPACE_URL, subject[1:-1])))}")
+    made.lines = sorted(lines)
     return made
 
 
 def _conforming(lines: set[str], profile: StatementProfile, made: Statements) -> set[str]:
     """Return the conforming statements; all of them if violations are only reported."""
-    found = judge(lines, profile_in(profile.shapes), always=(UUID.value, DERIVED.value), drop=profile.drop)
-    made.violations = found.reported
-    made.dropped += found.dropped
-    return found.lines
+    conformance = judge(lines, profile_in(profile.shapes), always=(UUID.value, DERIVED.value), drop=profile.drop)
+    made.violations = conformance.reported
+    made.dropped += conformance.dropped
+    return conformance.lines
 
 
 def _statement(triple: RdfaTriple, made: Statements) -> str:
@@ -365,8 +367,8 @@ def _statement(triple: RdfaTriple, made: Statements) -> str:
     if isinstance(predicate, Blank):
         raise _UnfitError("blank")
     named = _named(subject, made)
-    told = str(_literal(value, made)) if isinstance(value, Literal) else _named(value, made)
-    return f"{named} {_named(predicate, made)} {told}"
+    object_text = str(_literal(value, made)) if isinstance(value, Literal) else _named(value, made)
+    return f"{named} {_named(predicate, made)} {object_text}"
 
 
 def _named(iri: str, made: Statements) -> str:
@@ -387,7 +389,7 @@ def _node(iri: str) -> tuple[str | None, bool]:
     except ValueError:
         pass
     try:
-        return str(NamedNode(_FORBIDDEN.sub(lambda found: f"%{ord(found[0]):02X}", iri.strip()))), True
+        return str(NamedNode(_FORBIDDEN.sub(lambda match: f"%{ord(match[0]):02X}", iri.strip()))), True
     except ValueError:
         return None, False
 
@@ -443,34 +445,34 @@ def _date(text: str) -> str | None:
     """Return a date in its normal form; a moment becomes its day, in UTC if it has a zone."""
     if _DATE.fullmatch(text):
         return text if _day(text) is not None else None
-    found = _parts(text)
-    return found.date().isoformat() if found is not None else None
+    parts = _parts(text)
+    return parts.date().isoformat() if parts is not None else None
 
 
 def _moment(text: str) -> str | None:
     """Return a moment as it should be written. One that has to be repaired is written in UTC."""
     if _DATE_TIME.fullmatch(text) and _parts(text) is not None:
         return text
-    found = _parts(text)
-    return found.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0") if found is not None else None
+    parts = _parts(text)
+    return parts.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0") if parts is not None else None
 
 
 def _day(text: str) -> date | None:
-    found = _YEAR_FIRST.match(text)
+    match = _YEAR_FIRST.match(text)
     try:
-        return date(int(found[1]), int(found[2]), int(found[3])) if found else None
+        return date(int(match[1]), int(match[2]), int(match[3])) if match else None
     except ValueError:
         return None
 
 
 def _parts(text: str) -> datetime | None:
     """Return the moment in a text, in UTC; None if it is not a date, or has other text after it."""
-    found = _YEAR_FIRST.match(text) or _DAY_FIRST.match(text)
-    if found is None:
+    match = _YEAR_FIRST.match(text) or _DAY_FIRST.match(text)
+    if match is None:
         return None
-    first, month, last = map(int, found.groups())
-    year, day = (first, last) if len(found[1]) == 4 else (last, first)
-    rest = text[found.end() :]
+    first, month, last = map(int, match.groups())
+    year, day = (first, last) if len(match[1]) == 4 else (last, first)
+    rest = text[match.end() :]
     clock = _CLOCK.fullmatch(rest)
     if rest.strip() and clock is None and rest not in ("Z", "z"):
         return None

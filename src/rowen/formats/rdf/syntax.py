@@ -84,7 +84,7 @@ _TRIPLE_LINE = re.compile(r"\s*+(?:<[^>\s]++>|_:\S++)\s++<[^>\s]++>\s")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
-# A document with more is given up: what it lacks can no longer be told by single statements.
+# A document with more is rejected: single statements no longer show what is missing.
 _MOST_ERRORS = 100
 
 UNREAD = "urn:rowen:unread"
@@ -136,16 +136,16 @@ def unpacked(packed: Packed) -> Parsed:
     return Parsed(Graph.unpacked(packed.graph, Budget(packed.given_bytes)), packed.broken)
 
 
-def format_of(given: RdfBody, told: str | None = None) -> str:
+def format_of(body: RdfBody, option: str | None = None) -> str:
     """Return the syntax of an answer, by the user's option, the media type, the ending, or its first characters."""
-    if told:
-        return told
-    head = given.body[:4096].decode("utf-8-sig", "replace").lstrip()
+    if option:
+        return option
+    head = body.body[:4096].decode("utf-8-sig", "replace").lstrip()
     sniffed = _sniffed(head)
-    declared = _BY_MEDIA_TYPE.get(given.media_type or "")
+    declared = _BY_MEDIA_TYPE.get(body.media_type or "")
     if declared and _agree(declared, sniffed):
         return declared
-    path = given.url.partition("?")[0].partition("#")[0]
+    path = body.url.partition("?")[0].partition("#")[0]
     ending = _BY_ENDING.get(path.rpartition("/")[2].rpartition(".")[2].lower())
     return sniffed or (ending if ending and _agree(ending, sniffed) else None) or "turtle"
 
@@ -162,22 +162,22 @@ def _sniffed(head: str) -> str | None:
     return None
 
 
-def _agree(one: str, sniffed: str | None) -> bool:
+def _agree(declared: str, sniffed: str | None) -> bool:
     families = ("jsonld", "rdfxml")
-    return (one in families) == (sniffed in families) and (one not in families or one == sniffed)
+    return (declared in families) == (sniffed in families) and (declared not in families or declared == sniffed)
 
 
-def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, page: int = 0) -> Parsed:
+def read_graph(body: RdfBody, *, told: str | None = None, most_triples: int, page: int = 0) -> Parsed:
     """Return the graph in an answer. `page` keeps its blank nodes apart from those of other pages."""
-    where = given.url
-    name = format_of(given, told)
+    where = body.url
+    name = format_of(body, told)
     base = where.partition("#")[0].partition("?")[0]
     try:
-        data, collected = _input(given, name), _Collecting(given, most_triples, page)
+        data, collected = _input(body, name), _Collecting(body, most_triples, page)
         try:
             collected.take(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
         except SyntaxError:
-            collected = _Collecting(given, most_triples, page)
+            collected = _Collecting(body, most_triples, page)
             collected.take(_mended(data, name, base))
         return Parsed(collected.graph, tuple(collected.broken))
     except UnreadableError:
@@ -185,36 +185,36 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
     except OverspentError as problem:
         raise UnreadableError(f"{where} {problem}.", hint="It may be a bomb.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
-        # SyntaxError is what the parser raises for broken input.
+        # The parser raises SyntaxError for broken input.
         raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
 
 
-def quads_of(given: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_further: bool = False) -> Iterator[Quad]:
+def quads_of(body: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_further: bool = False) -> Iterator[Quad]:
     """Return the quads of a document, with their graphs, as the parser yields them, without repairs.
 
     The base is the address with its query, which distinguishes the pages of a feed. Blank nodes of a document that
     `is_further` get labels that no other document has. Errors of this function and of the iterator are translated by
     `unreadable`: a generator around the parser would be one step more for each quad.
     """
-    name = format_of(given)
-    base = given.url.partition("#")[0]
-    data = _input(given, name, contexts)
+    name = format_of(body)
+    base = body.url.partition("#")[0]
+    data = _input(body, name, contexts)
     return iter(parse(data, _BY_NAME[name], base_iri=base, lenient=True, rename_blank_nodes=is_further))
 
 
 @contextmanager
-def unreadable(given: RdfBody) -> Iterator[None]:
+def unreadable(body: RdfBody) -> Iterator[None]:
     """Translate the errors of a parser of this document into `UnreadableError`."""
     try:
         yield
     except UnreadableError:
         raise
     except OverspentError as problem:
-        raise UnreadableError(f"{given.url} {problem}.", hint="It may be a bomb.") from None
+        raise UnreadableError(f"{body.url} {problem}.", hint="It may be a bomb.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
-        # SyntaxError is what the parser raises for broken input.
-        name = format_of(given)
-        raise UnreadableError(f"{given.url} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
+        # The parser raises SyntaxError for broken input.
+        name = format_of(body)
+        raise UnreadableError(f"{body.url} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
 
 
 def _mended(data: bytes | str, name: str, base: str) -> Iterator[Quad | BrokenStatement]:
@@ -231,41 +231,41 @@ def _mended(data: bytes | str, name: str, base: str) -> Iterator[Quad | BrokenSt
 _HINT = "The option format names the syntax, where it is not recognised."
 
 
-def _input(given: RdfBody, name: str, contexts: Mapping[str, Any] | None = None) -> bytes | str:
+def _input(body: RdfBody, name: str, contexts: Mapping[str, Any] | None = None) -> bytes | str:
     match name:
         case "jsonld":
-            text = decode_utf8(given.body, given.charset)
+            text = decode_utf8(body.body, body.charset)
             if text.lstrip()[:1] == "<":
-                raise _web_page(given)
-            return settled(text.encode("utf-8", "replace"), given.url, contexts)
+                raise _web_page(body)
+            return settled(text.encode("utf-8", "replace"), body.url, contexts)
         case "rdfxml":
-            return _xml(given)
-    text = decode_utf8(given.body, given.charset)
+            return _xml(body)
+    text = decode_utf8(body.body, body.charset)
     if _HTML.match(text.lstrip()[:200]):
-        raise _web_page(given)
+        raise _web_page(body)
     return text.encode("utf-8", "replace")
 
 
-def _xml(given: RdfBody) -> str:
+def _xml(body: RdfBody) -> str:
     """Return the document without its declaration, as the parser knows UTF-8 only; none that defines entities."""
-    decoder = XmlDecoder(given.charset)
-    text = decoder.feed(given.body) + decoder.close()
-    text = text[found.end() :] if (found := _DECLARATION.match(text)) else text
+    decoder = XmlDecoder(body.charset)
+    text = decoder.feed(body.body) + decoder.close()
+    text = text[match.end() :] if (match := _DECLARATION.match(text)) else text
     prolog = _PROLOG.match(text)
     begin = text[prolog.end() if prolog else 0 :][:200]
     if _HTML.match(begin):
-        raise _web_page(given)
+        raise _web_page(body)
     if begin[:9].upper() == "<!DOCTYPE" or begin[:8].upper() == "<!ENTITY":
         raise UnreadableError(
-            f"{given.url} defines a document type, which may hide entities without end.",
+            f"{body.url} defines a document type, which may hide entities without end.",
             hint="Ask the catalog for another syntax, such as Turtle.",
         )
     return text
 
 
-def _web_page(given: RdfBody) -> SourceError:
+def _web_page(body: RdfBody) -> SourceError:
     return UnreadableError(
-        f"{given.url} answered with a web page instead of data.",
+        f"{body.url} answered with a web page instead of data.",
         hint="It may be down for maintenance, or refuse the request.",
     )
 
@@ -273,24 +273,24 @@ def _web_page(given: RdfBody) -> SourceError:
 class _Collecting:
     """A graph under construction, and its broken statements."""
 
-    def __init__(self, given: RdfBody, most_triples: int, page: int) -> None:
-        self.graph = Graph(Budget(len(given.body)))
+    def __init__(self, body: RdfBody, most_triples: int, page: int) -> None:
+        self.graph = Graph(Budget(len(body.body)))
         self.broken: list[UnreadStatement] = []
-        self._where = given.url
-        # A prefix or a base is written once and stands in each term.
-        self._budget = Budget(len(given.body))
+        self._where = body.url
+        # A prefix or a base is written once and expanded in each term.
+        self._budget = Budget(len(body.body))
         self._most_triples = most_triples
         self._page = page
 
     def take(self, quads: Iterable[Quad | BrokenStatement]) -> None:
         """Add statements, within the memory limit."""
         graph, page, spend = self.graph, self._page, self._budget.spend
-        for found in quads:
-            if isinstance(found, BrokenStatement):
-                self._note(found)
+        for quad in quads:
+            if isinstance(quad, BrokenStatement):
+                self._note(quad)
                 continue
-            node, name = _node(found.subject, page), short(found.predicate.value)
-            value = _term(found.object, page)
+            node, name = _node(quad.subject, page), short(quad.predicate.value)
+            value = _term(quad.object, page)
             spend(len(node) + len(name) + (len(value.text) if isinstance(value, Literal) else len(value)))
             graph.add(node, name, value)
             if graph.triples > self._most_triples:
@@ -341,7 +341,7 @@ class _Spending:
         self._parts: list[bytes] = []
 
     def write(self, part: bytes) -> int:
-        # A prefix or a base is written once in the document, and stands in each name here.
+        # A prefix or a base is written once in the document, and expanded in each name here.
         self._budget.spend(len(part))
         self._parts.append(bytes(part))
         return len(part)
@@ -355,32 +355,30 @@ class _Spending:
 
 
 def read_nodes(
-    given: RdfBody, *, most_quads: int, contexts: Mapping[str, Any] | None = None, is_further: bool = False
+    body: RdfBody, *, most_quads: int, contexts: Mapping[str, Any] | None = None, is_further: bool = False
 ) -> list[dict[str, Any]]:
     """Yield the nodes of a document, those of named graphs in `@graph`; a node is repeated if statements follow later.
 
     Blank nodes of a document that `is_further` get labels that no other document has.
     """
-    with unreadable(given):
+    with unreadable(body):
         try:
-            return _nodes(given, quads_of(given, contexts=contexts, is_further=is_further), most_quads)
+            return _nodes(body, quads_of(body, contexts=contexts, is_further=is_further), most_quads)
         except OSError:
             # JSON-LD has no words for statements about statements (RDF 1.2): these become texts.
-            quads = quads_of(given, contexts=contexts, is_further=is_further)
-            return _nodes(given, map(_plain, filter(_is_plain, quads)), most_quads)
+            quads = quads_of(body, contexts=contexts, is_further=is_further)
+            return _nodes(body, map(_plain, filter(_is_plain, quads)), most_quads)
 
 
-def _nodes(given: RdfBody, quads: Iterator[Quad], most_quads: int) -> list[dict[str, Any]]:
-    written = _Spending(len(given.body))
+def _nodes(body: RdfBody, quads: Iterator[Quad], most_quads: int) -> list[dict[str, Any]]:
+    written = _Spending(len(body.body))
     serialize(islice(quads, most_quads), written, format=RdfFormat.JSON_LD)  # type: ignore[arg-type]
     if next(quads, None) is not None:
-        raise SourceError(f"{given.url} has more than {most_quads:,} quads.", hint="No page has so many.")
+        raise SourceError(f"{body.url} has more than {most_quads:,} quads.", hint="No page has so many.")
     nodes = written.nodes()
     if not all(map(_is_node, nodes)):
         # A property of such a name, without a scheme, is let through by the parser, and hides the node.
-        raise UnreadableError(
-            f"{given.url} has a property that is called @id or @graph.", hint="No vocabulary has one."
-        )
+        raise UnreadableError(f"{body.url} has a property that is called @id or @graph.", hint="No vocabulary has one.")
     return nodes
 
 
