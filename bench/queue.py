@@ -19,7 +19,7 @@ import psutil
 import psycopg
 
 import rowen
-from rowen.jobs.tasks import AtWork, Task
+from rowen.jobs.tasks import ActiveJob, Task
 from rowen.jobs.worker import Worker
 from rowen.store.server.embedded import EmbeddedServer
 
@@ -40,7 +40,7 @@ select 'sync', 'nothing', 'source:' || n, 'sync:' || n, jsonb_build_object('numb
 """
 
 
-async def nothing(at_work: AtWork, number: int) -> None:
+async def nothing(active: ActiveJob, number: int) -> None:
     """A job that costs nothing itself."""
 
 

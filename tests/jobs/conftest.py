@@ -11,7 +11,7 @@ from procrastinate.jobs import Job as Entry
 
 import rowen
 from rowen.harvest.engine import Engine
-from rowen.jobs.tasks import AtWork, Task
+from rowen.jobs.tasks import ActiveJob, Task
 from rowen.jobs.worker import Worker
 from rowen.model.queue import Job, JobEnd
 from rowen.store import jobs, queue
@@ -52,7 +52,7 @@ class Yard:
 
     def worker(self, **places: int) -> Worker:
         """A worker that has not begun."""
-        return Worker(self.engine, places=places or None, tasks=self.tasks, random=Random(1), told=self.ends.append)
+        return Worker(self.engine, places=places or None, tasks=self.tasks, random=Random(1), ended=self.ends.append)
 
     async def work(self, **places: int) -> None:
         """Do all that is to be done now."""
@@ -107,5 +107,5 @@ def yard(database: ScratchDatabase) -> Opened:
     return opened
 
 
-async def nothing(at_work: AtWork) -> None:
+async def nothing(active: ActiveJob) -> None:
     """A task that is done at once."""

@@ -17,7 +17,7 @@ LAMPS = 8
 
 
 @asynccontextmanager
-async def at_work(yard: Opened) -> AsyncIterator[tuple[Yard, Model, int]]:
+async def active(yard: Opened) -> AsyncIterator[tuple[Yard, Model, int]]:
     """A shop whose lamps wait for a slow model, two at a time, and the job that is to extract them."""
     with market(LAMPS) as (shop, model):
         async with yard(**model.settings, llm_concurrency=2) as y:
@@ -41,7 +41,7 @@ async def at_work(yard: Opened) -> AsyncIterator[tuple[Yard, Model, int]]:
 async def test_a_cancelled_extraction_ends_after_the_calls_that_are_under_way(
     yard: Opened, database: ScratchDatabase
 ) -> None:
-    async with at_work(yard) as (y, model, job):
+    async with active(yard) as (y, model, job):
         async with y.working(extract=1):
             await y.until(lambda: model.calls == 2)
             await y.r.queue.cancel(job)
@@ -57,7 +57,7 @@ async def test_a_cancelled_extraction_ends_after_the_calls_that_are_under_way(
 async def test_a_worker_that_stops_gives_an_extraction_back_and_the_next_one_pays_only_for_the_rest(
     yard: Opened, database: ScratchDatabase
 ) -> None:
-    async with at_work(yard) as (y, model, job):
+    async with active(yard) as (y, model, job):
         async with y.working(extract=1):
             await y.until(lambda: model.calls == 2)
         given_back = await y.job(job)
@@ -71,7 +71,7 @@ async def test_a_worker_that_stops_gives_an_extraction_back_and_the_next_one_pay
 
 @pytest.mark.parametrize("how", ["cancel", "leave"])
 async def test_an_extraction_that_was_done_before_it_heard_of_its_end_is_done(yard: Opened, how: str) -> None:
-    async with at_work(yard) as (y, model, job):
+    async with active(yard) as (y, model, job):
         model.latency_s = 0.2
         worker = y.worker(extract=1)
         task = asyncio.create_task(worker.run())

@@ -9,7 +9,7 @@ import psutil  # type: ignore[import-untyped] # its stubs are another package
 import pytest
 
 from rowen.jobs import worker as worker_module
-from rowen.jobs.tasks import AtWork, JobTrouble, JobTroubledError
+from rowen.jobs.tasks import ActiveJob, JobTrouble, JobTroubledError
 from rowen.jobs.worker import GRACE_S, Watch
 from rowen.store.queue import JobClaim
 from tests.jobs.conftest import Opened, nothing
@@ -22,15 +22,15 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "GRACE_S", 0.2)
 
 
-async def obey(at_work: AtWork) -> None:
+async def obey(active: ActiveJob) -> None:
     """Does nothing at all until it is told to end."""
-    while not at_work.work.stopped:
+    while not active.work.stopped:
         await asyncio.sleep(0.01)
-    assert at_work.stopped is not None
-    raise JobTroubledError(JobTrouble.of(at_work.stopped))
+    assert active.stopped is not None
+    raise JobTroubledError(JobTrouble.of(active.stopped))
 
 
-async def deaf(at_work: AtWork) -> None:
+async def deaf(active: ActiveJob) -> None:
     """Hangs, and does not hear that it is to end."""
     await asyncio.sleep(3600)
 
@@ -50,9 +50,9 @@ async def test_a_job_that_hangs_ends_as_failed_with_the_reason(yard: Opened, qui
 async def test_a_job_that_shows_progress_may_take_as_long_as_it_likes(yard: Opened, quick_looks: None) -> None:
     async with yard(job_silence_s=0.3) as y:
 
-        async def crawl(at_work: AtWork) -> None:
+        async def crawl(active: ActiveJob) -> None:
             for _ in range(20):
-                at_work.progress += 1
+                active.progress += 1
                 await asyncio.sleep(0.05)
 
         y.task(crawl)
@@ -79,7 +79,7 @@ async def test_silence_is_counted_from_the_last_progress_and_a_job_that_does_not
     async with yard(job_silence_s=100) as y:
         clock = Clock()
         watch = Watch(y.engine.settings, memory=lambda: 0, clock=clock)
-        job = AtWork(y.engine, JobClaim(1, 1, "sync", "do", {}, 0, 0))
+        job = ActiveJob(y.engine, JobClaim(1, 1, "sync", "do", {}, 0, 0))
         told = []
         for at, progress in ((0, 0), (90, 1), (180, 1), (191, 1), (191 + GRACE_S, 1), (192 + GRACE_S, 1)):
             clock.now, job.progress = at, progress
@@ -92,7 +92,7 @@ async def test_silence_is_counted_from_the_last_progress_and_a_job_that_does_not
 async def test_of_three_jobs_one_at_a_time_makes_room(yard: Opened) -> None:
     async with yard(worker_memory_mb=1) as y:
         watch = Watch(y.engine.settings, memory=lambda: 2 << 20, clock=Clock())
-        jobs = [AtWork(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(3)]
+        jobs = [ActiveJob(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(3)]
         for _ in range(2):
             watch.look(jobs)
         first = [job.leaving for job in jobs]
@@ -106,7 +106,7 @@ async def test_no_job_makes_room_while_another_one_is_ending(yard: Opened) -> No
     async with yard(worker_memory_mb=1, job_silence_s=100) as y:
         clock, used = Clock(), [0]
         watch = Watch(y.engine.settings, memory=lambda: used[0], clock=clock)
-        silent, busy = [AtWork(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(2)]
+        silent, busy = [ActiveJob(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(2)]
         watch.look([silent, busy])
         clock.now, busy.progress = 101, 1
         watch.look([silent, busy])

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rowen import Rowen
 from rowen.errors import NewerDatabaseError, StoreUnavailableError, StoreUnfitError
-from rowen.jobs.tasks import AtWork, Task
+from rowen.jobs.tasks import ActiveJob, Task
 from rowen.jobs.worker import Worker
 from rowen.net import politeness
 from rowen.store.database import Patience
@@ -150,8 +150,8 @@ class Start:
             finally:
                 await rowen.close()
 
-    async def _do(self, at_work: AtWork) -> None:
-        self.begun.append(at_work.job.id)
+    async def _do(self, active: ActiveJob) -> None:
+        self.begun.append(active.job.id)
         self.statements_until_claim = self.statements_until_claim or self._outlet.statements
 
     def _is_done(self) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from rowen import errors
 from rowen.errors import RowenError
-from rowen.jobs.tasks import TRIES, Again, JobTrouble, after_loss, again
+from rowen.jobs.tasks import TRIES, JobTrouble, Retry, decide_retry, delay_after_loss
 
 
 def every_class(kind: type[RowenError] = RowenError) -> list[type[RowenError]]:
@@ -16,7 +16,7 @@ def every_class(kind: type[RowenError] = RowenError) -> list[type[RowenError]]:
 @pytest.mark.parametrize("kind", every_class())
 def test_words_never_decide(kind: type[RowenError]) -> None:
     decided = {
-        again(JobTrouble(words, kind), 1, Random(1), first_s=60)
+        decide_retry(JobTrouble(words, kind), 1, Random(1), first_s=60)
         for words in ("", "timeout", "429 Too Many Requests", "permission denied, fatal")
     }
 
@@ -25,14 +25,14 @@ def test_words_never_decide(kind: type[RowenError]) -> None:
 
 @pytest.mark.parametrize("kind", [one for one in every_class() if not issubclass(one, errors.BusyError)])
 def test_what_cannot_be_over_soon_fails_at_once(kind: type[RowenError]) -> None:
-    decided = again(JobTrouble("", kind), 1, Random(1), first_s=60)
+    decided = decide_retry(JobTrouble("", kind), 1, Random(1), first_s=60)
 
-    assert isinstance(decided, Again) == kind.retryable
+    assert isinstance(decided, Retry) == kind.retryable
 
 
 def test_waits_grow_and_are_spread() -> None:
     waits = [
-        again(JobTrouble("", errors.ConnectError), tries, Random(seed), first_s=60)
+        decide_retry(JobTrouble("", errors.ConnectError), tries, Random(seed), first_s=60)
         for tries in (1, 2, 3)
         for seed in (1, 2)
     ]
@@ -40,18 +40,18 @@ def test_waits_grow_and_are_spread() -> None:
     lengths = [one.wait_s for one in waits if one]
     assert len(set(lengths)) == 6
     assert [round(length / 60) for length in lengths] == [pytest.approx(n, rel=0.3) for n in (1, 1, 5, 5, 30, 30)]
-    assert again(JobTrouble("", errors.ConnectError), TRIES, Random(1), first_s=60) is None
+    assert decide_retry(JobTrouble("", errors.ConnectError), TRIES, Random(1), first_s=60) is None
 
 
 def test_a_busy_source_is_tried_again_after_half_a_minute_however_often_that_was() -> None:
-    decided = again(JobTrouble("", errors.BusyError), 99, Random(1), first_s=60)
+    decided = decide_retry(JobTrouble("", errors.BusyError), 99, Random(1), first_s=60)
 
-    assert decided == Again(pytest.approx(30, rel=0.25), counted=False)
+    assert decided == Retry(pytest.approx(30, rel=0.25), counted=False)
 
 
 def test_who_said_when_to_come_back_is_asked_then_and_within_a_day() -> None:
-    soon = again(JobTrouble("", errors.FetchError, retry_in_s=90), 99, Random(1), first_s=60)
-    late = again(JobTrouble("", errors.FetchError, retry_in_s=1e9), 1, Random(1), first_s=60)
+    soon = decide_retry(JobTrouble("", errors.FetchError, retry_in_s=90), 99, Random(1), first_s=60)
+    late = decide_retry(JobTrouble("", errors.FetchError, retry_in_s=1e9), 1, Random(1), first_s=60)
 
     assert soon is not None
     assert 90 <= soon.wait_s <= 92
@@ -62,7 +62,7 @@ def test_who_said_when_to_come_back_is_asked_then_and_within_a_day() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_short_wait_is_lengthened_by_a_quarter_at_most(seed: int) -> None:
-    decided = again(JobTrouble("", errors.FetchError, retry_in_s=1), 1, Random(seed), first_s=60)
+    decided = decide_retry(JobTrouble("", errors.FetchError, retry_in_s=1), 1, Random(seed), first_s=60)
 
     assert decided is not None
     assert 1 <= decided.wait_s <= 1.25
@@ -71,17 +71,17 @@ def test_a_short_wait_is_lengthened_by_a_quarter_at_most(seed: int) -> None:
 def test_an_error_that_names_no_time_is_tried_a_limited_number_of_times() -> None:
     trouble = JobTrouble.of(errors.ProviderDownError("The provider cannot be reached."))
 
-    first = again(trouble, 1, Random(1), first_s=60)
+    first = decide_retry(trouble, 1, Random(1), first_s=60)
 
     assert first is not None
     assert first.counted
-    assert again(trouble, TRIES, Random(1), first_s=60) is None
+    assert decide_retry(trouble, TRIES, Random(1), first_s=60) is None
 
 
 def test_the_wait_that_a_run_recorded_is_kept_with_the_class_of_its_error() -> None:
     trouble = JobTrouble.named("It is busy.", errors.ConnectError.code, 90)
 
-    decided = again(trouble, TRIES, Random(1), first_s=60)
+    decided = decide_retry(trouble, TRIES, Random(1), first_s=60)
 
     assert trouble.kind is errors.ConnectError
     assert decided is not None
@@ -91,7 +91,7 @@ def test_the_wait_that_a_run_recorded_is_kept_with_the_class_of_its_error() -> N
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_job_whose_worker_died_begins_at_once_then_later_and_is_given_up_in_the_end(seed: int) -> None:
-    waits = [after_loss(tries, Random(seed), first_s=60) for tries in (1, 2, 3, 4, 5)]
+    waits = [delay_after_loss(tries, Random(seed), first_s=60) for tries in (1, 2, 3, 4, 5)]
 
     assert waits == [0, pytest.approx(60, rel=0.25), pytest.approx(300, rel=0.25), None, None]
 
@@ -99,11 +99,11 @@ def test_a_job_whose_worker_died_begins_at_once_then_later_and_is_given_up_in_th
 def test_jobs_whose_workers_died_together_do_not_come_back_together() -> None:
     chance = Random(1)
 
-    assert len({after_loss(2, chance, first_s=60) for _ in range(10)}) == 10
+    assert len({delay_after_loss(2, chance, first_s=60) for _ in range(10)}) == 10
 
 
 def test_waits_are_spread_as_far_below_as_above_what_is_meant() -> None:
     chance = Random(1)
-    waits = [after_loss(2, chance, first_s=60) or 0 for _ in range(200)]
+    waits = [delay_after_loss(2, chance, first_s=60) or 0 for _ in range(200)]
 
     assert (min(waits), max(waits)) == (pytest.approx(45, abs=1), pytest.approx(75, abs=1))

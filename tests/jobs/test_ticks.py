@@ -391,7 +391,7 @@ async def test_only_a_job_that_failed_or_was_cancelled_can_be_retried_and_none_t
             database.execute(f"update procrastinate_jobs set status = '{status}'")
             with pytest.raises(RefusedError, match=f"Job {job} did not fail"):
                 await y.r.queue.retry(job)
-        with pytest.raises(RefusedError, match=f"Job {job} is over: done"):
+        with pytest.raises(RefusedError, match=f"Job {job} has ended: done"):
             await y.r.queue.cancel(job)
         database.execute("update procrastinate_jobs set status = 'failed'")
 

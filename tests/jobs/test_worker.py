@@ -10,7 +10,7 @@ import pytest
 
 from rowen.errors import BusyError, CircuitOpenError, ConnectError, SourceError, UsageError
 from rowen.jobs import worker as worker_module
-from rowen.jobs.tasks import AtWork, JobCancelledError, JobReleasedError
+from rowen.jobs.tasks import ActiveJob, JobCancelledError, JobReleasedError
 from rowen.jobs.ticks import tick
 from rowen.jobs.worker import Worker
 from rowen.store import queue
@@ -24,8 +24,8 @@ async def test_jobs_of_higher_priority_come_first_and_then_the_oldest(yard: Open
     async with yard() as y:
         done: list[int] = []
 
-        async def note(at_work: AtWork) -> None:
-            done.append(at_work.job.id)
+        async def note(active: ActiveJob) -> None:
+            done.append(active.job.id)
 
         y.task(note)
         first, second = await y.put(), await y.put()
@@ -41,8 +41,8 @@ async def test_each_kind_of_work_has_places_of_its_own(yard: Opened) -> None:
         live: dict[str, int] = {"sync": 0, "deliver": 0}
         most = dict(live)
 
-        async def count(at_work: AtWork) -> None:
-            kind = at_work.job.queue
+        async def count(active: ActiveJob) -> None:
+            kind = active.job.queue
             live[kind] += 1
             most[kind] = max(most[kind], live[kind])
             await asyncio.sleep(0.05)
@@ -70,7 +70,7 @@ async def test_two_jobs_with_one_lock_never_run_at_once(yard: Opened) -> None:
     async with yard() as y:
         live = most = 0
 
-        async def count(at_work: AtWork) -> None:
+        async def count(active: ActiveJob) -> None:
             nonlocal live, most
             live += 1
             most = max(most, live)
@@ -91,8 +91,8 @@ async def test_several_workers_share_jobs_and_do_each_once(yard: Opened) -> None
     async with yard() as y:
         done: list[int] = []
 
-        async def note(at_work: AtWork) -> None:
-            done.append(at_work.job.id)
+        async def note(active: ActiveJob) -> None:
+            done.append(active.job.id)
             await asyncio.sleep(0)
 
         y.task(note)
@@ -106,7 +106,7 @@ async def test_several_workers_share_jobs_and_do_each_once(yard: Opened) -> None
 async def test_what_may_be_over_soon_is_tried_four_times_and_then_fails_with_its_reason(yard: Opened) -> None:
     async with yard() as y:
 
-        async def fail(at_work: AtWork) -> None:
+        async def fail(active: ActiveJob) -> None:
             raise ConnectError("No route to the meadow.")
 
         y.task(fail)
@@ -124,10 +124,10 @@ async def test_what_may_be_over_soon_is_tried_four_times_and_then_fails_with_its
 async def test_a_refusal_and_a_bug_fail_at_once_whatever_their_words_are(yard: Opened) -> None:
     async with yard() as y:
 
-        async def refuse(at_work: AtWork) -> None:
+        async def refuse(active: ActiveJob) -> None:
             raise UsageError("Timeout, try again later: 503.")
 
-        async def stumble(at_work: AtWork) -> None:
+        async def stumble(active: ActiveJob) -> None:
             raise ZeroDivisionError("connection reset")
 
         y.task(refuse, name="refuse")
@@ -138,14 +138,14 @@ async def test_a_refusal_and_a_bug_fail_at_once_whatever_their_words_are(yard: O
         told = [await y.job(job) for job in (refused, stumbled, unknown)]
         assert [(job.state, job.tries) for job in told] == [("failed", 1)] * 3
         assert told[1].error == "ZeroDivisionError: connection reset"
-        assert "knows no task 'unknown'" in (told[2].error or "")
+        assert "has no task 'unknown'" in (told[2].error or "")
 
 
 async def test_an_open_circuit_burns_no_try_and_the_job_waits_until_it_may_be_probed(yard: Opened) -> None:
     async with yard() as y:
         times: list[float] = []
 
-        async def probe(at_work: AtWork) -> None:
+        async def probe(active: ActiveJob) -> None:
             times.append(asyncio.get_running_loop().time())
             if len(times) < 7:
                 raise CircuitOpenError("The circuit of the meadow is open.", retry_in_s=0.1)
@@ -163,7 +163,7 @@ async def test_an_open_circuit_burns_no_try_and_the_job_waits_until_it_may_be_pr
 async def test_a_busy_source_is_waited_for_without_a_try(yard: Opened) -> None:
     async with yard() as y:
 
-        async def busy(at_work: AtWork) -> None:
+        async def busy(active: ActiveJob) -> None:
             raise BusyError("Somebody syncs it by hand.")
 
         y.task(busy)
@@ -178,8 +178,8 @@ async def test_a_job_is_retried_although_another_one_with_its_queueing_lock_was_
     begun: list[int] = []
     async with yard() as y:
 
-        async def fail_once(at_work: AtWork) -> None:
-            begun.append(at_work.job.id)
+        async def fail_once(active: ActiveJob) -> None:
+            begun.append(active.job.id)
             if len(begun) == 1:
                 second.append(await y.put(queueing_lock="sync:1"))
                 raise ConnectError("No route to the meadow.")
@@ -197,7 +197,7 @@ async def test_a_job_is_retried_although_another_one_with_its_queueing_lock_was_
 async def test_poison_jobs_do_not_hold_up_the_others(yard: Opened) -> None:
     async with yard() as y:
 
-        async def poison(at_work: AtWork) -> None:
+        async def poison(active: ActiveJob) -> None:
             raise SourceError("Poison.")
 
         y.task(poison, name="poison")
@@ -213,8 +213,8 @@ async def test_poison_jobs_do_not_hold_up_the_others(yard: Opened) -> None:
 async def test_a_waiting_job_is_cancelled_and_a_running_one_ends_at_once(yard: Opened) -> None:
     async with yard() as y:
 
-        async def obey(at_work: AtWork) -> None:
-            while not at_work.work.stopped:
+        async def obey(active: ActiveJob) -> None:
+            while not active.work.stopped:
                 await asyncio.sleep(0.01)
             raise JobCancelledError
 
@@ -261,8 +261,8 @@ async def test_nothing_begins_while_the_queue_is_paused(yard: Opened) -> None:
 async def test_a_worker_that_stops_gives_its_jobs_back_without_a_try(yard: Opened) -> None:
     async with yard() as y:
 
-        async def obey(at_work: AtWork) -> None:
-            while not at_work.work.stopped:
+        async def obey(active: ActiveJob) -> None:
+            while not active.work.stopped:
                 await asyncio.sleep(0.01)
             raise JobReleasedError
 
@@ -282,7 +282,7 @@ async def test_a_job_that_does_not_end_is_cut_off_when_its_worker_stops(
     monkeypatch.setattr(worker_module, "GRACE_S", 0.1)
     async with yard(lease_s=0.4) as y:
 
-        async def deaf(at_work: AtWork) -> None:
+        async def deaf(active: ActiveJob) -> None:
             await asyncio.sleep(3600)
 
         y.task(deaf)
@@ -307,8 +307,8 @@ def breaking(monkeypatch: pytest.MonkeyPatch, name: str, *, times: float) -> lis
     return broken
 
 
-async def obey(at_work: AtWork) -> None:
-    while not at_work.work.stopped:
+async def obey(active: ActiveJob) -> None:
+    while not active.work.stopped:
         await asyncio.sleep(0.01)
     raise JobReleasedError
 
@@ -342,7 +342,7 @@ async def test_the_jobs_of_a_worker_that_left_without_the_database_are_taken_by_
             is_noted = database.query("select from worker where locked_at is null")
             return bool(is_noted if has_session else broken.get("leave"))
 
-        async def until_it_leaves(at_work: AtWork) -> None:
+        async def until_it_leaves(active: ActiveJob) -> None:
             await y.until(has_left)
             raise JobReleasedError
 
@@ -372,11 +372,11 @@ async def test_a_worker_that_is_cancelled_again_as_it_leaves_leaves_no_job_behin
     async with yard() as y:
         cut_off: list[int] = []
 
-        async def deaf(at_work: AtWork) -> None:
+        async def deaf(active: ActiveJob) -> None:
             try:
                 await asyncio.Event().wait()
             finally:
-                cut_off.append(at_work.job.id)
+                cut_off.append(active.job.id)
 
         y.task(deaf)
         job = await y.put()
@@ -443,8 +443,8 @@ async def test_a_worker_that_loses_its_connection_keeps_its_jobs_beside_one_that
         begun: list[int] = []
         end = asyncio.Event()
 
-        async def wait(at_work: AtWork) -> None:
-            begun.append(at_work.job.id)
+        async def wait(active: ActiveJob) -> None:
+            begun.append(active.job.id)
             await end.wait()
 
         y.task(wait)
@@ -472,7 +472,7 @@ async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_end
     async with yard(lease_s=600) as y:
         end = asyncio.Event()
 
-        async def slow(at_work: AtWork) -> None:
+        async def slow(active: ActiveJob) -> None:
             await end.wait()
 
         y.task(slow)
@@ -497,7 +497,7 @@ async def test_workers_look_after_others_only_while_those_have_jobs(
     async with yard(lease_s=0.4) as y:
         end = asyncio.Event()
 
-        async def wait(at_work: AtWork) -> None:
+        async def wait(active: ActiveJob) -> None:
             await end.wait()
 
         def looks() -> int:

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import CircuitOpenError
-from rowen.jobs.tasks import TASKS, AtWork
+from rowen.jobs.tasks import TASKS, ActiveJob
 from rowen.model.hashes import canonical_json
 from rowen.net.circuits import Breaker, CircuitLimits
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
@@ -212,7 +212,7 @@ async def test_a_claim_passes_over_a_job_that_somebody_else_has_locked(
 ) -> None:
     async with yard() as y:
 
-        async def nothing(_: AtWork) -> None:
+        async def nothing(_: ActiveJob) -> None:
             return None
 
         y.task(nothing)

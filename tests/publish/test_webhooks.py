@@ -380,7 +380,7 @@ async def test_the_error_of_the_earliest_change_that_failed_is_kept(
         async with r._engine.database.connection() as c:
             (webhook,) = await webhooks.every(c, "webhook")
             batch = await webhooks.pending(c, webhook, limit=10)
-        telling = webhook_jobs._Telling(r._engine, webhook, batch)
+        telling = webhook_jobs._Delivery(r._engine, webhook, batch)
         telling.note([webhooks.Attempt(number, 500, f"Error {number}.", 0.1) for number in (2, 1, 3)])
         await telling.write_failure(Random(1))
         (hook,) = await r.webhooks.list()
@@ -396,7 +396,7 @@ async def test_what_each_of_two_processes_delivered_is_delivered(database: Scrat
             (webhook,) = await webhooks.every(c, "webhook")
             batch = await webhooks.pending(c, webhook, limit=10)
         for number in (2, 4):
-            telling = webhook_jobs._Telling(r._engine, webhook, batch)
+            telling = webhook_jobs._Delivery(r._engine, webhook, batch)
             telling.note([webhooks.Attempt(number, 200, None, 0.1)])
             await telling.write()
         delivered = await r.webhooks.deliver("team")

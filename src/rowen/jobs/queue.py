@@ -1,4 +1,4 @@
-"""Putting jobs into the queue, and taking them out again."""
+"""Enqueueing and controlling jobs."""
 
 from typing import Any
 
@@ -21,24 +21,24 @@ __all__ = [
 ]
 
 ASKED = 10
-"""The priority of what somebody asked for: before all that is due by itself, which has 0."""
+"""The priority of requested jobs, before scheduled ones, which have 0."""
 POKED = 20
-"""The priority of what a source itself announced: it is small, and fresh."""
+"""The priority of changes that a source announced: they are small and recent."""
 
 
 async def put(c: Connection, database: Database, source_id: int, *, priority: int = 0, **arguments: Any) -> int | None:
-    """Put a sync of a source into the queue, as a part of a transaction; None if one waits there already."""
-    about = {"source_id": source_id, **arguments}
-    return await _put(c, database, "sync", source_id, about, lock=f"source:{source_id}", priority=priority)
+    """Enqueue a sync of a source, as part of a transaction; return None if one waits already."""
+    arguments = {"source_id": source_id, **arguments}
+    return await _put(c, database, "sync", source_id, arguments, lock=f"source:{source_id}", priority=priority)
 
 
 async def put_delivery(c: Connection, database: Database, webhook_id: int) -> int | None:
-    """Have a receiver told what changed, as a part of a transaction; None if that waits already."""
+    """Enqueue the deliveries of a webhook, as part of a transaction; return None if that job waits already."""
     return await _put(c, database, "deliver", webhook_id, {"webhook_id": webhook_id}, lock=f"webhook:{webhook_id}")
 
 
 async def put_statements(c: Connection, database: Database, target_id: int) -> int | None:
-    """Have an endpoint told what pages state, as a part of a transaction; None if that waits already."""
+    """Enqueue RDF statements for an endpoint, as part of a transaction; return None if that job waits already."""
     return await _put(c, database, "statements", target_id, {"target_id": target_id}, lock=f"statements:{target_id}")
 
 
@@ -67,9 +67,16 @@ async def put_extraction_if_behind(c: Connection, database: Database, source_id:
 
 
 async def _put(
-    c: Connection, database: Database, task: str, about: int, arguments: dict[str, Any], *, lock: str, priority: int = 0
+    c: Connection,
+    database: Database,
+    task: str,
+    subject: int,
+    arguments: dict[str, Any],
+    *,
+    lock: str,
+    priority: int = 0,
 ) -> int | None:
-    """Put a job into the queue of its task: of those about one thing at most one waits, and under a lock one runs."""
+    """Enqueue a job of a task: at most one waits for each subject, and one runs under each lock."""
     from procrastinate.jobs import Job as Entry
 
     from rowen.store import queue
@@ -79,7 +86,7 @@ async def _put(
         task_name=task,
         priority=priority,
         lock=lock,
-        queueing_lock=f"{task}:{about}",
+        queueing_lock=f"{task}:{subject}",
         task_kwargs=arguments,
     )
     return await queue.defer(c, database, entry)
@@ -92,43 +99,43 @@ class Queue:
         self._database = engine.database
 
     async def sync(self, source: Source, *, full: bool = False, accept_deletions: bool = False) -> Job:
-        """Have a source synced by a worker, before what is only due; if a sync waits already, that one."""
-        told = {"full": True} if full else {}
-        told |= {"accept_deletions": True} if accept_deletions else {}
+        """Enqueue a sync with priority over scheduled ones, or raise the priority of a waiting one."""
+        arguments = {"full": True} if full else {}
+        arguments |= {"accept_deletions": True} if accept_deletions else {}
         async with self._database.transaction() as c:
             job_id = None
             while job_id is None:
-                # The one that waits may be taken by a worker before it is hastened. Who asks wants the whole, though
-                # only some pages may have been due.
-                job_id = await put(c, self._database, source.id, priority=ASKED, **told) or await jobs.hasten(
-                    c, source.id, ASKED, told
+                # A worker may claim the waiting job before it is changed. The request is for the whole source, even if
+                # only some pages were due.
+                job_id = await put(c, self._database, source.id, priority=ASKED, **arguments) or await jobs.hasten(
+                    c, source.id, ASKED, arguments
                 )
             return await jobs.get(c, job_id)
 
     async def cancel(self, job_id: int) -> Job:
-        """Take a job out of the queue; a running one ends soon, at a checkpoint."""
+        """Cancel a job; a running one ends at its next checkpoint."""
         async with self._database.transaction() as c:
             job = await jobs.get(c, job_id)
             if not await jobs.cancel(c, job_id):
-                raise RefusedError(f"Job {job_id} is over: {job.state}.")
+                raise RefusedError(f"Job {job_id} has ended: {job.state}.")
             return await jobs.get(c, job_id)
 
     async def retry(self, job_id: int) -> Job:
-        """Begin a job again that failed or was cancelled, with all its tries."""
+        """Retry a failed or cancelled job, with all its attempts."""
         async with self._database.transaction() as c:
             job = await jobs.get(c, job_id)
             if job.state not in {"failed", "cancelled"}:
                 raise RefusedError(f"Job {job_id} did not fail: it is {job.state}.")
             if not await jobs.revive(c, job_id):
-                raise RefusedError(f"Job {job_id} is not needed: another one for the same source waits already.")
+                raise RefusedError(f"Job {job_id} was not retried: another job for the same source is waiting.")
             return await jobs.get(c, job_id)
 
     async def pause(self) -> None:
-        """Begin no job until the queue is resumed; what runs is finished."""
+        """Start no jobs until the queue is resumed; running jobs are finished."""
         async with self._database.connection() as c:
             await schedules.set_paused(c, True)
 
     async def resume(self) -> None:
-        """Go on after a pause."""
+        """Resume the queue."""
         async with self._database.connection() as c:
             await schedules.set_paused(c, False)

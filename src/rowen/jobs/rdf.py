@@ -15,7 +15,7 @@ from random import Random
 from rowen.errors import BusyError, ExportError, Hint, RefusedError, RowenError, StoreError, action
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
-from rowen.jobs.tasks import AtWork
+from rowen.jobs.tasks import ActiveJob
 from rowen.model.rdf import StatementChange, StatementReport, StatementTarget
 from rowen.model.sources import Source
 from rowen.net.circuits import Breakers, CircuitLimits
@@ -40,22 +40,22 @@ _ANSWER_BYTES = 65_536
 _CHANGES_AT_ONCE = 100
 
 
-async def push_job(at_work: AtWork, *, target_id: int) -> None:
+async def push_job(active: ActiveJob, *, target_id: int) -> None:
     """Tell one endpoint all that it has to hear, as a job of the queue."""
-    engine = at_work.engine
+    engine = active.engine
     async with engine.database.connection() as c:
         target = await rdf.target_by_id(c, target_id)
     if target is None or target.state != "active":
         return
-    push = StatementPush(engine, target, tries=1, is_stopped=lambda: at_work.is_ending, progress=at_work.tick)
+    push = StatementPush(engine, target, tries=1, is_stopped=lambda: active.is_ending, progress=active.tick)
     try:
         await push.send()
     except BusyError:
         raise
     except RowenError as problem:
         await _failed(engine, target, problem)
-    if at_work.is_ending:
-        raise at_work.early_end()
+    if active.is_ending:
+        raise active.early_end()
 
 
 async def _failed(engine: Engine, target: StatementTarget, problem: RowenError) -> None:

@@ -1,20 +1,18 @@
-"""What becomes of a job that did not go well, by the class of the error, never by its words.
+"""The tasks of a worker, and the retry policy of jobs.
 
-| what went wrong                                        | what follows                                        |
+A task gets its active job and returns or raises: `JobTroubledError` if it failed, `JobReleasedError` if the worker
+stops, `JobCancelledError` if a user cancelled the job. Any other exception is a bug and fails the job. The class of the
+error decides what follows:
+
+| error                                                  | consequence                                         |
 |--------------------------------------------------------|-----------------------------------------------------|
-| the source or a provider said when to come back, or    | the job waits until then; no try is counted         |
-| its circuit is open                                    |                                                     |
-| another live run has the source                        | the job waits for it; no try is counted             |
-| what may be over soon (`retryable`)                    | the job is tried again, later each time             |
-| its worker died or fell silent                         | it is begun again, at once and then later each time |
-| anything else: a wrong option, key or model, a source  | the job has failed; the next due time tries again   |
-| that is gone, a refusal, a bug                         |                                                     |
-
-
-What a worker can do. A task gets its job, with the engine to do it by, and ends or raises.
-
-What ends badly raises `JobTroubledError`; `JobReleasedError` if the worker wants to stop, `JobCancelledError` if a user
-wants the job to. Whatever else comes out of a task is a bug, and fails the job.
+| the source or a provider sent a retry time, or its     | the job waits until then; no attempt is counted     |
+| circuit is open                                        |                                                     |
+| another run of the source is live                      | the job waits for it; no attempt is counted         |
+| temporary (`retryable`)                                | the job is retried, with growing delays             |
+| its worker died or fell silent                         | it is retried at once, then with growing delays     |
+| anything else: a wrong option, key or model, a missing | the job has failed; the next due time tries again   |
+| source, a refusal, a bug                               |                                                     |
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ from rowen.harvest.engine import Engine, Work
 from rowen.harvest.run import Order
 from rowen.jobs import freshness, push, schedules
 from rowen.jobs.queue import POKED, put, put_extraction_if_behind
-from rowen.jobs.schedules import Turn
+from rowen.jobs.schedules import StatusChange
 from rowen.model.runs import Run, RunStats
 from rowen.model.sources import Source
 from rowen.store import source_schemas, sources
-from rowen.store.database import Connection, Database
+from rowen.store.database import Connection
 from rowen.store.queue import JobClaim
 
 if TYPE_CHECKING:
@@ -43,36 +41,36 @@ if TYPE_CHECKING:
 __all__ = [
     "TASKS",
     "TRIES",
-    "Again",
-    "AtWork",
+    "ActiveJob",
     "JobCancelledError",
     "JobReleasedError",
     "JobTrouble",
     "JobTroubledError",
+    "Retry",
     "Task",
-    "after_loss",
-    "again",
+    "decide_retry",
+    "delay_after_loss",
 ]
 
 TRIES = 4
-"""The first one and three more, over half an hour: what takes longer to be repaired is a matter of the schedule."""
+"""One attempt and three retries within half an hour; longer outages are left to the schedule."""
 
-# Of `job_retry_s`, which is a minute: a restart is over after one, a deployment after five, an outage that somebody has
-# to look at after half an hour.
+# Multiples of `job_retry_s`, which is a minute: a restart takes one, a deployment five, an outage that needs a person
+# half an hour.
 _WAITS = (1, 5, 30)
-# Jobs that failed together must not come back together.
+# Jobs that failed together must not be retried together.
 _JITTER = 0.25
-# A run that somebody began by hand: most take less, and asking again costs a few statements.
+# The delay for a source with a manual run: most take less, and another try costs a few statements.
 _BUSY_S = 30.0
-# A circuit opens again for the first one that comes; the others should find it closed.
+# A half-open circuit admits one probe; other jobs should find it closed.
 _BEHIND_S = 2.0
-# Whoever says "come back in a year" is asked tomorrow: he may have meant seconds.
+# A requested delay of a year may be a mistake for seconds, so a day is the maximum.
 _LONGEST_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class JobTrouble:
-    """Why a job did not go well: in words, by class, and in how many seconds it may be tried, if that was said."""
+    """The failure of a job: a message, the class of the error, and the requested delay, if any."""
 
     words: str
     kind: type[RowenError] = RowenError
@@ -80,46 +78,46 @@ class JobTrouble:
 
     @property
     def code(self) -> str:
-        """The name of its class for programs."""
+        """The error code."""
         return self.kind.code
 
     @classmethod
     def of(cls, problem: RowenError) -> JobTrouble:
-        """The trouble that an error tells of."""
+        """Return the failure of an error."""
         words = f"{problem} {problem.hint}" if problem.hint else str(problem)
         return cls(words, type(problem), getattr(problem, "retry_in_s", None) or None)
 
     @classmethod
     def named(cls, words: str, code: str | None, retry_in_s: float | None = None) -> JobTrouble:
-        """The trouble that a run has written down."""
+        """Return the failure that a run has stored."""
         return cls(words, class_of(code), retry_in_s)
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """When a job is begun again, and whether that counts as a try."""
+class Retry:
+    """The delay of a retry, and whether it counts as an attempt."""
 
     wait_s: float
     counted: bool = True
 
 
-def again(trouble: JobTrouble, tries: int, random: Random, *, first_s: float) -> Again | None:
-    """Whether a job that was begun so many times is begun once more; None if it has failed."""
+def decide_retry(trouble: JobTrouble, tries: int, random: Random, *, first_s: float) -> Retry | None:
+    """Return the retry of a job after so many attempts; None if it has failed."""
     if trouble.retry_in_s is not None:
         wait_s = min(trouble.retry_in_s, _LONGEST_S)
-        return Again(wait_s + min(_BEHIND_S, wait_s * _JITTER) * random.random(), counted=False)
+        return Retry(wait_s + min(_BEHIND_S, wait_s * _JITTER) * random.random(), counted=False)
     if issubclass(trouble.kind, BusyError):
-        return Again(_BUSY_S * _spread(random), counted=False)
+        return Retry(_BUSY_S * _spread(random), counted=False)
     if trouble.kind.retryable and tries < TRIES:
-        return Again(_wait_s(tries, random, first_s))
+        return Retry(_wait_s(tries, random, first_s))
     return None
 
 
-def after_loss(tries: int, random: Random, *, first_s: float) -> float | None:
-    """How long a job waits whose worker died in the middle of it; None if it died with too many.
+def delay_after_loss(tries: int, random: Random, *, first_s: float) -> float | None:
+    """Return the delay of a job whose worker died; None after too many deaths.
 
-    The first time it is begun at once, since most workers die of something else. After that those that died together
-    do not come back together, so that the one which kills its workers is alone in the end.
+    The first retry is immediate, since most workers die of other causes. Later delays are spread, so that a job that
+    kills its workers ends up alone.
     """
     if tries >= TRIES:
         return None
@@ -135,7 +133,7 @@ def _spread(random: Random) -> float:
 
 
 class JobTroubledError(Exception):
-    """A job did not go well."""
+    """A job failed."""
 
     def __init__(self, trouble: JobTrouble) -> None:
         super().__init__(trouble.words)
@@ -143,19 +141,19 @@ class JobTroubledError(Exception):
 
 
 class JobReleasedError(Exception):
-    """A job was left in good order, for another worker to go on with."""
+    """A job stopped at a checkpoint, for another worker to continue."""
 
 
 class JobCancelledError(Exception):
-    """Somebody asked for the end of a job."""
+    """A user cancelled a job."""
 
 
 @dataclass(slots=True, eq=False)
-class AtWork:
-    """A job at work: `progress` grows as long as something happens, `stopped` says why it is to end early.
+class ActiveJob:
+    """A running job: `progress` grows while it advances, `stopped` is the reason why it should end early.
 
-    `leaving` says that it is to be left for another worker, `cancelled` that somebody wants its end, `over` that only
-    its end has to be written down; `run` is what was made of it.
+    `leaving` means that another worker should continue it, `cancelled` that a user wants its end, `over` that only its
+    result remains to be stored; `run` is the run that it made.
     """
 
     engine: Engine
@@ -170,52 +168,52 @@ class AtWork:
     _seen: tuple[int, int, int] = (0, 0, 0)
 
     def stop(self, why: RowenError | None = None) -> None:
-        """End the job soon: for a reason, which fails it, or because the worker leaves, which releases it."""
+        """End the job soon: as failed if there is a reason, otherwise released for another worker."""
         if self.stopped is None:
             self.stopped, self.leaving = why, why is None
         self.engine.end(self.work)
 
     def cancel(self) -> None:
-        """End the job soon, since somebody asked for it."""
+        """End the job soon, as cancelled."""
         self.cancelled = True
         self.engine.end(self.work)
 
     @property
     def is_ending(self) -> bool:
-        """Whether it is to end early."""
+        """Whether the job should end early."""
         return self.stopped is not None or self.leaving or self.cancelled
 
     def early_end(self) -> Exception:
-        """What a task raises that was to end early, and did."""
+        """Return the exception that a task raises after ending early."""
         if self.stopped is not None:
             return JobTroubledError(JobTrouble.of(self.stopped))
         return JobReleasedError() if self.leaving and not self.cancelled else JobCancelledError()
 
     def observe(self, source: Source, stats: RunStats) -> None:
-        """Take notice of progress: of items, requests and bytes."""
+        """Record progress in items, requests or bytes."""
         seen = (stats.seen, stats.requests, stats.bytes)
         if seen != self._seen:
             self.tick()
         self._seen = seen
 
     def tick(self) -> None:
-        """Take notice that something happened."""
+        """Record progress."""
         self.progress += 1
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """How a kind of job is done, and what follows when it is given up."""
+    """The function of a kind of job, and the one to call when such a job has finally failed."""
 
     do: Callable[..., Awaitable[None]]
-    given_up: GivenUp | None = None
+    on_failure: OnFailure | None = None
 
 
-GivenUp: TypeAlias = Callable[[Engine, Connection, Mapping[str, Any], str], Awaitable[Turn | None]]
+OnFailure: TypeAlias = Callable[[Engine, Connection, Mapping[str, Any], str], Awaitable[StatusChange | None]]
 
 
 async def sync(
-    at_work: AtWork,
+    active: ActiveJob,
     *,
     source_id: int,
     full: bool = False,
@@ -224,12 +222,12 @@ async def sync(
     revisit: bool = False,
     widen: bool = False,
 ) -> None:
-    """Bring a source up to date, as `rowen sync` does, or `only` some items of it.
+    """Sync a source, as `rowen sync` does, or `only` some of its items.
 
-    To `revisit` is to look at just those pages of a site that are worth it now. With `widen`, the whole source follows
-    if some items could not be judged by themselves. What is too much for one job is left to the next.
+    With `revisit`, check only the pages of a site that are worth it now. With `widen`, a sync of the whole source
+    follows if some items could not be checked individually. A job that reaches its item limit enqueues the next one.
     """
-    engine = at_work.engine
+    engine = active.engine
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
         chosen = await freshness.worth_looking(c, engine.settings, source) if source and revisit and not only else []
@@ -241,119 +239,103 @@ async def sync(
         full=full,
         accept_deletions=accept_deletions,
         only=only,
-        job=at_work.job.id,
-        # A run in full does not see where the one before it ended.
+        job=active.job.id,
+        # A full run cannot resume where the previous one ended.
         most_items=None if full or only else engine.settings.job_items,
     )
     async with engine.work() as work:
-        # Vectors are made behind all jobs of the worker: none has to wait for them.
+        # Embedding runs in the background of all jobs, so no job waits for it.
         work.patient = False
-        at_work.work = work
-        if at_work.is_ending:
+        active.work = work
+        if active.is_ending:
             engine.end(work)
-        run = at_work.run = await engine.run(source, order, observe=at_work.observe, work=work)
+        run = active.run = await engine.run(source, order, observe=active.observe, work=work)
     if run.status != "failed" and (chosen or not only):
-        # A failure is counted when the job is given up, with all its tries.
+        # A failure is counted when the job has failed after all attempts.
         looked = [page.item_id for page in chosen]
         await schedules.settle(engine.database, engine.settings, source, run, looked=looked)
     elif only:
         async with engine.database.transaction() as c:
             await put_extraction_if_behind(c, engine.database, source_id)
     if run.error_code == PortionReadError.code:
-        await _go_on(at_work, source_id, accept_deletions=accept_deletions)
+        # Another job continues, behind the waiting ones.
+        arguments = {"accept_deletions": True} if accept_deletions else {}
+        async with engine.database.transaction() as c:
+            await put(c, engine.database, source_id, priority=active.job.priority, **arguments)
         return
-    _judge(at_work, run)
+    if run.status == "cancelled":
+        raise active.early_end()
+    if run.status == "failed" or (run.status == "partial" and issubclass(class_of(run.error_code), FetchError)):
+        retry_in_s = None
+        if run.retry_at is not None and run.finished_at is not None:
+            # Both times are of the database's clock.
+            retry_in_s = (run.retry_at - run.finished_at).total_seconds()
+        raise JobTroubledError(JobTrouble.named(run.error or "", run.error_code, retry_in_s))
     if widen and run.stats.skipped:
         async with engine.database.transaction() as c:
             await put(c, engine.database, source_id, priority=POKED)
 
 
-async def _go_on(at_work: AtWork, source_id: int, *, accept_deletions: bool) -> None:
-    """Leave the rest to another job, behind those that wait."""
-    told = {"accept_deletions": True} if accept_deletions else {}
-    database = at_work.engine.database
-    async with database.transaction() as c:
-        await put(c, database, source_id, priority=at_work.job.priority, **told)
-
-
 async def extract(
-    at_work: AtWork, *, source_id: int, schema: str | None = None, order: Mapping[str, Any] | None = None
+    active: ActiveJob, *, source_id: int, schema: str | None = None, order: Mapping[str, Any] | None = None
 ) -> None:
-    """Extract what changed in a source, as `rowen extract --source` does; to end early is to begin no more calls."""
+    """Extract facts from the changes of a source, as `rowen extract --source` does."""
     from rowen.harvest.extraction import ExtractionOrder
     from rowen.harvest.extractor import Extractor
 
-    engine = at_work.engine
+    engine = active.engine
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
-        carried = await source_schemas.carried(c, source_id)
-    if source is None or all(schema not in (None, one.schema.name) for one in carried):
+        schemas = await source_schemas.carried(c, source_id)
+    if source is None or all(schema not in (None, each.schema.name) for each in schemas):
         return
-    asked = ExtractionOrder(**(order or {}))
+    extraction = ExtractionOrder(**(order or {}))
 
     def observe(_: ExtractionReport) -> None:
-        at_work.tick()
+        active.tick()
 
     async with engine.work() as work:
-        at_work.work = work
-        if at_work.is_ending:
+        active.work = work
+        if active.is_ending:
             engine.end(work)
-        reports = await Extractor(engine).source(source, name=schema, order=asked, work=work, observe=observe)
-    if at_work.is_ending and any(report.pending for report in reports):
-        raise at_work.early_end()
-    trouble = await _extraction_trouble(engine.database, source_id, reports)
-    # Who set a budget for one pass did not ask for another one when it is spent.
-    if trouble is not None and not (trouble.kind is BudgetExceededError and asked.has_budget):
+        reports = await Extractor(engine).source(source, name=schema, order=extraction, work=work, observe=observe)
+    if active.is_ending and any(report.pending for report in reports):
+        raise active.early_end()
+    waits_for = next((report.waits_for for report in reports if report.waits_for), None)
+    if waits_for is None:
+        return
+    async with engine.database.connection() as c:
+        until, code = await source_schemas.waits(c, source_id)
+    wait_s = max((until - datetime.now(UTC)).total_seconds(), 1.0) if until is not None else None
+    trouble = JobTrouble(waits_for, class_of(code), wait_s)
+    # A budget for one pass must not start another one when it is spent.
+    if not (trouble.kind is BudgetExceededError and extraction.has_budget):
         raise JobTroubledError(trouble)
 
 
-async def _extraction_trouble(database: Database, source_id: int, reports: list[ExtractionReport]) -> JobTrouble | None:
-    """What the rest waits for, with the time at which it may go on."""
-    waiting = next((report.waits_for for report in reports if report.waits_for), None)
-    if waiting is None:
-        return None
-    async with database.connection() as c:
-        until, code = await source_schemas.waits(c, source_id)
-    wait_s = max((until - datetime.now(UTC)).total_seconds(), 1.0) if until is not None else None
-    return JobTrouble(waiting, class_of(code), wait_s)
-
-
-async def subscribe(at_work: AtWork, *, source_id: int) -> None:
+async def subscribe(active: ActiveJob, *, source_id: int) -> None:
     """Renew the subscription of a source at its hub."""
-    await push.renew(at_work.engine, source_id)
+    await push.renew(active.engine, source_id)
 
 
-def _judge(at_work: AtWork, run: Run) -> None:
-    """Raise unless the run went well."""
-    if run.status == "cancelled":
-        raise at_work.early_end()
-    if run.status == "failed" or (run.status == "partial" and issubclass(class_of(run.error_code), FetchError)):
-        raise JobTroubledError(JobTrouble.named(run.error or "", run.error_code, _retry_in_s(run)))
-
-
-def _retry_in_s(run: Run) -> float | None:
-    """In how many seconds the source may be asked again, by the database's clock."""
-    if run.retry_at is None or run.finished_at is None:
-        return None
-    return (run.retry_at - run.finished_at).total_seconds()
-
-
-async def deliver(at_work: AtWork, *, webhook_id: int) -> None:
-    """Tell a receiver what changed."""
+async def deliver(active: ActiveJob, *, webhook_id: int) -> None:
+    """Deliver changes to a webhook."""
     from rowen.jobs.webhooks import deliver_job
 
-    await deliver_job(at_work, webhook_id=webhook_id)
+    await deliver_job(active, webhook_id=webhook_id)
 
 
-async def push_statements(at_work: AtWork, *, target_id: int) -> None:
-    """Tell a SPARQL endpoint what pages state."""
+async def push_statements(active: ActiveJob, *, target_id: int) -> None:
+    """Send RDF statements to a SPARQL endpoint."""
     from rowen.jobs.rdf import push_job
 
-    await push_job(at_work, target_id=target_id)
+    await push_job(active, target_id=target_id)
 
 
-async def _sync_given_up(engine: Engine, c: Connection, arguments: Mapping[str, Any], why: str) -> Turn | None:
-    """Count it against the source; a look at some of its items tells nothing about the others."""
+async def _count_sync_failure(
+    engine: Engine, c: Connection, arguments: Mapping[str, Any], why: str
+) -> StatusChange | None:
+    """Count the failure of a source; a sync of selected items does not count."""
     if arguments.get("only"):
         return None
     source_id = arguments.get("source_id")
@@ -366,5 +348,5 @@ TASKS: Mapping[str, Task] = {
     "extract": Task(extract),
     "statements": Task(push_statements),
     "subscribe": Task(subscribe),
-    "sync": Task(sync, _sync_given_up),
+    "sync": Task(sync, _count_sync_failure),
 }

@@ -1,41 +1,39 @@
-"""The tick: what is due becomes jobs, jobs of the dead are taken back, and what is over is forgotten.
+"""The tick: enqueues due work, takes over the jobs of dead workers and deletes old rows.
 
-Every worker ticks when something is due, and one at a time does the work: the lock is that of a transaction, so that a
-worker which is frozen or cut off keeps nobody else from it. A second tick finds nothing left to do.
+Every worker ticks when something is due, and one at a time does the work. The lock belongs to a transaction, so that a
+frozen or disconnected worker does not block others. A second tick finds nothing left to do.
 """
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime
 from random import Random
 
 from rowen.harvest.engine import Engine
 from rowen.jobs import freshness, push, schedules
 from rowen.jobs.queue import put, put_delivery, put_statements
-from rowen.jobs.schedules import Turn
-from rowen.jobs.tasks import Task, after_loss
+from rowen.jobs.schedules import StatusChange
+from rowen.jobs.tasks import Task, delay_after_loss
 from rowen.settings import Settings
 from rowen.store import jobs, queue, rdf, runs, webhooks
 from rowen.store import schedules as store_schedules
 from rowen.store.database import Connection
-from rowen.store.schedules import DueSource
 
 __all__ = ["tick", "tidy"]
 
 log = logging.getLogger(__name__)
 
-# Claiming slows down with the backlog. As many as this keep forty workers of four places busy until the next tick.
+# Claiming slows down with the backlog. This many jobs keep forty workers of four places busy until the next tick.
 _BACKLOG = 160
-# More runs on one host would only wait for each other's requests, in places that others could use.
+# More runs of one host would wait for each other's requests, in places that other hosts could use.
 _HOST_RUNS = 3
-# Two weeks of jobs tell what happened; what they did stands in the runs.
+# Two weeks of jobs suffice for diagnosis; their results are in the runs.
 _KEPT_DAYS = 14.0
-# A consumer of deltas that was away for a season takes a dump; half of that would be a long leave.
+# A consumer of deltas that was away for a season needs a dump; half of it is a long leave.
 _STATEMENTS_KEPT_DAYS = 90.0
 
 
 async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], random: Random) -> bool:
-    """Look once what is to be done; False where another worker does so at the moment."""
+    """Enqueue due work; return False if another worker is doing it."""
     settings = engine.settings
     async with c.transaction():
         if not await store_schedules.try_tick(c):
@@ -44,7 +42,7 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
         lost = await queue.rescue(
             c,
             silence_s=settings.lease_s,
-            wait_s=lambda tries: after_loss(tries, random, first_s=settings.job_retry_s),
+            wait_s=lambda tries: delay_after_loss(tries, random, first_s=settings.job_retry_s),
         )
         await queue.prune_workers(c, silence_s=settings.lease_s)
         await queue.wake_waiting(c)
@@ -56,12 +54,12 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
             for target_id in await rdf.ready_targets(c):
                 await put_statements(c, engine.database, target_id)
         # The log's lock is the last one that a transaction takes.
-        await schedules.tell(c, *[await _lost(engine, c, one, tasks.get(one.task)) for one in lost])
+        await schedules.tell(c, *[await _report_lost(engine, c, job, tasks.get(job.task)) for job in lost])
     return True
 
 
 async def tidy(c: Connection, settings: Settings) -> None:
-    """Forget what is long over, and correct times that a wrong clock has written."""
+    """Delete old rows, and correct times that a wrong clock has written."""
     async with c.transaction():
         if await store_schedules.try_tick(c):
             await runs.forget_old(c, settings)
@@ -76,7 +74,7 @@ async def tidy(c: Connection, settings: Settings) -> None:
 
 
 async def _enqueue(engine: Engine, c: Connection) -> None:
-    """Make jobs of the sources that are due and can start, the oldest first, a few for each host."""
+    """Enqueue due sources that can start, the oldest first, a few for each host."""
     now = await store_schedules.database_time(c)
     depth = await jobs.depth(c)
     room = _BACKLOG - depth.ready
@@ -84,33 +82,24 @@ async def _enqueue(engine: Engine, c: Connection) -> None:
         room = min(room, most - depth.ready - depth.running)
     if room > 0:
         for source in await store_schedules.due_sources(c, limit=room, of_host=_HOST_RUNS):
-            await _begin(engine, c, source, now)
+            arguments = await freshness.task_for(c, engine.settings, source.id, source.schedule)
+            salt = source.id
+            if isinstance(arguments, float):
+                # No check is worth it yet: the source is only postponed.
+                worth_s: float | None = arguments
+            else:
+                job_id = await put(c, engine.database, source.id, **arguments)
+                if job_id is None:
+                    continue
+                salt += job_id
+                worth_s = await freshness.next_look_s(c, engine.settings, source.id, source.schedule)
+            status = await store_schedules.due_status(c, source.id)
+            at = schedules.next_time(source.schedule, now, salt=salt, worth_s=worth_s)
+            await store_schedules.store_due_status(c, source.id, status._replace(due_at=at))
 
 
-async def _begin(engine: Engine, c: Connection, source: DueSource, now: datetime) -> None:
-    """Put a job into the queue, and note when the source is due after that, in one transaction."""
-    told = await freshness.task_for(c, engine.settings, source.id, source.schedule)
-    if isinstance(told, float):
-        await _put_off(c, source, now, told)
-        return
-    job_id = await put(c, engine.database, source.id, **told)
-    if job_id is None:
-        return
-    held = await store_schedules.due_status(c, source.id)
-    worth_s = await freshness.next_look_s(c, engine.settings, source.id, source.schedule)
-    at = schedules.next_time(source.schedule, now, salt=source.id + job_id, worth_s=worth_s)
-    await store_schedules.store_due_status(c, source.id, held._replace(due_at=at))
-
-
-async def _put_off(c: Connection, source: DueSource, now: datetime, wait_s: float) -> None:
-    """Have a source wait that is looked at as often as it changes."""
-    held = await store_schedules.due_status(c, source.id)
-    at = schedules.next_time(source.schedule, now, salt=source.id, worth_s=wait_s)
-    await store_schedules.store_due_status(c, source.id, held._replace(due_at=at))
-
-
-async def _lost(engine: Engine, c: Connection, lost: queue.Rescued, task: Task | None) -> Turn | None:
+async def _report_lost(engine: Engine, c: Connection, lost: queue.Rescued, task: Task | None) -> StatusChange | None:
     log.warning("job %s: its worker died or fell silent", lost.id)
-    if not lost.given_up or task is None or task.given_up is None:
+    if not lost.given_up or task is None or task.on_failure is None:
         return None
-    return await task.given_up(engine, c, lost.arguments, "its workers died while they synced it")
+    return await task.on_failure(engine, c, lost.arguments, "its workers died while they synced it")

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from rowen.errors import FetchError, ItemError, RowenError
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
-from rowen.jobs.tasks import AtWork, JobReleasedError
+from rowen.jobs.tasks import ActiveJob, JobReleasedError
 from rowen.model.changes import Change
 from rowen.model.sources import Source
 from rowen.model.text import one_item
@@ -49,10 +49,10 @@ _ANSWER_BYTES = 4_096
 _NO_CIRCUIT = CircuitLimits(failure_threshold=1_000_000)
 
 
-async def deliver_job(at_work: AtWork, *, webhook_id: int) -> None:
+async def deliver_job(active: ActiveJob, *, webhook_id: int) -> None:
     """Tell one receiver all that it has to hear, as a job of the queue."""
-    await deliver(at_work.engine, webhook_id, is_stopped=lambda: at_work.leaving, progress=at_work.tick)
-    if at_work.leaving:
+    await deliver(active.engine, webhook_id, is_stopped=lambda: active.leaving, progress=active.tick)
+    if active.leaving:
         raise JobReleasedError
 
 
@@ -96,7 +96,7 @@ def _client(engine: Engine) -> Client:
     return Client(engine.settings, throttle=throttle, breakers=Breakers(_NO_CIRCUIT))
 
 
-class _Telling:
+class _Delivery:
     """Changes on their way to a receiver, and what became of each.
 
     Calls answer in any order. What is written down is the number up to which all were acknowledged, and which later
@@ -187,7 +187,7 @@ async def _tell(
     progress: Callable[[], None],
 ) -> int:
     """Send some changes, a few at a time; stops at the first that fails. Returns how many were acknowledged."""
-    telling = _Telling(engine, webhook, batch)
+    telling = _Delivery(engine, webhook, batch)
     send = _sender(engine, client, webhook) if batch.lines else None
     # People get one message about many changes, one after the other.
     most, at_once = (MOST_IN_A_NOTICE, 1) if webhook.form == "notice" else (1, _AT_ONCE)

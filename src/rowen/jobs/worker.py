@@ -1,12 +1,10 @@
-"""What holds a job that goes wrong: one that shows no progress, eats memory, or blocks its whole process.
-
-A worker: takes jobs from the queue and does them, as many of each kind at a time as it has places for.
+"""The worker: claims jobs from the queue and runs them, with a limit for each kind of job.
 
 Procrastinate's own worker has one limit for all kinds, stops for good when the database goes away, and ends a job that
-was taken from it. So this is ours, on its queue. Two tasks serve it. One has a connection of its own, on which it hears
-of new jobs and due times, says that it lives, and ticks; the other claims jobs. An idle worker waits for a notification
-or for the next due time. Jobs are given back in good order when it is asked to stop, and taken back by others when it
-dies.
+another worker took over. This worker uses its queue. One task has a connection of its own, on which it receives
+notifications, sends heartbeats and ticks; another one claims jobs. An idle worker waits for a notification or the next
+due time. It releases its jobs when it stops; if it dies, other workers take them over. Jobs without progress, jobs that
+use too much memory and jobs that block the process are ended.
 """
 
 import asyncio
@@ -31,14 +29,14 @@ from rowen.harvest.engine import Engine
 from rowen.jobs import schedules
 from rowen.jobs.tasks import (
     TASKS,
-    Again,
-    AtWork,
+    ActiveJob,
     JobCancelledError,
     JobReleasedError,
     JobTrouble,
     JobTroubledError,
+    Retry,
     Task,
-    again,
+    decide_retry,
 )
 from rowen.jobs.ticks import tick, tidy
 from rowen.model.queue import SIDE_PLACES, JobEnd, JobState
@@ -53,18 +51,18 @@ __all__ = ["BlockedLoop", "Watch", "Worker"]
 
 log = logging.getLogger(__name__)
 
-# How often running jobs are looked at: a leak of 100 MB a second is caught within half a gigabyte.
+# How often running jobs are checked: a leak of 100 MB a second is caught within half a gigabyte.
 LOOK_S = 5.0
-# A job that was told to end, and has not, is cut off: a transaction ends in a fraction of it.
+# A job that does not end within this time is cancelled: a transaction takes a fraction of it.
 GRACE_S = 60.0
-# Nothing of ours keeps the event loop busy for longer than a second; a machine that swaps may.
+# Our own code blocks the event loop for less than a second; a machine that swaps may take longer.
 _BLOCKED_LOOKS = 60
 _BLOCKED = 70  # what sysexits(3) calls an internal software error
 _MB = 1 << 20
 
 
 class Watch:
-    """Looks after the jobs of one worker."""
+    """Checks the progress and memory of a worker's jobs."""
 
     def __init__(
         self,
@@ -77,46 +75,43 @@ class Watch:
         self._silence_s = settings.job_silence_s
         self._memory = memory
         self._clock = clock or asyncio.get_running_loop().time
-        self._seen: dict[AtWork, tuple[int, float]] = {}
-        self._told: dict[AtWork, float] = {}
+        self._seen: dict[ActiveJob, tuple[int, float]] = {}
+        self._stopped: dict[ActiveJob, float] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether this process has all the memory that it may have."""
+        """Whether this process has reached its memory limit."""
         return self._memory() > self.limit_bytes
 
-    def look(self, jobs: Iterable[AtWork]) -> list[AtWork]:
-        """Tell jobs to end that went too far, the newest first; returns those that were told and did not."""
+    def look(self, jobs: Iterable[ActiveJob]) -> list[ActiveJob]:
+        """Stop jobs that exceed their limits, the newest first; return stopped jobs that did not end in time."""
         live = list(jobs)
         now = self._clock()
         self._seen = {job: self._seen.get(job, (job.progress, now)) for job in live}
-        self._told = {job: at for job, at in self._told.items() if job in self._seen}
+        self._stopped = {job: at for job, at in self._stopped.items() if job in self._seen}
         for job, (progress, since) in self._seen.items():
             if job.progress != progress:
                 self._seen[job] = (job.progress, now)
             elif now - since > self._silence_s:
-                self._tell(job, JobSilentError(f"It showed no progress for {self._silence_s:.0f} s."), now)
-        if live and self.is_full and not self._told:
-            self._make_room(live, now)
-        return [job for job, at in self._told.items() if now - at > GRACE_S]
+                self._stop(job, JobSilentError(f"It showed no progress for {self._silence_s:.0f} s."), now)
+        if live and self.is_full and not self._stopped:
+            # The newest job is released for later; a single job that needs too much memory has failed.
+            used, most = self._memory() // _MB, self.limit_bytes // _MB
+            alone = JobLimitError(f"Its worker used {used:,} MB, and may use {most:,} MB (ROWEN_WORKER_MEMORY_MB).")
+            self._stop(live[-1], alone if len(live) == 1 else None, now)
+        return [job for job, at in self._stopped.items() if now - at > GRACE_S]
 
-    def _make_room(self, live: list[AtWork], now: float) -> None:
-        """Let the newest job go, for later; one that takes too much when it is alone has failed."""
-        used, most = self._memory() // _MB, self.limit_bytes // _MB
-        alone = JobLimitError(f"Its worker used {used:,} MB, and may use {most:,} MB (ROWEN_WORKER_MEMORY_MB).")
-        self._tell(live[-1], alone if len(live) == 1 else None, now)
-
-    def _tell(self, job: AtWork, why: JobLimitError | JobSilentError | None, now: float) -> None:
-        if job not in self._told:
-            log.warning("job %s is stopped: %s", job.job.id, why or "memory is short, and others began before it")
-            self._told[job] = now
+    def _stop(self, job: ActiveJob, why: JobLimitError | JobSilentError | None, now: float) -> None:
+        if job not in self._stopped:
+            log.warning("stopped job %s: %s", job.job.id, why or "memory is short, and other jobs started earlier")
+            self._stopped[job] = now
             job.stop(why)
 
 
 class BlockedLoop:
-    """Ends the process when its event loop is blocked for minutes: nothing else can, and its jobs are taken back.
+    """Ends the process if its event loop is blocked for minutes, so that other workers take its jobs over.
 
-    Looks are counted, not time: a process that was stopped and goes on has lost no look.
+    It counts checks, not time, so that a process that was suspended continues.
     """
 
     def __init__(self, *, looks: int = _BLOCKED_LOOKS, pause_s: float = LOOK_S) -> None:
@@ -146,28 +141,27 @@ class BlockedLoop:
         self._missed = 0
 
 
-# So many are missed before a worker is taken for dead: with a lease of a minute, one statement in 15 s each.
+# The number of missed heartbeats after which a worker counts as dead: with a lease of a minute, one in 15 s.
 _HEARTBEATS = 4
-# A job that has just come due by the database's clock.
+# For a job that has just become due by the database's clock.
 _SHORTEST_SLEEP_S = 0.02
-# What is long over is forgotten, and texts that a dead process left without vectors are found: nobody waits for either.
+# The interval of deleting old rows and of finding texts that a dead process left without vectors; neither is urgent.
 _TIDY_S = 3600.0
-# A connection that held for so long was a good one: what breaks it is not the next failure in a row.
+# After this time a connection counts as good, so that its failure starts a new sequence.
 _GOOD_S = 60.0
-# From the second failure on a new connection is tried every one to two seconds, however long the database is away: once
-# it is back, a worker must have one before others take its jobs (`queue.GONE_S`). What became
-# of a job is written down as soon.
+# From the second failure on, a new connection is tried every one to two seconds, however long the outage: afterwards a
+# worker must be connected before others take its jobs over (`queue.GONE_S`). Results of jobs are stored as soon.
 _SLOWEST_RECONNECT = 2
-# A worker that leaves tries so often to give its jobs back, within four seconds: a connection that broke costs one try.
-# With one, a job would wait for other workers to miss its own; with many, a process whose database is away ends late.
+# The number of tries, within four seconds, to release the jobs of a leaving worker: a broken connection costs one try.
+# With one, jobs would wait until other workers miss this one; with many, the process ends late during an outage.
 _GOODBYES = 3
-# How often a worker looks whether the session of another one is gone, while others have jobs: a fraction of a
-# millisecond for the server. At twice of it a killed worker is missed for three seconds longer.
+# How often a worker checks for lost sessions of other workers with jobs, in a fraction of a millisecond of the server.
+# At twice of it, a killed worker is noticed three seconds later.
 _WATCH_S = 3.0
 
 
 class Worker:
-    """One process that takes jobs."""
+    """Runs jobs in this process."""
 
     def __init__(
         self,
@@ -176,7 +170,7 @@ class Worker:
         places: Mapping[str, int] | None = None,
         tasks: Mapping[str, Task] = TASKS,
         random: Random | None = None,
-        told: Callable[[JobEnd], None] | None = None,
+        ended: Callable[[JobEnd], None] | None = None,
     ) -> None:
         self._engine = engine
         self._database = engine.database
@@ -185,27 +179,27 @@ class Worker:
         self._silence_s = engine.settings.lease_s
         self._heartbeat_s = self._silence_s / _HEARTBEATS
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
-        self._told = told
+        self._ended = ended
         self._manager = JobManager(queue.QueueConnector(engine.database))
         self._watch = Watch(engine.settings)
         self._id: int | None = None
-        self._jobs: dict[asyncio.Task[None], AtWork] = {}
+        self._jobs: dict[asyncio.Task[None], ActiveJob] = {}
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._is_paused = self._until_idle = self._others_work = self._is_hurried = False
         self.is_worn_out = False
 
     def stop(self) -> None:
-        """Leave: jobs at work end at their next checkpoint and are given back."""
+        """Leave: running jobs end at their next checkpoint and are released."""
         self._stopping.set()
         self._wake.set()
-        for at_work in self._jobs.values():
-            at_work.stop()
+        for active in self._jobs.values():
+            active.stop()
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until told to stop, whatever happens to the database; or until there is nothing left to do now.
+        """Work until stopped, through outages of the database; or until no job is ready.
 
-        `is_worn_out` tells afterwards that it ended because it has too much memory, and should be begun anew.
+        `is_worn_out` is set if it ended because it uses too much memory and should be restarted.
         """
         self._until_idle = until_idle
         with BlockedLoop():
@@ -227,9 +221,9 @@ class Worker:
                 failures = 0
             except StoreError as problem:
                 failures = 1 if time.monotonic() - began > _GOOD_S else failures + 1
-                # An outage of an hour is told of a dozen times, not two thousand.
+                # Log an outage of an hour a dozen times, not two thousand times.
                 if not failures & (failures - 1):
-                    log.error("lost the database; trying again until it is back: %s", problem)
+                    log.error("lost the database connection; retrying: %s", problem)
                 await self._rest(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
 
     async def _rest(self, seconds: float) -> None:
@@ -237,7 +231,7 @@ class Worker:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _serve(self) -> None:
-        """Work as long as the connection holds on which we hear of news."""
+        """Work while the connection for notifications is open."""
         async with await self._database.connect() as c:
             with translate_database_errors(self._database.place):
                 worker_id = await self._register(c)
@@ -255,9 +249,9 @@ class Worker:
                         raise end
 
     async def _register(self, c: Connection) -> int:
-        """Lock our number among the workers in this session; a new one if others took us for dead."""
+        """Lock this worker's id in the session; register anew if other workers removed it as dead."""
         if self._id is not None:
-            # This comes first: other workers wait for it, and only briefly.
+            # First, since other workers wait for it, and only briefly.
             await queue.lock_worker(c, self._id)
             if await queue.heartbeat(c, self._id):
                 await self._release_unknown(c, self._id)
@@ -269,20 +263,20 @@ class Worker:
         return self._id
 
     async def _release_unknown(self, c: Connection, worker_id: int) -> None:
-        """Give back what was claimed in a statement whose answer never came."""
-        known = [at_work.job.id for at_work in self._jobs.values()]
+        """Release jobs that were claimed by a statement whose answer was lost."""
+        known = [active.job.id for active in self._jobs.values()]
         if number := await queue.release_unknown(c, worker_id, known):
-            log.warning("%d claimed without hearing of it: given back", number)
+            log.warning("released %d jobs whose claim was lost with a connection", number)
 
     async def _beat(self, c: Connection, worker_id: int) -> None:
-        """Say that we live, look what is due, and wait for news."""
+        """Send heartbeats, enqueue due work and wait for notifications."""
         tidy_at = time.monotonic()
         with translate_database_errors(self._database.place):
             while not self._stopping.is_set():
                 beat_at = time.monotonic() + self._heartbeat_s
                 pulse = await queue.pulse(c, worker_id, silence_s=self._silence_s)
                 if not pulse.is_known:
-                    log.warning("this worker was silent for so long that others took it for dead")
+                    log.warning("other workers removed this worker, which was silent for too long")
                     return
                 self._cancel_jobs(pulse.aborted)
                 self._is_paused, self._others_work, next_s = pulse.is_paused, pulse.others_work, pulse.next_s
@@ -294,23 +288,23 @@ class Worker:
                     self._engine.embedding.wake()
                 if pulse.has_jobs or self._until_idle:
                     self._wake.set()
-                await self._hear(c, beat_at if next_s is None else min(beat_at, time.monotonic() + next_s))
+                await self._wait(c, beat_at if next_s is None else min(beat_at, time.monotonic() + next_s))
 
-    async def _hear(self, c: Connection, until: float) -> None:
-        """Wait for other due times, the next heartbeat, the next due time, or the loss of a worker.
+    async def _wait(self, c: Connection, until: float) -> None:
+        """Wait for changed due times, the next heartbeat, the next due time or the loss of a worker.
 
-        New jobs only wake who takes them.
+        New jobs only wake the task that claims jobs.
         """
         watch_at = time.monotonic() + _WATCH_S
         while not self._stopping.is_set():
             wake_at = min(until, watch_at) if self._others_work else until
             sleep_s = max(wake_at - time.monotonic(), _SHORTEST_SLEEP_S)
-            heard = [notice async for notice in c.notifies(timeout=sleep_s, stop_after=1)]
-            if any(notice.channel == queue.DUE_CHANNEL for notice in heard):
+            notices = [notice async for notice in c.notifies(timeout=sleep_s, stop_after=1)]
+            if any(notice.channel == queue.DUE_CHANNEL for notice in notices):
                 return
-            if heard:
-                self._cancel_jobs([queue.aborted_job(notice.payload) for notice in heard])
-                # Another worker may claim the job that woke this one.
+            if notices:
+                self._cancel_jobs([queue.aborted_job(notice.payload) for notice in notices])
+                # Another worker may have claimed the job of this notification.
                 self._others_work = True
                 self._wake.set()
             if time.monotonic() >= until:
@@ -322,15 +316,15 @@ class Worker:
 
     def _cancel_jobs(self, ids: Iterable[int | None]) -> None:
         wanted = set(ids)
-        for at_work in self._jobs.values():
-            if at_work.job.id in wanted:
-                at_work.cancel()
+        for active in self._jobs.values():
+            if active.job.id in wanted:
+                active.cancel()
 
     async def _take_jobs(self, worker_id: int) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
             if self._watch.is_full and not self._jobs:
-                log.warning("this worker keeps too much memory without a job, and is begun anew")
+                log.warning("restarting this worker, which uses too much memory without a job")
                 self.is_worn_out = True
                 return self.stop()
             job = await self._claim(worker_id)
@@ -343,47 +337,47 @@ class Worker:
         return None
 
     async def _claim(self, worker_id: int) -> JobClaim | None:
-        taken = Counter(at_work.job.queue for at_work in self._jobs.values())
+        taken = Counter(active.job.queue for active in self._jobs.values())
         free = [name for name, places in self._places.items() if taken[name] < places]
         if not free or self._is_paused or self._watch.is_full:
             return None
         return await queue.claim(self._manager, free, worker_id)
 
     def _begin(self, job: JobClaim) -> None:
-        at_work = AtWork(self._engine, job)
+        active = ActiveJob(self._engine, job)
         if self._stopping.is_set():
-            at_work.stop()
-        task = asyncio.create_task(self._do(at_work))
-        self._jobs[task] = at_work
+            active.stop()
+        task = asyncio.create_task(self._do(active))
+        self._jobs[task] = active
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._jobs[task]
         self._wake.set()
         if not task.cancelled() and (problem := task.exception()) is not None:
-            log.error("a job could not be given back; others will take it", exc_info=problem)
+            log.error("could not release a job; other workers will take it over", exc_info=problem)
 
-    async def _do(self, at_work: AtWork) -> None:
-        """Do a job, and say how it ended."""
+    async def _do(self, active: ActiveJob) -> None:
+        """Run a job and store how it ended."""
         try:
-            ending = await self._tried(at_work)
+            ending = await self._attempt(active)
         except asyncio.CancelledError:
-            # It was told to end and did not, or this process ends at once. That it was cancelled is no longer of use:
-            # a connection is not lent to a task that is about to end.
+            # The job did not end in time, or this process ends at once. The cancellation is cleared, since a cancelled
+            # task gets no connection from the pool.
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
-            ending = JobTrouble.of(at_work.stopped) if at_work.stopped else Again(0.0, counted=False)
-        at_work.over = True
+            ending = JobTrouble.of(active.stopped) if active.stopped else Retry(0.0, counted=False)
+        active.over = True
         failures = 0
-        while not await self._give_back(at_work, ending):
+        while not await self._store_end(active, ending):
             failures += 1
             await self._rest(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
             if self._stopping.is_set():
                 return
 
-    async def _give_back(self, at_work: AtWork, ending: Ending | Again | JobTrouble) -> bool:
-        """Write down how a job ended; False if the database does not take it."""
-        job = at_work.job
+    async def _store_end(self, active: ActiveJob, ending: Ending | Retry | JobTrouble) -> bool:
+        """Store how a job ended; return False if the database cannot."""
+        job = active.job
         try:
             async with self._database.connection() as c:
                 if isinstance(ending, JobTrouble):
@@ -392,25 +386,28 @@ class Worker:
                 else:
                     kept, decided = await _end(c, job, ending), ending
         except StoreError as problem:
-            log.warning("job %s cannot be given back: %s", job.id, problem)
+            log.warning("could not store the end of job %s: %s", job.id, problem)
             return False
         if not kept:
-            log.warning("job %s was taken from this worker meanwhile; what it did is kept", job.id)
-        elif self._told is not None:
-            self._told(_end_of(at_work, decided, ending.words if isinstance(ending, JobTrouble) else None))
+            log.warning("another worker took job %s over meanwhile; the work done so far is kept", job.id)
+        elif self._ended is not None:
+            state = "waiting" if isinstance(decided, Retry) else _STATES[decided]
+            wait_s = decided.wait_s if isinstance(decided, Retry) else None
+            error = ending.words if isinstance(ending, JobTrouble) else None
+            self._ended(JobEnd(job.id, job.task, state, active.run, error, wait_s))
         return True
 
-    async def _tried(self, at_work: AtWork) -> Ending | Again | JobTrouble:
-        job = at_work.job
+    async def _attempt(self, active: ActiveJob) -> Ending | Retry | JobTrouble:
+        job = active.job
         task = self._tasks.get(job.task)
         if task is None:
             return JobTrouble(
-                f"This worker knows no task {job.task!r}: it may be older than the one that asked for it."
+                f"This worker has no task {job.task!r}: it may be older than the process that enqueued the job."
             )
         try:
-            await task.do(at_work, **job.arguments)
+            await task.do(active, **job.arguments)
         except JobReleasedError:
-            return Again(0.0, counted=False)
+            return Retry(0.0, counted=False)
         except JobCancelledError:
             return "aborted"
         except JobTroubledError as problem:
@@ -418,32 +415,32 @@ class Worker:
         except RowenError as problem:
             return JobTrouble.of(problem)
         except Exception as problem:
-            log.exception("job %s failed over a bug", job.id)
+            log.exception("job %s failed with a bug", job.id)
             return JobTrouble(f"{type(problem).__name__}: {problem}")
         return "succeeded"
 
-    async def _end_badly(self, c: Connection, job: JobClaim, trouble: JobTrouble) -> tuple[bool, Ending | Again]:
-        """Decide by the class of the trouble, and keep its reason; whether the job was still ours, and what it was."""
+    async def _end_badly(self, c: Connection, job: JobClaim, trouble: JobTrouble) -> tuple[bool, Ending | Retry]:
+        """Retry or fail a job by the class of its error; return whether it was still ours, and the decision."""
         again_s = self._engine.settings.job_retry_s
         failed: Ending = "failed"
-        decided = again(trouble, job.attempts + 1, self._random, first_s=again_s) or failed
+        decided = decide_retry(trouble, job.attempts + 1, self._random, first_s=again_s) or failed
         kept = await _end(c, job, decided)
         if kept:
             log.warning("job %s: %s", job.id, trouble.words)
-            waited = isinstance(decided, Again) and not decided.counted
+            waited = isinstance(decided, Retry) and not decided.counted
             await queue.note(c, job.id, trouble.words, trouble.code, waited=waited)
             task = self._tasks.get(job.task)
-            if decided == "failed" and task is not None and task.given_up is not None:
-                await schedules.tell(c, await task.given_up(self._engine, c, job.arguments, trouble.words))
+            if decided == "failed" and task is not None and task.on_failure is not None:
+                await schedules.tell(c, await task.on_failure(self._engine, c, job.arguments, trouble.words))
         return kept, decided
 
     async def _look_after(self) -> None:
-        """Hold jobs that go too far."""
+        """Cancel jobs that ignore their stop."""
         while True:
             await asyncio.sleep(LOOK_S)
-            at_work = {one: task for task, one in self._jobs.items() if not one.over}
-            for stuck in self._watch.look(at_work) if at_work else ():
-                at_work[stuck].cancel()
+            active = {one: task for task, one in self._jobs.items() if not one.over}
+            for stuck in self._watch.look(active) if active else ():
+                active[stuck].cancel()
 
     async def _is_idle(self) -> bool:
         async with self._database.connection() as c:
@@ -451,7 +448,7 @@ class Worker:
             return looked and (self._is_paused or await queue.is_idle(c, list(self._places)))
 
     async def _left(self, watching: asyncio.Task[None]) -> None:
-        """Leave, also when cancelled again: that cuts off the jobs at once, but none of them is left behind."""
+        """Leave, even if cancelled again, which cancels all jobs at once but waits for their end."""
         leaving = asyncio.create_task(self._leave(watching))
         cancelled: asyncio.CancelledError | None = None
         while not leaving.done():
@@ -467,33 +464,33 @@ class Worker:
         leaving.result()
 
     async def _leave(self, watching: asyncio.Task[None]) -> None:
-        """Give the jobs back, and the number; who does not end in time is cut off."""
+        """Release the jobs and unregister; cancel jobs that do not end in time."""
         self._stopping.set()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        for at_work in self._jobs.values():
-            at_work.stop()
+        for active in self._jobs.values():
+            active.stop()
         until = time.monotonic() + GRACE_S
         if self._jobs:
-            await self._say_goodbye(is_last=False)
+            await self._unregister(is_last=False)
         while self._jobs:
             await asyncio.wait(set(self._jobs), timeout=self._heartbeat_s)
-            await self._say_goodbye(is_last=False)
+            await self._unregister(is_last=False)
             if self._is_hurried or time.monotonic() > until:
                 self._cut_off()
         for failures in range(1, _GOODBYES + 1):
-            if await self._say_goodbye(is_last=True) or self._is_hurried:
+            if await self._unregister(is_last=True) or self._is_hurried:
                 return
             await asyncio.sleep(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
-        log.warning("left without the database; other workers take back what this one had")
+        log.warning("left without the database; other workers will take its jobs over")
 
     def _cut_off(self) -> None:
-        for task, at_work in self._jobs.items():
-            if not at_work.over:
+        for task, active in self._jobs.items():
+            if not active.over:
                 task.cancel()
 
-    async def _say_goodbye(self, *, is_last: bool) -> bool:
-        """Stay registered until the last job is given back, then unregister; False if the database cannot record it."""
+    async def _unregister(self, *, is_last: bool) -> bool:
+        """Mark this worker as leaving, or unregister it at last; return False if the database cannot."""
         if self._id is None:
             return True
         try:
@@ -508,16 +505,10 @@ class Worker:
         return True
 
 
-async def _end(c: Connection, job: JobClaim, decided: Ending | Again) -> bool:
-    if isinstance(decided, Again):
+async def _end(c: Connection, job: JobClaim, decided: Ending | Retry) -> bool:
+    if isinstance(decided, Retry):
         return await queue.put_off(c, job, wait_s=decided.wait_s, counted=decided.counted)
     return await queue.finish(c, job, decided)
 
 
 _STATES: Mapping[Ending, JobState] = {"succeeded": "done", "failed": "failed", "aborted": "cancelled"}
-
-
-def _end_of(at_work: AtWork, decided: Ending | Again, error: str | None) -> JobEnd:
-    state = "waiting" if isinstance(decided, Again) else _STATES[decided]
-    wait_s = decided.wait_s if isinstance(decided, Again) else None
-    return JobEnd(at_work.job.id, at_work.job.task, state, at_work.run, error, wait_s)

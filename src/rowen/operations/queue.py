@@ -145,7 +145,7 @@ class JobQueue(ResourceGroup):
         """
         from rowen.jobs.worker import Worker
 
-        self._worker = Worker(self._engine, places=places, told=told)
+        self._worker = Worker(self._engine, places=places, ended=told)
         try:
             await self._worker.run(until_idle=until_idle)
             return self._worker.is_worn_out
