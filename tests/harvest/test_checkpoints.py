@@ -76,7 +76,7 @@ async def test_a_long_walk_without_changes_keeps_its_place_now_and_then(
     assert moves == [0, 1, 2, 3, 4, "end"]
 
 
-async def test_a_place_is_kept_again_only_when_the_last_one_was_kept_long_enough_ago(
+async def test_a_checkpoint_is_stored_only_when_the_last_one_is_old_enough(
     database: ScratchDatabase, moves: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = iter(range(1000))

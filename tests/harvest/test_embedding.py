@@ -100,7 +100,7 @@ async def test_equal_passages_of_one_run_are_sent_once(database: ScratchDatabase
         assert provider.received == ["The very same words."]
 
 
-async def test_a_switch_is_made_beside_what_is_used_and_only_when_it_is_complete(
+async def test_a_new_model_is_embedded_beside_the_current_one_and_used_once_complete(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings) as r:
@@ -150,7 +150,7 @@ async def test_without_a_setting_the_database_knows_its_embedder(database: Scrat
     assert (run.stats.embedded, len(provider.received)) == (1, 2)
 
 
-async def test_what_it_would_cost_is_told_first_and_may_be_declined(
+async def test_the_estimated_cost_is_shown_first_and_may_be_declined(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(embedder="none") as r:
@@ -228,7 +228,7 @@ async def test_a_third_party_kind_joins_by_being_registered(
     assert (run.stats.embedded, facts.name, facts.vectors) == (2, "letters:26", 2)
 
 
-async def test_a_question_is_asked_once(database: ScratchDatabase, provider: Provider) -> None:
+async def test_a_question_is_embedded_once(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
         first = await QuestionVectors(r._engine).vector_of("what about one?")
@@ -257,7 +257,7 @@ async def test_vectors_of_texts_that_are_gone_are_kept_for_a_while(
         assert (run.stats.embedded, run.stats.embeddings_reused) == (1, 0)
 
 
-async def test_an_index_is_made_when_it_is_due_and_made_anew_when_a_build_was_killed(
+async def test_an_index_is_built_when_due_and_rebuilt_after_a_killed_build(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings, vector_index_from=5) as r:
@@ -274,7 +274,7 @@ async def test_an_index_is_made_when_it_is_due_and_made_anew_when_a_build_was_ki
         assert database.query("select count(*) from embedding") == [(8,)]
 
 
-async def test_dimensions_are_asked_for_and_make_another_model(database: ScratchDatabase, provider: Provider) -> None:
+async def test_requested_dimensions_make_another_model(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(**provider.settings, embedder_dimensions=4) as r:
         await sync(r, *pages(1))
         [facts] = await r.embeddings.list()
@@ -282,7 +282,7 @@ async def test_dimensions_are_asked_for_and_make_another_model(database: Scratch
     assert (facts.name, facts.dimensions, provider.asked_for[0]["dimensions"]) == ("openai:double:4", 4, 4)
 
 
-async def test_gemini_is_asked_in_its_own_way(database: ScratchDatabase, provider: Provider) -> None:
+async def test_gemini_requests_use_its_own_format(database: ScratchDatabase, provider: Provider) -> None:
     settings = {"embedder": "gemini", "embedder_url": f"{provider.url}/v1beta", "embedder_key": "k"}
     async with database.open(**settings) as r:
         await sync(r, *pages(1, 2))
@@ -295,7 +295,7 @@ async def test_gemini_is_asked_in_its_own_way(database: ScratchDatabase, provide
     assert all(is_direction_of(vector, text) for text, vector in vectors_of(database).items())
 
 
-async def test_a_large_load_takes_the_index_away_and_makes_it_anew(
+async def test_a_large_load_drops_the_index_and_rebuilds_it(
     database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="rowen.harvest.embed")
@@ -365,7 +365,7 @@ async def test_a_database_with_vectors_of_an_embedder_that_was_removed_is_search
     assert (report.switched, report.embedded, report.pending) == (True, 2, 0)
 
 
-async def test_the_setting_local_fast_says_what_to_use_instead(database: ScratchDatabase) -> None:
+async def test_the_setting_local_fast_names_its_replacement(database: ScratchDatabase) -> None:
     async with database.open(embedder="local-fast") as r:
         with pytest.raises(ConfigurationError, match="rowen embed --embedder local") as caught:
             await r.embeddings.embed()

@@ -146,9 +146,7 @@ async def test_a_rate_limit_is_waited_for(
         assert len(vectors_of(database)) == 2
 
 
-async def test_a_rate_limit_longer_than_anybody_waits_is_left_to_a_later_run(
-    database: ScratchDatabase, provider: Provider
-) -> None:
+async def test_a_long_rate_limit_is_left_to_a_later_run(database: ScratchDatabase, provider: Provider) -> None:
     provider.always = status(429, **{"Retry-After": "86400"})
     async with database.open(**provider.settings, retry_after_limit_s=0.1, cb_max_recovery_timeout_secs=1) as r:
         run = await sync(r, *pages(1))
@@ -195,7 +193,7 @@ async def test_a_dead_embedder_that_never_answered_is_an_error_at_once(
     assert len(provider.asked_for) == 2
 
 
-async def test_one_text_that_is_refused_does_not_hold_the_others(database: ScratchDatabase, provider: Provider) -> None:
+async def test_a_refused_text_does_not_block_the_others(database: ScratchDatabase, provider: Provider) -> None:
     provider.poison = "number 3"
     async with database.open(**provider.settings) as r:
         run = await sync(r, *pages(*range(8)))
@@ -218,7 +216,7 @@ async def test_a_provider_that_refuses_everything_is_a_wrong_setting_and_costs_t
         assert "not welcome" in facts.trouble["error"]
 
 
-async def test_a_key_is_found_by_reference_and_never_told(
+async def test_a_key_is_resolved_by_reference_and_never_shown(
     database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", "sk-very-secret")
@@ -317,7 +315,7 @@ async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(
     assert len(provider.received) == database.query("select count(*) from chunk")[0][0]
 
 
-async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_embed_was_lost(
+async def test_another_process_repeats_only_requests_in_flight_when_the_claim_was_lost(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     few = {"embedder_batch": 2, "embedder_concurrency": 2}
@@ -414,7 +412,9 @@ async def test_a_wrong_kind_is_named_with_those_that_exist(database: ScratchData
             await r.embeddings.embed()
 
 
-async def test_a_sync_waits_only_so_long_and_says_what_is_left(database: ScratchDatabase, provider: Provider) -> None:
+async def test_a_sync_waits_for_a_limited_time_and_reports_the_rest(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     async def slowly(request: Any) -> Any:
         await asyncio.sleep(30)
 
@@ -515,7 +515,7 @@ async def test_a_missing_key_is_named_and_holds_nothing_up(database: ScratchData
     assert "NO_SUCH_KEY" in facts.trouble["error"]
 
 
-async def test_who_does_not_want_to_wait_does_not(database: ScratchDatabase, provider: Provider) -> None:
+async def test_waiting_for_embeddings_can_be_switched_off(database: ScratchDatabase, provider: Provider) -> None:
     answer = provider._answer_for
 
     async def slowly(request: Any) -> Any:

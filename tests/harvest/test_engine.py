@@ -89,7 +89,7 @@ async def test_two_thousand_runs_leave_nothing_behind_in_their_process(database:
         assert _resident_mb() - before_mb < 8
 
 
-async def test_what_is_asked_for_after_a_stop_is_done(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+async def test_work_requested_after_a_stop_is_done(database: ScratchDatabase, waiting: type[Waiting]) -> None:
     async with database.open() as r:
         live = asyncio.create_task(r.sync("waiting:one"))
         await waiting.begun.wait()
@@ -101,7 +101,7 @@ async def test_what_is_asked_for_after_a_stop_is_done(database: ScratchDatabase,
         assert [run.status for run in await r.runs.sync_all([ADDRESS])] == ["completed"]  # type: ignore[union-attr]
 
 
-async def test_a_stop_leaves_out_what_has_not_begun(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+async def test_a_stop_skips_runs_that_have_not_started(database: ScratchDatabase, waiting: type[Waiting]) -> None:
     async with database.open(side_by_side=1) as r:
         live = asyncio.create_task(r.runs.sync_all(["waiting:one", "waiting:two", "waiting:three"]))
         await waiting.begun.wait()
@@ -150,7 +150,7 @@ async def test_a_run_whose_process_is_dead_is_closed_when_it_is_cancelled(databa
         assert run.error is not None
 
 
-async def test_what_is_not_live_cannot_be_cancelled(database: ScratchDatabase) -> None:
+async def test_a_run_that_is_not_live_cannot_be_cancelled(database: ScratchDatabase) -> None:
     async with database.open() as r:
         shows(Fetched(page(1)), Complete())
         run = await r.sync(ADDRESS)
@@ -170,7 +170,7 @@ async def test_an_embedder_that_gave_up_is_tried_again_by_the_next_piece_of_work
                 assert not background._gave_up
 
 
-def test_connections_are_what_the_server_has_and_never_less_than_a_run_needs() -> None:
+def test_connections_are_limited_by_the_server_but_suffice_for_a_run() -> None:
     assert Connections.budget(100, 0, runs=4).runs == 4
     assert Connections.budget(57, 0, runs=64).runs == 7
     assert Connections.budget(57, 50, runs=64).runs == 1
@@ -222,7 +222,7 @@ async def test_a_source_may_be_called_like_a_number(database: ScratchDatabase, w
         assert (await asyncio.wait_for(live, 60)).status == "cancelled"
 
 
-async def test_who_waits_for_another_task_of_the_process_waits_as_long_as_it_takes(database: ScratchDatabase) -> None:
+async def test_waiting_for_another_task_of_the_process_has_no_time_limit(database: ScratchDatabase) -> None:
     shows(Fetched(page(1)), Complete())
     async with database.open(database_patience_s=5) as r:
         await r.sync(ADDRESS)

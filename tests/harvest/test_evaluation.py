@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-async def test_models_are_told_apart_by_what_is_valid_right_grounded_and_paid(
+async def test_models_are_compared_by_validity_correctness_grounding_and_cost(
     database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     names = ["careful", "inventing", "babbling", "down"]
@@ -80,7 +80,7 @@ async def test_models_are_told_apart_by_what_is_valid_right_grounded_and_paid(
     assert [page["page"] for page in fact(scores[0])["pages"]] == ["more/two.html", "one.html"]
 
 
-async def test_a_second_look_asks_only_the_model_that_is_new(
+async def test_a_second_evaluation_queries_only_the_new_model(
     database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     async with database.open(**model.settings) as r:
@@ -95,7 +95,7 @@ async def test_a_second_look_asks_only_the_model_that_is_new(
     assert not any(page.reused for page in (*other.pages, *forced.pages))
 
 
-async def test_a_budget_is_for_all_models_together_and_what_is_beyond_it_is_skipped(
+async def test_a_budget_covers_all_models_and_pages_beyond_it_are_skipped(
     database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     async with database.open(**model.settings, llm_concurrency=1, llm_answer_tokens=100) as r:
@@ -110,16 +110,16 @@ async def test_a_budget_is_for_all_models_together_and_what_is_beyond_it_is_skip
     assert second.expected == 0
 
 
-async def test_what_cannot_be_read_costs_that_page_and_what_is_no_folder_is_told(
+async def test_an_unreadable_page_costs_that_page_and_a_missing_folder_is_an_error(
     database: ScratchDatabase, model: Model, folder: Path
 ) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
     async with database.open(**model.settings) as r:
         [score] = await r.extraction.evaluate(folder, LAMP)
         (folder / "one.expected.json").write_text("[]")
-        with pytest.raises(UsageError, match=r"one\.expected\.json is no JSON object"):
+        with pytest.raises(UsageError, match=r"one\.expected\.json does not contain a JSON object"):
             await r.extraction.evaluate(folder, LAMP)
-        with pytest.raises(NotFoundError, match="no folder"):
+        with pytest.raises(NotFoundError, match="is not a folder"):
             await r.extraction.evaluate(folder / "one.html", LAMP)
     assert (score.count("valid"), score.count("error"), model.calls) == (2, 1, 2)
 

@@ -80,7 +80,7 @@ async def test_other_words_with_the_same_facts_are_a_check_and_no_version(databa
     assert (version.number, version.checks) == (1, 1)
 
 
-async def test_a_page_that_says_again_what_it_said_before_is_not_paid_for_again(database: ScratchDatabase) -> None:
+async def test_a_page_with_a_former_text_is_not_paid_again(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
             await stock(r, shop)
@@ -135,7 +135,7 @@ async def test_a_schema_that_comes_later_is_for_all_items_and_a_new_version_keep
     assert (carried.schema, carried.state, carried.current) == ("lamp@1.1.0", "current", 2)
 
 
-async def test_one_bad_page_costs_that_page_and_is_tried_again_when_it_changes(database: ScratchDatabase) -> None:
+async def test_a_bad_page_costs_that_page_and_is_retried_when_it_changes(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
         model.moods.extend([cut_off(), fenced()])
         async with database.open(**model.settings, llm_concurrency=1) as r:
@@ -200,7 +200,7 @@ async def test_a_daily_budget_holds_also_across_passes(database: ScratchDatabase
     assert (report.created, report.pending, carried.state) == (0, 2, "waiting")
 
 
-async def test_a_dry_run_tells_the_price_and_asks_nobody(database: ScratchDatabase) -> None:
+async def test_a_dry_run_estimates_the_price_without_a_request(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
         async with database.open(**model.settings) as r:
             await r.schemas.add("lamp@1.0.0", LAMP)
@@ -215,7 +215,7 @@ async def test_a_dry_run_tells_the_price_and_asks_nobody(database: ScratchDataba
     assert database.query("select count(*) from extraction_check") == [(0,)]
 
 
-async def test_without_a_model_the_rest_waits_and_says_what_is_missing(database: ScratchDatabase) -> None:
+async def test_without_a_model_the_rest_waits_and_the_missing_setting_is_named(database: ScratchDatabase) -> None:
     with market(2) as (shop, _):
         async with database.open() as r:
             await stock(r, shop)
@@ -226,7 +226,7 @@ async def test_without_a_model_the_rest_waits_and_says_what_is_missing(database:
     assert "ROWEN_LLM" in carried.waits_for
 
 
-async def test_conditions_are_told_when_they_come_true_and_not_at_first(database: ScratchDatabase) -> None:
+async def test_conditions_are_reported_when_they_become_true_but_not_at_first(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
             await stock(r, shop, conditions=["price < 9", "colour = blue"])
@@ -259,7 +259,7 @@ async def test_facts_are_searched_and_listed_by_conditions(database: ScratchData
                 await r.search("lamp", where=["price <"])
 
 
-async def test_an_answer_that_is_not_in_the_text_is_told_left_out_or_refused(database: ScratchDatabase) -> None:
+async def test_an_ungrounded_answer_is_reported_removed_or_refused(database: ScratchDatabase) -> None:
     invented = says('{"name": "Lamp 1", "price": 4711, "colour": "red"}')
     with market(1) as (shop, model):
         model.always = invented
@@ -268,7 +268,7 @@ async def test_an_answer_that_is_not_in_the_text_is_told_left_out_or_refused(dat
             url = f"{shop.url}/1"
             warned = await r.extract(url, "lamp@1")
             dropped = await r.extract(url, "lamp@1", grounding="null")
-            with pytest.raises(Exception, match="what the page does not"):
+            with pytest.raises(Exception, match="that are not in the page"):
                 await r.extract(url, "lamp@1", grounding="fail")
     assert warned.ungrounded == ("/price",)
     assert "/price" in warned.remarks[0]
@@ -295,7 +295,7 @@ async def test_a_source_that_carries_nothing_says_how_it_may(database: ScratchDa
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
             await r.sources.add(f"{shop.url}/", name="shop")
-            with pytest.raises(NotFoundError, match="carries no schema"):
+            with pytest.raises(NotFoundError, match="has no schema"):
                 await r.extraction.extract_source("shop")
 
 

@@ -55,7 +55,7 @@ async def test_markup_that_is_not_enough_is_a_hint(database: ScratchDatabase) ->
     assert '"name": "Lamp 1"' in model.questions[0].page
 
 
-async def test_rules_read_fields_without_a_model_and_a_broken_one_is_no_answer(database: ScratchDatabase) -> None:
+async def test_rules_read_fields_without_a_model_and_a_broken_rule_needs_one(database: ScratchDatabase) -> None:
     rules = {"name": "h1", "price": ".offer .amount | number", "colour": "//main/p[last()]"}
     with market(2) as (shop, model):
         async with database.open() as r:
@@ -131,7 +131,7 @@ class Lamp(BaseModel):
     price: float | None = None
 
 
-async def test_one_page_becomes_a_model_of_pydantic_and_the_answer_is_kept(database: ScratchDatabase) -> None:
+async def test_a_page_becomes_a_pydantic_model_and_the_answer_is_cached(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         url = f"{shop.url}/1"
         async with database.open(**model.settings) as r:
@@ -150,7 +150,7 @@ async def test_one_page_becomes_a_model_of_pydantic_and_the_answer_is_kept(datab
     assert database.query("select count(*) from extraction") == [(0,)]
 
 
-async def test_a_file_is_read_as_a_page_is_and_what_is_not_there_is_told(
+async def test_a_file_is_read_like_a_page_and_a_missing_one_is_an_error(
     database: ScratchDatabase, tmp_path: Path
 ) -> None:
     (tmp_path / "lamp.md").write_text("# A lamp\n\nName: Aurora\n\nPrice: 3\n")

@@ -55,7 +55,7 @@ async def test_instructions_are_added_to_the_prompt_and_are_a_part_of_the_questi
     assert (tokens, other > 0) == (0, True)
 
 
-async def test_only_the_beginning_of_a_page_is_read_if_so_asked_and_that_is_told(database: ScratchDatabase) -> None:
+async def test_a_page_is_truncated_on_request_with_a_remark(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         shop.pages["/long"] = Page(STORY.format(filler="words " * 200).encode())
         async with database.open(**model.settings) as r:
@@ -68,7 +68,7 @@ async def test_only_the_beginning_of_a_page_is_read_if_so_asked_and_that_is_told
     assert len(model.questions[0].page) < 250
 
 
-async def test_a_slow_page_and_a_slow_model_are_given_up_in_the_time_that_was_said(database: ScratchDatabase) -> None:
+async def test_a_slow_page_and_a_slow_model_end_at_their_time_limit(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings, fetch_tries=1) as r:
             model.latency_s = 5
@@ -80,13 +80,11 @@ async def test_a_slow_page_and_a_slow_model_are_given_up_in_the_time_that_was_sa
     assert model.calls == 1
 
 
-async def test_a_proxy_of_one_call_is_asked_and_guarded_as_everything_that_a_caller_names(
-    database: ScratchDatabase, proxy: Proxy
-) -> None:
+async def test_a_proxy_of_one_call_is_used_and_guarded(database: ScratchDatabase, proxy: Proxy) -> None:
     with market(1) as (_, model):
         async with database.open(**model.settings) as r:
             found = await r.extract("http://shop.example/1", LAMP, proxy=proxy.url)
-            with pytest.raises(UsageError, match="no proxy") as wrong:
+            with pytest.raises(UsageError, match="not a valid proxy") as wrong:
                 await r.extract("http://shop.example/1", LAMP, proxy="socks5://me:s3cret@127.0.0.1:1")
         async with database.open(**model.settings, allow_addresses=()) as r:
             with pytest.raises(AddressRefusedError, match=r"proxy leads to 127\.0\.0\.1"):
@@ -98,7 +96,7 @@ async def test_a_proxy_of_one_call_is_asked_and_guarded_as_everything_that_a_cal
     assert "s3cret" not in str(wrong.value)
 
 
-async def test_what_a_page_conceals_is_not_read_and_what_it_is_about_always_is(database: ScratchDatabase) -> None:
+async def test_hidden_parts_of_a_page_are_not_read_but_its_subject_is(database: ScratchDatabase) -> None:
     concealed = [
         "<p hidden>Colour: a</p>",
         "<p style='color: red; display : NONE'>Colour: b</p>",
@@ -131,7 +129,7 @@ async def test_a_web_site_that_is_down_does_not_open_the_circuit_of_a_model_at_t
 
 
 @needs_chromium
-async def test_what_scripts_write_is_read_in_a_browser(
+async def test_content_of_scripts_is_read_in_a_browser(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rendering, "QUIET_S", 0.2)

@@ -37,7 +37,7 @@ async def test_only_pages_at_the_named_addresses_are_extracted_estimated_and_wai
             assert (model.calls, estimate.looked_at, estimate.calls) == (3, 2, 2)
 
 
-async def test_another_pattern_costs_only_what_was_not_read_before_and_ends_what_is_not_meant(
+async def test_another_pattern_costs_only_new_pages_and_ends_facts_of_excluded_ones(
     database: ScratchDatabase,
 ) -> None:
     with market(3) as (shop, model):

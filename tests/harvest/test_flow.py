@@ -176,7 +176,7 @@ async def test_a_new_title_rewrites_no_passage_text_but_is_found(database: Scrat
         assert [hit.title for hit in await r.search("quinces")] == ["Quinces"]
 
 
-async def test_what_a_complete_run_did_not_see_is_deleted(database: ScratchDatabase) -> None:
+async def test_items_that_a_complete_run_did_not_observe_are_deleted(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, *fetched(1, 2, 3), Complete())
         run = await sync(r, *fetched(1, 3), Complete())
@@ -205,7 +205,7 @@ async def test_an_empty_listing_never_deletes(database: ScratchDatabase) -> None
         assert len(contents(database)) == 2
 
 
-async def test_a_mass_deletion_is_held_back_until_it_is_accepted(database: ScratchDatabase) -> None:
+async def test_a_mass_deletion_is_pending_until_it_is_accepted(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, *fetched(*range(20)), Complete())
         held = await sync(r, *fetched(*range(10)), Complete())
@@ -301,7 +301,7 @@ async def test_the_same_item_twice_in_a_run_is_one_item(database: ScratchDatabas
         assert (second.stats.unchanged, second.stats.duplicates, second.stats.rows_written) == (1, 2, 0)
 
 
-async def test_unchanged_of_something_never_held_is_a_failure_not_a_crash(database: ScratchDatabase) -> None:
+async def test_an_unknown_item_reported_as_unchanged_is_a_failure_not_a_crash(database: ScratchDatabase) -> None:
     async with database.open() as r:
         run = await sync(r, Unchanged("https://example.org/9"), Complete())
 
@@ -338,7 +338,7 @@ async def test_a_full_sync_shows_no_cursor_and_no_validators(database: ScratchDa
         assert held["https://example.org/1"].etag is None
 
 
-async def test_a_source_that_breaks_midway_keeps_what_it_gave(database: ScratchDatabase) -> None:
+async def test_a_source_that_fails_midway_keeps_its_items(database: ScratchDatabase) -> None:
     def breaks(known: Known) -> Iterator[Observation]:
         yield from fetched(1, 2)
         raise SourceError("The portal fell over.")
@@ -363,7 +363,7 @@ async def test_a_connector_with_a_bug_fails_its_run_alone(database: ScratchDatab
         assert "'scripted' failed: ZeroDivisionError: oops" in (run.error or "")
 
 
-async def test_what_the_database_refuses_costs_one_item(database: ScratchDatabase) -> None:
+async def test_a_document_that_the_database_refuses_costs_one_item(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await r.sources.add(ADDRESS)
         database.execute("alter table item add constraint no_three check (title <> 'Page 3')")
@@ -437,7 +437,7 @@ async def test_a_run_that_was_taken_over_before_its_sweep_deletes_nothing(databa
         assert {change.kind for change in await r.changes()} == {"created"}
 
 
-async def test_stop_ends_the_run_as_cancelled_and_keeps_what_was_pulled(database: ScratchDatabase) -> None:
+async def test_stop_ends_the_run_as_cancelled_and_keeps_received_items(database: ScratchDatabase) -> None:
     async with database.open() as r:
 
         def stops(known: Known) -> Iterator[Observation]:
@@ -505,7 +505,7 @@ async def test_a_body_that_cannot_be_read_costs_that_item(database: ScratchDatab
         assert (run.stats.failed, run.stats.created) == (1, 1)
 
 
-async def test_other_options_have_every_item_read_anew(database: ScratchDatabase) -> None:
+async def test_other_options_cause_every_item_to_be_read_again(database: ScratchDatabase) -> None:
     async with database.open() as r:
         raw = Raw("https://example.org/r", b"Ein Text.", name="r.txt", etag="1")
         await sync(r, Fetched(raw), Complete())
@@ -683,7 +683,7 @@ async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
         assert [case.error for case in await r.items.quarantine()] == ["Too long."]
 
 
-async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_once(database: ScratchDatabase) -> None:
+async def test_a_refused_document_hides_no_other_failure_and_is_counted_once(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         database.execute("alter table item add constraint no_four check (text <> 'Refused.')")
@@ -708,7 +708,7 @@ async def test_a_text_that_cannot_be_cut_stays_in_quarantine_and_keeps_its_forme
 
 
 @pytest.mark.parametrize("refused", [1, 2, 3, 4])
-async def test_what_the_database_refuses_stays_in_quarantine_and_keeps_its_former_validator(
+async def test_a_refused_document_stays_in_quarantine_and_keeps_its_former_validator(
     database: ScratchDatabase, refused: int
 ) -> None:
     numbers = [1, 2, 3, 4]
@@ -729,7 +729,7 @@ async def test_what_the_database_refuses_stays_in_quarantine_and_keeps_its_forme
         }
 
 
-async def test_another_language_alone_has_the_passages_found_in_it(
+async def test_a_changed_language_alone_reindexes_the_passages(
     database: ScratchDatabase, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     now = [Fetched(page(1, "Die Wiesen wurden gemäht.", language="de")), Complete()]
@@ -743,7 +743,7 @@ async def test_another_language_alone_has_the_passages_found_in_it(
     assert (run.stats.amended, database.query(words)) == (1, rebuilt.query(words))
 
 
-async def test_an_item_that_comes_and_goes_in_one_run_is_no_loss_that_the_guard_counts(
+async def test_an_item_created_and_deleted_in_one_run_does_not_count_for_the_guard(
     database: ScratchDatabase,
 ) -> None:
     async with database.open() as r:
@@ -789,7 +789,7 @@ async def test_a_new_item_that_cannot_be_read_counts_once_against_what_the_sourc
     assert (run.status, run.stats.failed) == (status, 1)
 
 
-async def test_a_run_that_is_not_complete_leaves_in_quarantine_what_it_did_not_see(database: ScratchDatabase) -> None:
+async def test_an_incomplete_run_leaves_unobserved_items_in_quarantine(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, *fetched(1, 3), Failed(page(2).url, "Not JSON."), Complete())
         run = await sync(r, *fetched(1), Gone(page(3).url))
@@ -825,7 +825,7 @@ def test_a_group_is_written_beside_earlier_ones_only_if_none_of_them_may_touch_t
     assert (plan.apart, plan.idle) == (is_apart, False)
 
 
-async def test_what_is_no_url_is_an_item_like_any_other(database: ScratchDatabase) -> None:
+async def test_an_identifier_that_is_no_url_is_an_item_like_any_other(database: ScratchDatabase) -> None:
     async with database.open() as r:
         run = await sync(r, Failed("http://[bad", "Not a URL."), *fetched(1), Complete())
 

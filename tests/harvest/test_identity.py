@@ -95,7 +95,7 @@ async def test_too_little_evidence_moves_nothing(database: ScratchDatabase, befo
 
 
 @pytest.mark.parametrize("shared", ["files", "title", "text", "day"])
-async def test_what_an_item_that_stays_has_as_well_decides_nothing(database: ScratchDatabase, shared: str) -> None:
+async def test_evidence_shared_with_a_remaining_item_decides_nothing(database: ScratchDatabase, shared: str) -> None:
     def one(name: str) -> Document:
         return dataset(
             name,
@@ -122,7 +122,7 @@ async def test_namesakes_are_not_swapped(database: ScratchDatabase) -> None:
     assert (run.stats.moved, run.stats.created, run.stats.deleted) == (0, 2, 2)
 
 
-async def test_what_strong_evidence_decided_is_out_of_the_way_of_weaker(database: ScratchDatabase) -> None:
+async def test_items_matched_by_strong_evidence_are_excluded_from_weaker(database: ScratchDatabase) -> None:
     def one(name: str, *files: str) -> Document:
         return dataset(name, "Hay of the north", f"Text of {name}.", files=files)
 
@@ -133,7 +133,7 @@ async def test_what_strong_evidence_decided_is_out_of_the_way_of_weaker(database
     assert moves(database) == {("a0", "b0"), ("a1", "b1")}
 
 
-async def test_the_guard_sees_what_is_left_after_moves(database: ScratchDatabase) -> None:
+async def test_the_guard_counts_the_items_left_after_moves(database: ScratchDatabase) -> None:
     def named(prefix: str, count: int) -> list[Document]:
         return [dataset(f"{prefix}{n}", f"Meadow number {n}", TEXT.format(n)) for n in range(count)]
 
@@ -144,7 +144,7 @@ async def test_the_guard_sees_what_is_left_after_moves(database: ScratchDatabase
     assert (run.stats.moved, run.stats.created, run.stats.deleted, run.stats.deletions_held) == (37, 0, 3, 0)
 
 
-async def test_a_source_that_only_tells_changes_moves_what_it_calls_gone(database: ScratchDatabase) -> None:
+async def test_a_source_of_changes_only_moves_items_that_it_reports_gone(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, dataset("a", "Hay of the north", TEXT), *STAYS, Checkpoint(1), Complete())
         new = await sync(r, dataset("b", "Hay of the north", TEXT), Checkpoint(2))
@@ -167,7 +167,7 @@ async def test_a_walk_that_is_not_whole_moves_nothing_that_it_did_not_see(databa
     assert (whole.stats.moved, whole.stats.created, whole.stats.unchanged, whole.stats.deleted) == (1, 0, 31, 0)
 
 
-async def test_what_was_there_beside_it_in_a_whole_walk_is_not_what_vanishes_later(database: ScratchDatabase) -> None:
+async def test_an_item_present_in_a_whole_walk_is_not_the_target_of_a_later_move(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, dataset("a", "Hay of the north", TEXT), *STAYS, Complete())
         await sync(

@@ -93,7 +93,7 @@ NUMBERS = st.integers(min_value=0, max_value=4) | st.integers(min_value=-(2**63)
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40), st.integers(min_value=0, max_value=500))
 @example([(-1, 0), (0, 1), (0, 0)], 0)
-def test_an_id_is_told_where_its_hash_is_that_of_no_other(entries: list[tuple[int, int]], count: int) -> None:
+def test_an_id_is_returned_if_its_hash_is_unique(entries: list[tuple[int, int]], count: int) -> None:
     # CPython has no hash of -1.
     pairs = [(-2 if hashed == -1 else hashed, item_id) for hashed, item_id in entries]
     known = KnownIds(count)
@@ -107,7 +107,7 @@ def test_an_id_is_told_where_its_hash_is_that_of_no_other(entries: list[tuple[in
     assert told == [next(iter(those)) if len(those := ids[hash(Url("", hashed))]) == 1 else None for hashed, _ in pairs]
 
 
-def test_what_is_recent_is_told_once_and_what_is_hashed_again() -> None:
+def test_a_recent_id_is_returned_once_and_a_hashed_one_repeatedly() -> None:
     known = KnownIds(10)
     known.add_all([("old", 1)])
     known.recent["new"] = 2

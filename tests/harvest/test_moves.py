@@ -214,7 +214,7 @@ async def test_a_dataset_under_another_identifier_moves_only_with_evidence(
         ),
     ],
 )
-async def test_what_an_item_that_stays_has_as_well_is_no_evidence(
+async def test_content_shared_with_a_remaining_item_is_no_evidence(
     database: ScratchDatabase, before: Fetched, now: Fetched, third: Fetched
 ) -> None:
     async with database.open() as r:
@@ -240,7 +240,7 @@ async def test_an_item_that_is_gone_does_not_move_to_one_that_was_always_there(
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_a_dataset_moves_to_what_a_partial_run_stored_and_takes_its_versions_along(
+async def test_a_dataset_moves_to_an_item_of_a_partial_run_with_its_versions(
     database: ScratchDatabase,
 ) -> None:
     async with database.open(revisions_kept=2) as r:
@@ -286,7 +286,7 @@ async def test_pending_deletions_that_turn_out_to_be_moves_are_pending_no_longer
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_of_two_namesakes_that_moved_the_files_tell_one_and_the_title_then_tells_the_other(
+async def test_two_moved_namesakes_are_matched_by_files_and_then_by_title(
     database: ScratchDatabase,
 ) -> None:
     stays = dataset(9, "Another")
@@ -301,7 +301,7 @@ async def test_of_two_namesakes_that_moved_the_files_tell_one_and_the_title_then
 
 
 @pytest.mark.usefixtures("_scripted")
-async def test_what_was_said_to_be_gone_under_its_old_identifier_is_not_gone_under_its_new_one(
+async def test_an_item_reported_gone_under_its_old_identifier_stays_under_its_new_one(
     database: ScratchDatabase,
 ) -> None:
     stays = dataset(9, "Another")

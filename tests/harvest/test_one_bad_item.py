@@ -69,7 +69,7 @@ async def test_a_number_of_any_size_in_an_answer_costs_that_page(database: Scrat
     assert [code for code, _ in failed] == ["answer_invalid"]
 
 
-async def test_an_error_that_nobody_expected_costs_one_page_and_is_told(
+async def test_an_unexpected_error_costs_one_page_and_is_reported(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     find = GroundingText.find
@@ -156,7 +156,7 @@ async def test_a_page_over_which_a_reader_stumbles_costs_that_page(
     assert "OverflowError" in str(failed)
 
 
-async def test_what_a_worker_process_stumbles_over_is_told_and_the_process_goes_on() -> None:
+async def test_an_error_in_a_worker_process_is_reported_and_the_process_continues() -> None:
     workers, large = Workers(1), ["x" * 200_000]
     try:
         with pytest.raises(ItemError, match="IndexError"):

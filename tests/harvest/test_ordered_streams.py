@@ -60,14 +60,14 @@ async def test_a_stream_that_was_replayed_writes_nothing_when_the_last_versions_
         assert (run.stats.unchanged, run.stats.rows_written) == (1, 0)
 
 
-async def test_what_is_deleted_and_comes_back_is_there(database: ScratchDatabase) -> None:
+async def test_a_deleted_item_that_returns_exists(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await replay(r, Fetched(page(1, "Old.")), Gone(ONE, "deleted"), Fetched(page(1, "Back.")), Checkpoint("c"))
 
         assert await texts(r) == ["Old.", "Back."]
 
 
-async def test_what_is_deleted_last_is_gone(database: ScratchDatabase) -> None:
+async def test_an_item_deleted_last_does_not_exist(database: ScratchDatabase) -> None:
     async with database.open() as r:
         run = await replay(
             r, Fetched(page(1)), Fetched(page(2)), Fetched(page(3)), Gone(ONE, "deleted"), Checkpoint("c")
@@ -80,7 +80,7 @@ async def test_what_is_deleted_last_is_gone(database: ScratchDatabase) -> None:
 
 @pytest.mark.parametrize("between", [[], [Checkpoint(1)]])
 @pytest.mark.parametrize("end", [[], [Complete()]])
-async def test_what_is_read_after_it_failed_has_not_failed(
+async def test_an_item_read_after_its_failure_has_not_failed(
     database: ScratchDatabase, between: list[Observation], end: list[Observation]
 ) -> None:
     async with database.open() as r:
@@ -90,7 +90,7 @@ async def test_what_is_read_after_it_failed_has_not_failed(
         assert await r.items.quarantine() == []
 
 
-async def test_what_fails_last_keeps_its_last_good_copy(database: ScratchDatabase) -> None:
+async def test_an_item_that_fails_last_keeps_its_last_good_copy(database: ScratchDatabase) -> None:
     async with database.open() as r:
         run = await replay(r, Fetched(page(1, "Good.")), Failed(ONE, "It cannot be read."), Complete())
 

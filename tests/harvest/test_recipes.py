@@ -106,7 +106,7 @@ async def test_a_format_that_is_read_by_way_of_another_is_read_again_with_it(
     assert (run.stats.stopped_at_validator, run.stats.stopped_at_content) == (6, 1)
 
 
-async def test_what_another_version_of_a_reader_says_is_amended_and_not_updated(
+async def test_text_changed_by_another_reader_version_is_amended_and_not_updated(
     database: ScratchDatabase, tmp_path: Path, bump: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "folder"
@@ -121,7 +121,7 @@ async def test_what_another_version_of_a_reader_says_is_amended_and_not_updated(
     assert (run.stats.amended, run.stats.updated) == (1, 0)
 
 
-async def test_what_was_read_before_formats_had_versions_is_read_again_once(
+async def test_items_read_before_formats_had_versions_are_read_again_once(
     database: ScratchDatabase, tmp_path: Path
 ) -> None:
     folder = str(fill(tmp_path / "folder"))

@@ -42,7 +42,7 @@ def new_texts(database: ScratchDatabase) -> set[str]:
     return fresh
 
 
-async def test_all_texts_are_embedded_again_once_and_their_cost_is_told_before(
+async def test_all_texts_are_embedded_again_once_after_a_cost_estimate(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     estimates: list[EmbeddingEstimate] = []
@@ -127,7 +127,7 @@ async def test_a_provider_that_fails_midway_leaves_the_rest_with_its_old_vectors
     assert (healed.embedded, healed.again, len(new_texts(database))) == (3, 0, 5)
 
 
-async def test_what_could_not_be_stored_keeps_its_old_vectors_and_stays_ordered(
+async def test_unstored_texts_keep_their_old_vectors_and_stay_listed(
     database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = embeddings._copy
@@ -151,7 +151,7 @@ async def test_what_could_not_be_stored_keeps_its_old_vectors_and_stays_ordered(
     assert (healed.embedded, healed.again, len(new_texts(database))) == (3, 0, 3)
 
 
-async def test_a_text_that_is_refused_keeps_its_vector_and_one_that_was_refused_is_tried_once_more(
+async def test_a_refused_text_keeps_its_vector_and_a_formerly_refused_one_is_retried_once(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings) as r:

@@ -38,7 +38,7 @@ async def test_rare_words_weigh_more_than_common_ones(database: ScratchDatabase)
         assert urls(await r.search("harvest quinces"))[0] == "rare"
 
 
-async def test_a_question_finds_what_has_most_of_its_words(database: ScratchDatabase) -> None:
+async def test_a_question_finds_items_with_most_of_its_words(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "How to prune an apple tree in winter."), page(2, "Bees sleep in winter."))
 
@@ -75,7 +75,7 @@ async def test_a_word_that_is_typed_again_in_any_form_weighs_more(database: Scra
 
 
 @pytest.mark.parametrize("asked", ["string", "List<String>", "zebra", "script", '"script tag"'])
-async def test_what_stands_in_angle_brackets_or_behind_a_script_is_text(database: ScratchDatabase, asked: str) -> None:
+async def test_text_in_angle_brackets_or_after_a_script_is_found(database: ScratchDatabase, asked: str) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "A `List<String>` holds names. The <script> tag runs. A zebra is striped."))
 
@@ -169,7 +169,7 @@ async def test_common_words_of_the_query_do_not_find_texts_of_other_languages(da
         assert urls(await r.search("die bäume")) == ["3"]
 
 
-async def test_a_typo_is_forgiven_and_told(database: ScratchDatabase) -> None:
+async def test_a_typo_is_corrected_and_reported(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "An orchard of quinces."), page(2, "A field."))
         answer = await r.search("orhcard")
@@ -197,7 +197,7 @@ async def test_hits_say_which_words_were_found(database: ScratchDatabase) -> Non
         assert (first.keyword_rank, second.keyword_rank, first.vector_rank) == (1, 2, None)
 
 
-async def test_what_is_new_is_found_at_once_and_weighs_as_rare(
+async def test_new_words_are_found_at_once_and_weighted_as_rare(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with database.open() as r:

@@ -130,7 +130,7 @@ async def test_counts_that_are_added_up_are_those_of_a_count_of_all(
         assert (database.query("select halvings from term_count") == [(0,)]) is (sample == 50_000)
 
 
-async def test_a_count_costs_what_was_changed(database: ScratchDatabase, statements: list[str]) -> None:
+async def test_counting_words_costs_only_the_changes(database: ScratchDatabase, statements: list[str]) -> None:
     async with database.open() as r:
         documents = {number: page(number, f"Row {number} of the garden.") for number in range(40)}
         await built(r, documents, random.Random(1))

@@ -82,7 +82,7 @@ async def test_the_next_page_does_not_bring_copies_of_what_was_shown(database: S
         assert sorted(found) == [f"number{n}" for n in range(6)]
 
 
-async def test_a_kind_or_language_that_nothing_has_is_named_with_what_there_is(database: ScratchDatabase) -> None:
+async def test_an_unknown_kind_or_language_is_named_with_the_existing_ones(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, LONG, language="pt-BR"), page(2, "Only a hatch", language="en"))
 

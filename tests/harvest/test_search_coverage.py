@@ -59,7 +59,7 @@ async def test_the_best_by_words_stays_first_while_only_others_have_vectors(data
         assert numbers(answer)[0] == "grant"
 
 
-async def test_at_any_coverage_what_has_no_vector_keeps_its_place_by_words(database: ScratchDatabase) -> None:
+async def test_at_any_coverage_an_item_without_vector_keeps_its_rank_by_words(database: ScratchDatabase) -> None:
     rng = random.Random(12)
     names = [str(n) for n in range(len(BODIES))]
     async with database.open() as r:
@@ -99,7 +99,7 @@ async def test_one_source_with_vectors_does_not_push_back_another_without(databa
         assert (await r.search("cat money", sources=["two"])).explanation["coverage"] == 1
 
 
-async def test_what_only_meaning_finds_comes_after_the_words_while_few_have_vectors(database: ScratchDatabase) -> None:
+async def test_hits_by_meaning_only_follow_words_while_coverage_is_low(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, *(page(n, f"a dog {n}") for n in range(9)), page("far", "a puppy"))
         database.execute(KEPT)
@@ -147,7 +147,7 @@ async def test_pages_of_an_answer_are_its_whole_at_low_coverage(database: Scratc
         assert paged == whole
 
 
-async def test_low_coverage_is_told_and_full_coverage_is_not(database: ScratchDatabase) -> None:
+async def test_low_coverage_is_reported_and_full_coverage_is_not(database: ScratchDatabase) -> None:
     def told(answer: Answer) -> list[str]:
         return [note for note in answer.notes if "by words only" in note]
 
@@ -185,7 +185,7 @@ async def test_the_bench_measures_each_share_and_puts_the_vectors_back(database:
         assert database.query("select text_hash, vector::text from embedding order by 1") == before
 
 
-def test_what_falls_below_words_alone_is_marked() -> None:
+def test_rankings_worse_than_words_alone_are_marked() -> None:
     told = table({"at random": [0.5, 0.5, 0.49, 0.6, 0.6, 0.6]})
 
     assert "0.4900!" in told

@@ -33,7 +33,7 @@ def urls(hits: Any) -> list[str]:
     return [hit.url.rpartition("/")[2] for hit in hits]
 
 
-async def test_what_shares_no_word_is_found_by_its_meaning(database: ScratchDatabase) -> None:
+async def test_an_item_without_common_words_is_found_by_meaning(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "A purring kitten."), page(2, "Coins of the realm."), page(3, "Drizzle all day."))
         answer = await r.search("feline")
@@ -105,7 +105,7 @@ async def test_phrases_and_exclusions_hold_for_meaning_as_well(database: Scratch
         assert set(urls(await r.search("feline -mat"))) == {"3"}
 
 
-async def test_what_must_not_be_found_is_not_part_of_the_question(database: ScratchDatabase) -> None:
+async def test_excluded_words_are_not_part_of_the_question(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "A kitten."), page(2, "Puppy and canine."), page(3, "A dog."))
         answer = await r.search('"kitten" -dog')
@@ -115,7 +115,7 @@ async def test_what_must_not_be_found_is_not_part_of_the_question(database: Scra
         assert answer[0].similarity > 0.99
 
 
-async def test_a_question_of_stop_words_is_still_asked_by_meaning(database: ScratchDatabase) -> None:
+async def test_a_question_of_stop_words_is_searched_by_meaning(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "A cat."), page(2, "Coins."))
 

@@ -58,7 +58,7 @@ async def test_a_source_moves_to_the_version_that_its_last_run_read(database: Sc
             await found(r, "1")
 
 
-async def test_a_version_that_nobody_has_is_named_with_those_that_there_are(database: ScratchDatabase) -> None:
+async def test_an_unknown_version_is_named_with_the_existing_ones(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await keep(r, "pkg:generic/hay", "1.0")
 

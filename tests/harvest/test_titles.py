@@ -86,7 +86,7 @@ async def test_titles_and_openings_of_all_items_come_before_the_depths_of_one(
     assert provider.repeated() == {}
 
 
-async def test_what_is_stored_later_has_its_title_made_before_older_depths(
+async def test_titles_of_later_items_are_embedded_before_older_passages(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     deep = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(6))
@@ -127,7 +127,7 @@ async def test_an_item_is_found_by_its_title_before_its_passages_have_vectors(
     assert answer[0].similarity > 0.99
 
 
-async def test_of_items_that_say_the_same_the_one_that_is_called_so_comes_first(database: ScratchDatabase) -> None:
+async def test_of_equal_items_the_one_with_the_matching_title_ranks_first(database: ScratchDatabase) -> None:
     async with database.open(embedder="senses") as r:
         await sync(
             r, *(Fetched(page(n, f"All of kitten, {n}.", title=t)) for n, t in enumerate(("Dogs", "Cats", "Rain")))
@@ -160,7 +160,7 @@ async def test_the_vector_of_a_title_that_is_gone_is_kept_for_a_while(
         assert database.query("select count(*) from embedding") == [(4,)]
 
 
-async def test_a_title_that_is_refused_is_not_asked_for_again(database: ScratchDatabase, provider: Provider) -> None:
+async def test_a_refused_title_is_not_requested_again(database: ScratchDatabase, provider: Provider) -> None:
     provider.poison = "Forbidden"
     async with database.open(**provider.settings) as r:
         run = await sync(r, Fetched(page(1, "Text.", title="Forbidden")), Fetched(page(2, "More.")))

@@ -85,7 +85,7 @@ async def test_one_sync_after_the_upgrade_gives_the_index_of_a_rebuild_without_a
     assert again.stats.rows_written == 0
 
 
-async def test_copies_in_a_new_source_share_the_vectors_of_old_sources_that_nobody_syncs(
+async def test_copies_in_a_new_source_share_the_vectors_of_unsynced_sources(
     database: ScratchDatabase, folder: str, provider: Provider
 ) -> None:
     async with database.open(**provider.settings) as r:
@@ -118,7 +118,7 @@ async def test_a_text_that_was_refused_is_not_sent_again_after_the_upgrade(
     assert len(provider.asked_for) == asked
 
 
-async def test_what_a_killed_upgrade_left_is_renewed_by_the_next_sync(
+async def test_the_rest_of_a_killed_upgrade_is_renewed_by_the_next_sync(
     database: ScratchDatabase, folder: str, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with database.open(**provider.settings) as r:

@@ -148,9 +148,7 @@ async def test_a_withdrawn_item_is_like_nothing(database: ScratchDatabase) -> No
             await r.items.similar(ONE)
 
 
-async def test_exports_leave_withdrawn_items_out_unless_they_are_asked_for(
-    database: ScratchDatabase, tmp_path: Path
-) -> None:
+async def test_exports_omit_withdrawn_items_by_default(database: ScratchDatabase, tmp_path: Path) -> None:
     async with database.open() as r:
         await withdraw(r)
         plain = await r.export("jsonl", tmp_path / "plain")

@@ -182,7 +182,7 @@ async def test_a_worker_that_is_starting_can_be_cancelled(processes: list[Proces
     assert all(process.returncode is not None for process in processes)
 
 
-async def test_an_answer_that_comes_too_late_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_answer_belongs_to_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parse_pool, "COMMAND", hostile("time.sleep(1)"))
     workers = Workers(1)
     try:
@@ -414,7 +414,7 @@ def test_each_failure_of_a_task_is_an_answer(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(number, Raised)
 
 
-def test_answers_that_cannot_be_written_are_refused_one_by_one() -> None:
+def test_answers_that_cannot_be_pickled_are_refused_individually() -> None:
     nested: list[Any] = []
     for _ in range(100_000):
         nested = [nested]
@@ -471,7 +471,7 @@ async def test_closing_that_is_cancelled_leaves_no_process_behind(processes: lis
     await workers.close()
 
 
-async def test_a_worker_whose_answer_nobody_reads_can_be_stopped() -> None:
+async def test_a_worker_with_an_unread_answer_can_be_stopped() -> None:
     worker = _Worker()
     asking = asyncio.create_task(worker.ask([markdown(1)]))
     await asking

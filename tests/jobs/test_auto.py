@@ -57,7 +57,7 @@ async def days_pass(database: ScratchDatabase, r: rowen.Rowen, number: int, *, c
         later(database)
 
 
-async def test_what_changes_daily_is_due_long_before_what_never_does(
+async def test_a_daily_changing_source_is_due_long_before_a_static_one(
     database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Scripted)
@@ -167,7 +167,7 @@ async def work_when_due(database: ScratchDatabase, r: rowen.Rowen) -> None:
     await r.queue.work(until_idle=True)
 
 
-async def test_pages_of_a_large_site_that_change_are_looked_at_between_two_walks(
+async def test_changing_pages_of_a_large_site_are_checked_between_two_walks(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:
@@ -194,7 +194,7 @@ async def test_pages_of_a_large_site_that_change_are_looked_at_between_two_walks
     assert written == database.query("select count(*) from item_check where checked_at > now() - interval '1 minute'")
 
 
-async def test_after_looks_at_single_pages_one_walk_leaves_what_a_rebuild_would(
+async def test_after_checks_of_single_pages_a_walk_equals_a_rebuild(
     database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     rebuilt = new_database()
@@ -218,7 +218,7 @@ async def test_after_looks_at_single_pages_one_walk_leaves_what_a_rebuild_would(
     assert index_of(database) == index_of(rebuilt)
 
 
-async def test_who_asks_for_a_sync_gets_a_walk_though_only_some_pages_were_due(
+async def test_a_requested_sync_is_a_walk_even_if_only_some_pages_were_due(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:

@@ -129,7 +129,7 @@ async def test_a_wrong_address_or_model_ends_the_job_after_one_call(yard: Opened
 
 
 @pytest.mark.parametrize("code", [408, 409, 429, 500, 502, 503, 504, 529])
-async def test_what_may_be_over_soon_is_waited_for_and_counts_as_no_try(yard: Opened, code: int) -> None:
+async def test_temporary_errors_are_waited_for_without_counting_an_attempt(yard: Opened, code: int) -> None:
     async with waiting(yard, cb_failure_threshold=2) as (y, model, job):
         model.moods.extend([status(code), status(code)])
         done = await ended(y, job)

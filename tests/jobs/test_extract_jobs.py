@@ -54,7 +54,7 @@ async def test_a_cancelled_extraction_ends_after_the_calls_that_are_under_way(
         assert (report.created, model.calls) == (LAMPS - 2, LAMPS)
 
 
-async def test_a_worker_that_stops_gives_an_extraction_back_and_the_next_one_pays_only_for_the_rest(
+async def test_a_stopping_worker_releases_an_extraction_and_the_next_one_pays_only_the_rest(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     async with active(yard) as (y, model, job):

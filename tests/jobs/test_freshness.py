@@ -43,7 +43,7 @@ def test_a_budget_is_never_exceeded(wanted: list[Demand], budget: float) -> None
 
 
 @given(st.lists(demands, min_size=1, max_size=8), budgets)
-def test_nobody_starves_and_nobody_is_asked_too_often(wanted: list[Demand], budget: float) -> None:
+def test_no_source_starves_and_none_is_checked_too_often(wanted: list[Demand], budget: float) -> None:
     found = allocate(wanted, requests_per_day=budget)
 
     least = sum(demand.requests * DAY_S / demand.longest_s for demand in wanted)
@@ -59,7 +59,7 @@ def test_more_requests_make_no_interval_longer(wanted: list[Demand], budget: flo
     assert {rich.interval_s(demand) <= poor.interval_s(demand) * 1.02 for demand in wanted} == {True}
 
 
-def test_without_need_nothing_is_asked_however_many_requests_are_left() -> None:
+def test_checks_without_need_are_not_made_even_with_budget_left() -> None:
     rich = allocate([page(1), page(1 / 365)], requests_per_day=1e9)
 
     assert rich.price_s == LEAST_GAIN_S
@@ -112,7 +112,7 @@ def test_a_budget_that_is_not_enough_for_the_longest_intervals_makes_all_equally
     assert [found.interval_s(one) for one in pages] == pytest.approx([2 * DAY_S, 4 * DAY_S])
 
 
-def test_one_may_stand_for_many() -> None:
+def test_a_demand_may_stand_for_many() -> None:
     one = page(1 / 7)
     crowd = Demand(one.rate, 1, 1, one.shortest_s, one.longest_s, number=50)
 

@@ -89,7 +89,7 @@ async def test_silence_is_counted_from_the_last_progress_and_a_job_that_does_not
     assert told == [(False, False)] * 3 + [(True, False)] * 2 + [(True, True)]
 
 
-async def test_of_three_jobs_one_at_a_time_makes_room(yard: Opened) -> None:
+async def test_one_of_three_jobs_at_a_time_is_released_for_memory(yard: Opened) -> None:
     async with yard(worker_memory_mb=1) as y:
         watch = Watch(y.engine.settings, memory=lambda: 2 << 20, clock=Clock())
         jobs = [ActiveJob(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(3)]
@@ -102,7 +102,7 @@ async def test_of_three_jobs_one_at_a_time_makes_room(yard: Opened) -> None:
     assert [job.leaving for job in jobs] == [False, True, True]
 
 
-async def test_no_job_makes_room_while_another_one_is_ending(yard: Opened) -> None:
+async def test_no_job_is_released_for_memory_while_another_one_is_ending(yard: Opened) -> None:
     async with yard(worker_memory_mb=1, job_silence_s=100) as y:
         clock, used = Clock(), [0]
         watch = Watch(y.engine.settings, memory=lambda: used[0], clock=clock)
@@ -156,7 +156,7 @@ async def test_of_several_jobs_the_newest_makes_room_and_keeps_its_tries(yard: O
         assert waiting.tries == 0
 
 
-async def test_a_worker_that_keeps_too_much_memory_without_a_job_is_begun_anew(yard: Opened) -> None:
+async def test_a_worker_with_too_much_memory_and_no_job_is_restarted(yard: Opened) -> None:
     async with yard() as y:
         y.task(nothing)
         worker = y.worker(sync=1)

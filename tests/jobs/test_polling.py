@@ -28,7 +28,7 @@ async def due_in_s(r: Rowen) -> float | None:
     ("every", "seconds"),
     [(None, 60), ("auto", 60), ("auto between 5min and 1h", 300), ("auto between 1s and 30s", 30), ("1h", 3600)],
 )
-async def test_a_stream_is_asked_as_often_as_it_wants_unless_its_schedule_says_otherwise(
+async def test_a_stream_is_polled_at_its_own_interval_unless_its_schedule_limits_it(
     database: ScratchDatabase, feed: LdesSite, every: str | None, seconds: int
 ) -> None:
     async with database.open() as r:
@@ -43,7 +43,7 @@ async def test_a_stream_is_asked_as_often_as_it_wants_unless_its_schedule_says_o
     assert following.next_poll_at is not None
 
 
-async def test_one_without_an_interval_and_a_schedule_is_not_due_and_a_paused_one_is_not_polled(
+async def test_a_stream_without_interval_and_schedule_is_not_due_and_a_paused_one_is_not_polled(
     database: ScratchDatabase, feed: LdesSite
 ) -> None:
     async with database.open() as r:

@@ -34,7 +34,7 @@ async def enqueued(y: Yard, every: str | None = None) -> int:
     return (await y.r.queue.enqueue("one")).id
 
 
-async def test_a_job_syncs_its_source_and_tells_what_it_did(yard: Opened, database: ScratchDatabase) -> None:
+async def test_a_job_syncs_its_source_and_reports_its_result(yard: Opened, database: ScratchDatabase) -> None:
     async with yard() as y:
         job = await enqueued(y)
         shows(Fetched(page(1)), Fetched(page(2)), Complete())
@@ -86,7 +86,7 @@ async def test_a_source_that_fails_in_three_jobs_is_announced_backs_off_and_reco
 
 
 @pytest.mark.parametrize(("before", "hours"), [(3, 1), (5, 4), (8, 24), (400, 24)])
-async def test_a_source_that_keeps_failing_is_looked_at_after_twice_as_long_each_time_and_once_a_day_at_least(
+async def test_a_failing_source_is_retried_with_doubled_delays_and_at_least_daily(
     yard: Opened, database: ScratchDatabase, before: int, hours: int
 ) -> None:
     async with yard() as y:

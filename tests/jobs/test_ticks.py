@@ -41,7 +41,7 @@ def add(
     )
 
 
-async def test_what_is_due_becomes_one_job_and_is_due_again_after_its_interval(
+async def test_a_due_source_becomes_one_job_and_is_due_again_after_its_interval(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     add(database, "hay")
@@ -55,9 +55,7 @@ async def test_what_is_due_becomes_one_job_and_is_due_again_after_its_interval(
     assert 3200 < again_s < 4000
 
 
-async def test_two_schedulers_that_look_at_once_make_one_job_of_each_source(
-    yard: Opened, database: ScratchDatabase
-) -> None:
+async def test_two_concurrent_ticks_make_one_job_for_each_source(yard: Opened, database: ScratchDatabase) -> None:
     for number in range(20):
         add(database, f"field{number}")
     async with yard() as y:
@@ -108,7 +106,7 @@ async def test_nothing_is_made_while_the_queue_is_paused(yard: Opened, database:
     assert queued(database) == ["hay"]
 
 
-async def test_many_sources_of_one_host_keep_nobody_else_waiting(yard: Opened, database: ScratchDatabase) -> None:
+async def test_many_sources_of_one_host_do_not_block_others(yard: Opened, database: ScratchDatabase) -> None:
     for number in range(400):
         add(database, f"crowd{number}", due="now() - interval '1 day'", host="crowd")
     add(database, "alone")
@@ -129,7 +127,7 @@ async def test_no_more_runs_are_made_than_may_be_live_at_a_time(yard: Opened, da
     assert queued(database) == ["field5", "field4"]
 
 
-async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happens_too_often(
+async def test_jobs_of_dead_workers_are_retried_and_fail_after_too_many_deaths(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     add(database, "hay", due="null")
@@ -164,7 +162,7 @@ async def test_a_job_of_a_dead_worker_is_retried_although_another_sync_of_its_so
         assert database.query("select args ? 'full' from procrastinate_jobs order by id") == [(False,), (True,)]
 
 
-async def test_a_job_that_lost_its_worker_twice_waits_before_it_is_begun_again(
+async def test_a_job_that_lost_its_worker_twice_is_retried_after_a_delay(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     async with yard(job_retry_s=60) as y:
@@ -252,9 +250,7 @@ async def test_a_tick_notes_since_when_a_session_is_gone_and_comes_back_when_its
     assert 0 < next_s < queue.GONE_S
 
 
-async def test_a_worker_locks_its_number_and_clears_what_was_noted_while_it_was_away(
-    yard: Opened, database: ScratchDatabase
-) -> None:
+async def test_a_worker_locks_its_id_and_clears_marks_of_its_absence(yard: Opened, database: ScratchDatabase) -> None:
     async with yard(lease_s=60) as y:
         database.execute("insert into procrastinate_workers default values")
         database.execute(
@@ -336,9 +332,7 @@ async def test_jobs_that_ended_weeks_ago_are_forgotten(yard: Opened, database: S
         assert database.query("select id from procrastinate_jobs order by id") == [(newer,), (new,), (waiting,)]
 
 
-async def test_a_job_that_somebody_cancelled_is_not_begun_again_when_its_worker_died(
-    yard: Opened, database: ScratchDatabase
-) -> None:
+async def test_a_cancelled_job_is_not_retried_after_its_worker_died(yard: Opened, database: ScratchDatabase) -> None:
     async with yard() as y:
         job = await y.put()
         database.execute("update procrastinate_jobs set status = 'doing', worker_id = null, abort_requested = true")
@@ -366,7 +360,7 @@ async def test_a_job_is_given_back_only_by_the_worker_and_the_try_that_have_it(
         assert database.query("select status::text, attempts from procrastinate_jobs") == [("todo", 2)]
 
 
-async def test_what_somebody_asked_for_comes_before_what_is_due_and_what_was_announced_before_both(
+async def test_requested_jobs_precede_scheduled_ones_and_announced_ones_precede_both(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     for name in ("due", "asked", "announced"):

@@ -103,7 +103,7 @@ async def test_several_workers_share_jobs_and_do_each_once(yard: Opened) -> None
         assert sorted(done) == wanted
 
 
-async def test_what_may_be_over_soon_is_tried_four_times_and_then_fails_with_its_reason(yard: Opened) -> None:
+async def test_temporary_errors_are_tried_four_times_and_then_fail_with_their_reason(yard: Opened) -> None:
     async with yard() as y:
 
         async def fail(active: ActiveJob) -> None:
@@ -395,7 +395,7 @@ async def test_a_worker_that_is_cancelled_again_as_it_leaves_leaves_no_job_behin
         assert await y.r.queue.list_workers() == []
 
 
-async def test_the_database_is_told_who_works_and_with_how_many_places(yard: Opened, database: ScratchDatabase) -> None:
+async def test_workers_are_registered_with_their_places(yard: Opened, database: ScratchDatabase) -> None:
     async with yard() as y, y.working(sync=2, deliver=1):
         await y.until(lambda: bool(database.query("select from worker")))
         [one] = await y.r.queue.list_workers()

@@ -395,7 +395,7 @@ async def test_what_is_missing_for_push_is_said(
         with pytest.raises(NotFoundError, match="names no hub"):
             await push.subscribe("site")
         announce(site, hub)
-        with pytest.raises(ConfigurationError, match="where hubs reach this machine"):
+        with pytest.raises(ConfigurationError, match="public address for callbacks of hubs"):
             await push.subscribe("site")
     async with opened(database, clock, public_url=interface.url) as (_, push):
         hub.answers = 500

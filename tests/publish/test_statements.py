@@ -154,7 +154,7 @@ async def test_an_endpoint_that_refuses_or_lies_in_a_private_network_is_an_error
     async with database.open(fetch_tries=1) as r:
         await follow(r, council)
         endpoint.failures = 1
-        with pytest.raises(RowenError, match="did not take an update"):
+        with pytest.raises(RowenError, match="refused an update"):
             await r.rdf.push("papers", endpoint.endpoint)
         with pytest.raises(RowenError, match="in clear"):
             await r.rdf.push("papers", endpoint.endpoint, headers={"Authorization": "Bearer secret"})

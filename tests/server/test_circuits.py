@@ -62,7 +62,7 @@ async def test_an_open_circuit_is_seen_by_all_interfaces_and_reset_by_an_adminis
         site.close()
 
 
-async def test_a_half_open_circuit_and_a_lost_row_are_told_as_they_are(database: ScratchDatabase) -> None:
+async def test_a_half_open_circuit_and_a_lost_row_are_published_again(database: ScratchDatabase) -> None:
     site = Site()
     site.pages["/"] = Page(html("Meadows", "Hay is mown in June."))
     try:

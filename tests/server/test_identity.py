@@ -101,7 +101,7 @@ async def test_a_signed_token_names_a_person_with_the_most_that_its_roles_may(
     assert provider.asked == ["/.well-known/openid-configuration", "/keys"]
 
 
-async def test_what_is_not_signed_for_us_by_the_provider_names_nobody(
+async def test_a_token_not_signed_for_this_server_names_no_principal(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     stranger = ECKey.generate_key("P-256", parameters={"kid": "one", "alg": "ES256"})
@@ -127,7 +127,7 @@ async def test_what_is_not_signed_for_us_by_the_provider_names_nobody(
     assert len(provider.asked) == 2
 
 
-async def test_a_key_that_is_new_is_found_and_an_unreachable_provider_lets_nobody_in(
+async def test_a_new_key_is_fetched_and_an_unreachable_provider_admits_nobody(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with interface(database, **provider.settings) as it:
@@ -254,7 +254,7 @@ async def test_a_login_that_was_made_for_another_browser_is_none(database: Scrat
     assert (replayed.status_code, me.status_code) == (401, 401)
 
 
-async def test_over_tls_a_login_is_begun_under_a_cookie_that_no_other_host_can_set(
+async def test_over_tls_a_login_starts_with_a_cookie_that_no_other_host_can_set(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with interface(database, **provider.settings, base="https://127.0.0.1:8400") as it:

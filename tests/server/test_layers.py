@@ -31,7 +31,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(database: S
     assert (announced.json()["code"], len(sent)) == ("request_too_large", 3)
 
 
-async def test_who_asks_too_often_is_told_when_to_go_on(database: ScratchDatabase) -> None:
+async def test_a_rate_limited_caller_gets_the_time_to_retry(database: ScratchDatabase) -> None:
     async with interface(database, trusts_loopback=False, requests_per_minute=5) as it:
         token, other = await it.token("read"), await it.token("read", "other")
         found = [await it.http.get("/api/v1/me", headers=token) for _ in range(6)]
@@ -45,7 +45,7 @@ async def test_who_asks_too_often_is_told_when_to_go_on(database: ScratchDatabas
     assert (beside.status_code, near) == (200, [200, 200, 200])
 
 
-def test_a_bucket_fills_again_and_forgets_who_came_long_ago() -> None:
+def test_a_bucket_refills_and_forgets_old_callers() -> None:
     now = [0.0]
     bucket = Buckets(per_minute=2, clock=lambda: now[0])
     for _ in range(2):
@@ -76,7 +76,7 @@ async def test_a_repeated_request_is_done_once_and_answered_alike(database: Scra
     assert (other.status_code, other.json()["code"], without.status_code) == (400, "usage", 403)
 
 
-async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(database: ScratchDatabase) -> None:
+async def test_an_idempotency_key_belongs_to_its_caller_and_failures_may_be_repeated(database: ScratchDatabase) -> None:
     async with interface(database, trusts_loopback=False) as it:
         ada, bob = await it.token("write", "ada"), await it.token("write", "bob")
         body = {"name": "hay", "query": "dry hay"}
@@ -90,7 +90,7 @@ async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(d
     assert [answer.status_code for answer in (one, two, three, wrong)] == [201, 403, 201, 400]
 
 
-async def test_a_request_that_is_under_way_is_not_begun_again(database: ScratchDatabase) -> None:
+async def test_a_pending_request_is_not_started_again(database: ScratchDatabase) -> None:
     async with interface(database) as it:
         await it.rowen.access.claim_answer("local", "5f2b9c1d", b"x" * 32)
         database.execute(
@@ -112,7 +112,7 @@ async def test_the_secret_of_a_new_token_is_kept_nowhere(database: ScratchDataba
     assert (rows, "secret" in listed.text) == ([(0,)], False)
 
 
-async def test_writes_are_written_down_with_who_and_from_where(database: ScratchDatabase) -> None:
+async def test_writes_are_audited_with_caller_and_address(database: ScratchDatabase) -> None:
     async with interface(database, trusts_loopback=False, client="203.0.113.9") as it:
         ada, reader = await it.token("write", "ada"), await it.token("read", "eve")
         done = await it.http.post("/api/v1/sources/nobody/sync", headers=ada)
@@ -130,7 +130,7 @@ async def test_writes_are_written_down_with_who_and_from_where(database: Scratch
     assert written["request"] == done.headers["x-request-id"]
 
 
-async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_was_asked(
+async def test_the_log_is_json_with_the_request_id_and_without_the_query(
     database: ScratchDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines: list[str] = []
@@ -189,14 +189,14 @@ async def test_forwarded_headers_are_believed_from_named_proxies_only(database: 
     assert await address_and_cookie("192.0.2.4") == ("192.0.2.4", False)
 
 
-async def test_a_proxy_on_this_machine_does_not_make_strangers_local(database: ScratchDatabase) -> None:
+async def test_a_proxy_on_this_machine_does_not_make_remote_clients_local(database: ScratchDatabase) -> None:
     async with interface(database, proxies="127.0.0.1/32") as it:
         answer = await it.http.get("/api/v1/me")
 
     assert answer.status_code == 401
 
 
-async def test_what_nobody_foresaw_tells_nothing(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_reveals_nothing(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     async with interface(database) as it:
 
         async def broken(*_: Any, **__: Any) -> None:
@@ -219,7 +219,7 @@ async def test_what_nobody_foresaw_tells_nothing(database: ScratchDatabase, monk
         ("::ffff:203.0.113.7", "::ffff:203.0.113.8", False),
     ],
 )
-def test_whoever_has_many_addresses_is_counted_as_one(one: str, other: str, is_same: bool) -> None:
+def test_a_client_with_many_addresses_counts_as_one(one: str, other: str, is_same: bool) -> None:
     first, second = (place_of({"type": "http", "client": (address, 1)}) for address in (one, other))
 
     assert (first == second) is is_same
@@ -243,7 +243,7 @@ async def test_a_person_meets_a_page_and_a_program_a_problem(database: ScratchDa
     assert "comes from a page of another site" in foreign.text
 
 
-async def test_what_nobody_foresaw_is_a_page_too_and_keeps_its_words_to_the_log(
+async def test_an_unexpected_error_is_a_page_without_its_message(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object, **__: object) -> None:
@@ -258,7 +258,9 @@ async def test_what_nobody_foresaw_is_a_page_too_and_keeps_its_words_to_the_log(
     assert "secret" not in found.text
 
 
-async def test_one_caller_has_so_many_idempotency_keys_kept_and_known_ones_go_on(database: ScratchDatabase) -> None:
+async def test_the_idempotency_keys_of_a_caller_are_limited_and_known_ones_stay_valid(
+    database: ScratchDatabase,
+) -> None:
     body = {"name": "hay", "query": "hay"}
     async with interface(database) as it:
         first = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)

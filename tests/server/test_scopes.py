@@ -112,7 +112,7 @@ def test_every_operation_of_the_table_is_called_by_an_interface_and_no_other_is(
     assert len(SCOPES) > 100
 
 
-def test_rest_page_and_tool_take_the_same_scope_for_one_operation() -> None:
+def test_rest_page_and_tool_require_the_same_scope_for_an_operation() -> None:
     by_operation: dict[str, set[Scope]] = {}
     for name, scope, called in DECLARED:
         changing = {one for one in called if SCOPES.get(one, Scope.READ) is not Scope.READ}

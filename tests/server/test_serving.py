@@ -93,7 +93,7 @@ async def test_a_run_is_followed_until_its_end_and_can_be_ended(database: Scratc
     assert over.status_code == 403
 
 
-async def test_a_server_that_stops_does_not_wait_for_who_only_listens(database: ScratchDatabase) -> None:
+async def test_a_stopping_server_does_not_wait_for_streams(database: ScratchDatabase) -> None:
     async with (
         database.open(port=0) as rowen,
         served(rowen) as (http, stop),
@@ -108,11 +108,11 @@ async def test_a_server_that_stops_does_not_wait_for_who_only_listens(database: 
     assert [line for line in rest if line] == []
 
 
-async def test_a_port_that_is_taken_is_told_before_anything_runs(database: ScratchDatabase) -> None:
+async def test_a_used_port_is_reported_before_anything_runs(database: ScratchDatabase) -> None:
     async with database.open(port=0) as rowen, served(rowen) as (http, _):
         port = http.base_url.port
         async with database.open(port=port) as other:
-            with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} cannot be listened on"):
+            with pytest.raises(ConfigurationError, match=f"Cannot listen on http://127.0.0.1:{port}"):
                 await serve(other, works=False)
 
 
@@ -179,6 +179,6 @@ async def test_a_server_reports_the_bug_that_ended_its_worker(
         async with served(rowen, works=True):
             pass
 
-    [record] = [one for one in caplog.records if "ended over a bug" in one.message]
+    [record] = [one for one in caplog.records if "ended with a bug" in one.message]
     assert "restart the server" in record.message
     assert record.exc_info

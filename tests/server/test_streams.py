@@ -83,7 +83,7 @@ async def rest(answer: httpx.Response) -> bytes:
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/mcp"])
-async def test_one_caller_may_have_so_many_streams_and_others_still_get_theirs(
+async def test_the_streams_of_a_caller_are_limited_and_others_still_get_theirs(
     database: ScratchDatabase, path: str
 ) -> None:
     async with (
@@ -130,7 +130,7 @@ async def test_callers_without_a_token_are_counted_by_their_address(database: Sc
 
 @pytest.mark.parametrize("path", [*PATHS, "/mcp"])
 @pytest.mark.parametrize("leaves", ["by closing", "by aborting"])
-async def test_who_left_a_stream_may_open_another(database: ScratchDatabase, path: str, leaves: str) -> None:
+async def test_a_caller_that_left_a_stream_may_open_another(database: ScratchDatabase, path: str, leaves: str) -> None:
     async with (
         database.open(**BEHIND_A_PROXY, streams_per_caller=1) as rowen,
         served(rowen) as (http, _),

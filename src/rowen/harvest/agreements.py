@@ -75,7 +75,9 @@ def _reach(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _mark(kind: str, url: str, options: Mapping[str, Any]) -> str:
     """Return the second version of the mark, over everything that `sendings` compares."""
-    sent = sorted([one.secret, one.option, one.value, sorted(map(list, one.route))] for one in sendings(kind, options))
+    sent = sorted(
+        [each.secret, each.option, each.value, sorted(map(list, each.route))] for each in sendings(kind, options)
+    )
     return sha256(canonical_json([2, kind, url, sent])).hexdigest()
 
 

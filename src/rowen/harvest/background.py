@@ -111,7 +111,7 @@ class BackgroundEmbedding:
             self._live.stop()
 
     async def settle(self, work: Work, report: Callable[[], None] | None = None) -> None:
-        """Wait some time for the embedding; work that waited in vain once does not wait again."""
+        """Wait some time for the embedding; work that waited once without success does not wait again."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.embed_wait_s
         while work.patient and not work.stopped and not self._rested:

@@ -1,21 +1,15 @@
-"""Rules for fields, found once from what a model read, and checked by every page that follows.
+"""The extraction of facts from the changed items of a source, several items at a time.
 
-A model says what a field's value is; where that stands in the page is found here, by looking for it. So a model never
-writes a selector, and a rule that does not find what the model read is not kept.
-
-
-One pass over the items of a source that changed: facts are read, compared and saved, several items at a time.
-
-The change log is the work-list. An item is done when its row says up to which line of the log it was looked at, so that
-a crash repeats at most what was in flight, and an answer that came is never paid for again. What stops the provider or
-the budget stops the pass, which then waits; what is wrong with one item costs that item.
+The change log is the work list. An item's row stores up to which line of the log it was processed, so that a crash
+repeats only pending items, and a paid answer is never paid again. Trouble of the provider or the budget stops the pass,
+whose rest waits; trouble of an item costs that item.
 """
 
 import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,8 +30,7 @@ from rowen.errors import (
 )
 from rowen.harvest.page_facts import NotAskedError, PageFacts, PageInput, PageReading
 from rowen.harvest.parse_pool import Workers
-from rowen.model.extraction import Extracted, ExtractionReport
-from rowen.model.hashes import Hash
+from rowen.model.extraction import ExtractionReport
 from rowen.model.sources import Source
 from rowen.model.text import one_item
 from rowen.model.url import Address
@@ -53,7 +46,11 @@ log = logging.getLogger(__name__)
 
 
 class RuleLearning:
-    """Learns rules for one schema of one source."""
+    """Finds rules for fields in a page that a model has read; every later page checks them.
+
+    The model provides values only; their places in the page are found here. So a model never writes a selector, and a
+    rule that does not find the model's value is not stored.
+    """
 
     def __init__(self, database: Database, workers: Workers, body: Callable[[str], Awaitable[str]]) -> None:
         self._database = database
@@ -61,25 +58,29 @@ class RuleLearning:
         self._body = body
 
     async def learn(self, url: str, carried: Carried, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Rules for the fields of a page, kept for its source; None if there are none that are new."""
+        """Store and return rules for the fields of a page; return None if there are no new ones."""
         if not Address.of(url).is_web:
             return None
         own = {name: rule for name, rule in carried.rules.items() if rule.get("by") == "user"}
         wanted = {name: value for name, value in data.items() if value is not None and name not in own}
         try:
-            found = await self._workers.call(rules_for, await self._body(url), wanted)
+            rules_by_name = await self._workers.call(rules_for, await self._body(url), wanted)
         except (RowenError, ItemError, ValueError) as problem:
             log.warning("no rules were learned from %s: %s", url, problem)
             return None
-        if found.keys() != wanted.keys():
-            # What is there and cannot be found by itself could change unseen.
+        if rules_by_name.keys() != wanted.keys():
+            # A value without a rule could change unnoticed.
             return None
-        rules: dict[str, Any] = {name: {"at": rule, "by": "model"} for name, rule in found.items() if rule is not None}
+        rules: dict[str, Any] = {
+            name: {"at": rule, "by": "model"} for name, rule in rules_by_name.items() if rule is not None
+        }
         async with self._database.transaction() as c:
-            absent = {name: {"keep": wanted[name], "by": "model"} for name, rule in found.items() if rule is None}
+            absent = {
+                name: {"keep": wanted[name], "by": "model"} for name, rule in rules_by_name.items() if rule is None
+            }
             if absent and await items.count(c, carried.source_id) != 1:
                 return None
-            # Of a single page, a word that stands nowhere in it (a currency behind its sign) stays as it was read.
+            # In a source of one page, a value that is not in its text (a currency behind its sign) is kept.
             rules = dict(sorted((rules | absent).items())) | own
             if rules == carried.rules:
                 return None
@@ -87,8 +88,7 @@ class RuleLearning:
         return rules
 
 
-# So many texts are in memory at a time: at 100 kB each some 50 MB. Smaller batches let the last questions of each one
-# wait for nobody more often.
+# The number of texts in memory: at 100 kB each some 50 MB. The end of each batch leaves places of the provider idle.
 BATCH = 512
 # The daily budget resets at midnight; the budget of a source grows day by day.
 _BUDGET_WAIT = timedelta(hours=1)
@@ -98,7 +98,7 @@ Observe = Callable[[ExtractionReport], None]
 
 @dataclass(frozen=True, slots=True)
 class ExtractionOrder:
-    """What a pass is to do: look at all items again, only say what it would cost, spend so much at most."""
+    """The options of a pass, such as processing all items again, estimating the costs only, or a budget."""
 
     everything: bool = False
     dry_run: bool = False
@@ -110,21 +110,12 @@ class ExtractionOrder:
 
     @property
     def has_budget(self) -> bool:
-        """Whether there is a limit of its own to what it may spend."""
+        """Whether the pass has a budget of its own."""
         return self.budget_usd is not None or self.budget_tokens is not None
 
 
-@dataclass(slots=True)
-class _Avoided:
-    counts: dict[str, AvoidedCalls] = field(default_factory=dict)
-
-    def add(self, reason: str, tokens: int, usd: float) -> None:
-        before = self.counts.get(reason, AvoidedCalls())
-        self.counts[reason] = AvoidedCalls(before.calls + 1, before.tokens + tokens, before.usd + usd)
-
-
 class ExtractionPass:
-    """One source, one schema."""
+    """Extracts the facts of one schema from one source."""
 
     def __init__(
         self,
@@ -154,20 +145,20 @@ class ExtractionPass:
         self._is_stopped = is_stopped
         self._observe = observe
         self._purse = Purse(usd=order.budget_usd, tokens=order.budget_tokens)
-        self._avoided = _Avoided()
+        self._avoided: dict[str, AvoidedCalls] = {}
         self._trouble: RowenError | None = None
 
     async def run(self) -> ExtractionReport:
-        """Do what is to be done; the report says what was, and what the rest waits for."""
+        """Run the pass; return a report on the results and what the rest waits for."""
         began = time.monotonic()
         try:
             with charged_to(source_id=self._source.id, subject=self._carried.schema.name), paid_from(self._purse):
-                await self._work_off()
+                await self._process()
         finally:
             await self._settle(began)
         return self.report
 
-    async def _work_off(self) -> None:
+    async def _process(self) -> None:
         async with self._database.transaction() as c:
             if self._order.everything and not self._order.dry_run:
                 replays = await source_schemas.look_again(c, self._source.id, self._carried.schema.name)
@@ -195,20 +186,20 @@ class ExtractionPass:
             await self._mark(upto)
 
     async def _mark(self, number: int) -> None:
-        """Note that everything up to a line of the log is done: a pass that is interrupted goes on from there."""
+        """Store that everything up to a line of the log is done; an interrupted pass resumes there."""
         if not self._order.dry_run:
             async with self._database.connection() as c:
                 await source_schemas.mark_extracted(c, self._carried, number)
 
     def _is_over(self) -> bool:
-        """Whether no question is to be begun any more; the answers to those that are out are still waited for."""
+        """Return whether to start no more questions; pending ones are still awaited."""
         return self._trouble is not None or self._is_stopped()
 
     async def _batch(self, batch: list[PendingItem]) -> None:
-        """Several items at a time.
+        """Process items concurrently.
 
-        After trouble that is not an item's, none is begun. An error of the store ends also those that are under way:
-        their answers could not be kept.
+        After trouble that no item causes, no item is started. An error of the store also ends the pending ones, since
+        their answers could not be stored.
         """
         waiting = iter(batch)
 
@@ -216,15 +207,15 @@ class ExtractionPass:
             for item in waiting:
                 if self._is_over():
                     return
-                await self._one(item)
+                await self._process_item(item)
 
         first = [next(waiting)] if self._learning is not None and batch else []
         for item in first:
-            # What is learned from one page holds for those after it.
-            await self._one(item)
+            # Rules learned from one page are used for the next ones.
+            await self._process_item(item)
         await together(*(work() for _ in range(min(self._places, len(batch)))))
 
-    async def _one(self, item: PendingItem) -> None:
+    async def _process_item(self, item: PendingItem) -> None:
         try:
             with one_item(item.url, NotAskedError):
                 if self._order.dry_run:
@@ -241,7 +232,7 @@ class ExtractionPass:
         except (ExtractionError, ItemError, ProviderRefusedError, StoreRejectedError) as problem:
             await self._fail(item, problem)
         except ProviderError as problem:
-            # A wrong key or model is wrong for all items alike.
+            # A wrong key or model affects all items alike.
             self._trouble = self._trouble or problem
             return
         self.report.looked_at += 1
@@ -262,35 +253,36 @@ class ExtractionPass:
         self.report.usd = None if price is None or self.report.usd is None else self.report.usd + price.of(usage)
 
     async def _extract(self, item: PendingItem, page: PageInput) -> None:
-        found, key = await self._reader.read(page, self._reading(), is_over=self._is_over)
-        self._count(found)
-        await self._save(item, page, found, key)
-        if self._learning is not None and found.origin == "model":
-            rules = await self._learning.learn(page.url, self._carried, found.data)
+        extracted, key = await self._reader.read(page, self._reading(), is_over=self._is_over)
+        if extracted.origin != "model" or extracted.reused:
+            # The purse counts what was spent; here is what was avoided.
+            tokens, usd = (extracted.tokens, extracted.usd or 0.0) if extracted.reused else (0, 0.0)
+            reason = "reused" if extracted.reused else extracted.origin
+            name = f"avoided_{reason}"
+            setattr(self.report, name, getattr(self.report, name) + 1)
+            self.report.avoided_tokens += tokens
+            self.report.avoided_usd += usd
+            before = self._avoided.get(reason, AvoidedCalls())
+            self._avoided[reason] = AvoidedCalls(before.calls + 1, before.tokens + tokens, before.usd + usd)
+        facts = FoundFacts(
+            extracted.data, extracted.origin, extracted.model, extracted.evidence, key, item.content_hash
+        )
+        async with self._database.transaction() as c:
+            saved = await extractions.save(
+                *(c, self._source, self._carried, item.key),
+                url=page.url,
+                title=page.title,
+                facts=facts,
+                number=item.number,
+            )
+        setattr(self.report, saved.outcome, getattr(self.report, saved.outcome) + 1)
+        self.report.matched += len(saved.matched)
+        self.report.ungrounded += bool(extracted.ungrounded)
+        if self._learning is not None and extracted.origin == "model":
+            rules = await self._learning.learn(page.url, self._carried, extracted.data)
             if rules is not None:
                 self.report.learned += 1
                 self._carried = self._carried._replace(rules=rules)
-
-    async def _save(self, item: PendingItem, page: PageInput, found: Extracted, key: Hash | None) -> None:
-        facts = FoundFacts(found.data, found.origin, found.model, found.evidence, key, item.content_hash)
-        told: dict[str, Any] = {"url": page.url, "title": page.title, "facts": facts, "number": item.number}
-        async with self._database.transaction() as c:
-            saved = await extractions.save(c, self._source, self._carried, item.key, **told)
-        setattr(self.report, saved.outcome, getattr(self.report, saved.outcome) + 1)
-        self.report.matched += len(saved.matched)
-        self.report.ungrounded += bool(found.ungrounded)
-
-    def _count(self, found: Extracted) -> None:
-        """What was spent is counted by the purse; here is what was not."""
-        if found.origin == "model" and not found.reused:
-            return
-        tokens, usd = (found.tokens, found.usd or 0.0) if found.reused else (0, 0.0)
-        reason = "reused" if found.reused else found.origin
-        name = f"avoided_{reason}"
-        setattr(self.report, name, getattr(self.report, name) + 1)
-        self.report.avoided_tokens += tokens
-        self.report.avoided_usd += usd
-        self._avoided.add(reason, tokens, usd)
 
     async def _close(self, item: PendingItem) -> None:
         async with self._database.connection() as c:
@@ -303,13 +295,13 @@ class ExtractionPass:
         self.report.errors = dict(Counter(self.report.errors) + Counter([problem.code]))
         if self._order.dry_run:
             return
-        told = {"number": item.number, "error": str(problem), "code": problem.code}
-        told["answer_key"] = getattr(problem, "answer_key", None)
+        details = {"number": item.number, "error": str(problem), "code": problem.code}
+        details["answer_key"] = getattr(problem, "answer_key", None)
         async with self._database.connection() as c:
-            await extractions.fail(c, self._source.id, item.key, self._carried.schema.name, **told)  # type: ignore[arg-type]
+            await extractions.fail(c, self._source.id, item.key, self._carried.schema.name, **details)  # type: ignore[arg-type]
 
     async def _settle(self, began: float) -> None:
-        """Write down what was avoided, and what the rest waits for."""
+        """Store what was avoided and what the rest waits for, and complete the report."""
         report = self.report
         if not report.dry_run:
             report.calls, report.tokens = self._purse.calls, self._purse.spent_tokens
@@ -320,15 +312,13 @@ class ExtractionPass:
         report.seconds = round(time.monotonic() - began, 3)
         async with self._database.transaction() as c:
             if not report.dry_run:
-                await extractions.avoid(c, self._source.id, self._carried.schema.name, self._avoided.counts)
+                await extractions.avoid(c, self._source.id, self._carried.schema.name, self._avoided)
                 if self._trouble is not None:
                     await self._wait(c, self._trouble)
             now = await changes.last_number(c)
-            held = next(
-                (one for one in await source_schemas.carried(c, self._source.id) if one.schema == self._carried.schema),
-                self._carried,
-            )
-            report.pending = await source_schemas.pending_count(c, held, upto=now)
+            schemas = await source_schemas.carried(c, self._source.id)
+            same = next((each for each in schemas if each.schema == self._carried.schema), self._carried)
+            report.pending = await source_schemas.pending_count(c, same, upto=now)
 
     async def _wait(self, c: Any, problem: RowenError) -> None:
         hint = problem.hint or _HINTS.get(problem.code)
@@ -339,7 +329,7 @@ class ExtractionPass:
         await source_schemas.wait(c, self._carried, self.report.waits_for, code=code, until=until)
 
     def _pause(self, problem: RowenError) -> timedelta | None:
-        """How long the rest waits; None where time alone does not help, such as for a wrong key or model."""
+        """Return how long the rest waits; None for permanent errors, such as a wrong key or model."""
         match problem:
             case ProviderDownError():
                 return timedelta(seconds=problem.retry_in_s or self._recovery_s)
@@ -349,7 +339,7 @@ class ExtractionPass:
 
     @property
     def trouble(self) -> RowenError | None:
-        """What stopped the pass, if anything did."""
+        """The error that stopped the pass, if any."""
         return self._trouble
 
     def _reading(self) -> PageReading:
@@ -358,11 +348,11 @@ class ExtractionPass:
 
 
 _HINTS = {
-    "budget_exceeded": "The rest waits. --budget, and ROWEN_BUDGET_RUN_USD, _SOURCE_USD and _DAY_USD, set what may be"
-    " spent; ROWEN_LLM_PRICE tells a price.",
-    "provider_key": "ROWEN_LLM_KEY holds the key, or says where it is found: env:NAME or file:PATH.",
-    "provider_down": "The rest waits, and goes on where this ended.",
-    "provider": "The rest waits for another try. Check ROWEN_LLM_URL and ROWEN_LLM_MODEL.",
+    "budget_exceeded": "The rest waits. --budget, ROWEN_BUDGET_RUN_USD, _SOURCE_USD and _DAY_USD set the budgets;"
+    " ROWEN_LLM_PRICE sets the price.",
+    "provider_key": "ROWEN_LLM_KEY contains the key, or refers to it as env:NAME or file:PATH.",
+    "provider_down": "The rest waits; the next pass resumes here.",
+    "provider": "The rest waits for the next pass. Check ROWEN_LLM_URL and ROWEN_LLM_MODEL.",
 }
 
 

@@ -1,9 +1,4 @@
-"""One page or file as it is now, to be read for facts: fetched politely, by a proxy or a browser if asked for.
-
-Facts of pages and of whole sources: what jobs and interfaces ask for.
-
-Models compared on pages of one's own: each reads each page as a schema, and what it makes of them is counted.
-"""
+"""Extraction for jobs and interfaces: from a page or file fetched now, from a source, and the evaluation of models."""
 
 from __future__ import annotations
 
@@ -55,14 +50,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPECTED", "Extractor", "PageAccess", "PageSource", "evaluate"]
 
-# What a text file may have to be read for facts: a page of this size has more than any model reads.
+# The maximum size of a file: more than any model reads.
 _MOST_FILE_BYTES = 20_000_000
-# A script leads to a sign-in or to a language, and that page to itself. More are a circle.
+# Scripts redirect to a sign-in or a language, and that page to itself. More redirects are a loop.
 _MOST_RENDERED_MOVES = 3
 
 
 class PageAccess(NamedTuple):
-    """How a page is got at: drawn by a browser, through a proxy, within some time; all as the settings say if not."""
+    """How to fetch a page: with a browser, through a proxy, within a time limit; by default as the settings say."""
 
     render: bool = False
     proxy: str | None = None
@@ -70,15 +65,15 @@ class PageAccess(NamedTuple):
 
 
 class PageSource:
-    """Gets pages and files."""
+    """Fetches pages and reads files."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def raw(self, place: Address, facts: FactsWanted | None, access: PageAccess | None = None) -> Raw:
-        """A page or a file, unread, with the facts that are wanted of it.
+        """Return an unparsed page or file with its wanted facts.
 
-        Whoever calls this has judged this very address: a file is opened without another question.
+        The caller must have authorized the address: a file is opened without further checks.
         """
         if place.is_file:
             return await asyncio.to_thread(_file, place, facts)
@@ -88,19 +83,19 @@ class PageSource:
                 hint="Give an address that begins with https://, or the path of a file.",
             )
         async with AsyncExitStack() as stack:
-            response = await self._got(stack, place.text, access or PageAccess())
+            response = await self._fetch(stack, place.text, access or PageAccess())
         media_type, charset = response.media_type, response.charset
         return Raw(response.url, response.body, media_type=media_type, charset=charset, facts=facts)
 
     async def markup(self, url: str) -> str:
-        """The markup of a page."""
+        """Return the markup of a page."""
         from rowen.formats.charset import decode
 
         async with AsyncExitStack() as stack:
-            response = await self._got(stack, url, PageAccess())
+            response = await self._fetch(stack, url, PageAccess())
         return decode(response.body, charset=response.charset, media_type=response.media_type or "text/html", name=url)
 
-    async def _got(self, stack: AsyncExitStack, url: str, access: PageAccess) -> Response:
+    async def _fetch(self, stack: AsyncExitStack, url: str, access: PageAccess) -> Response:
         from rowen.net.robots import Robots
 
         proxy = None if access.proxy is None else checked_proxy(access.proxy)
@@ -116,10 +111,10 @@ async def _allowed(client: Client, robots: Robots, url: str, access: PageAccess)
     if rules.refused is not None:
         raise SourceError(rules.refused)
     if not rules.allows(url):
-        raise RefusedError(f"The robots.txt of its host does not let {url} be read.")
+        raise RefusedError(f"The robots.txt of the host forbids reading {url}.")
     response = await client.get(url, accept="text/html,*/*;q=0.5", limit_s=access.limit_s)
     if response.status in (404, 410):
-        raise NotFoundError(f"{url} is not there (status {response.status}).")
+        raise NotFoundError(f"{url} was not found (status {response.status}).")
     if not response.ok:
         raise SourceError(f"{url} answered with status {response.status}.")
     return response
@@ -128,7 +123,7 @@ async def _allowed(client: Client, robots: Robots, url: str, access: PageAccess)
 async def _rendered(
     stack: AsyncExitStack, client: Client, robots: Robots, response: Response, access: PageAccess
 ) -> Response:
-    """The page after its scripts have run; what is no page stays as it is."""
+    """Return a page after its scripts have run; other responses stay as they are."""
     from dataclasses import replace
 
     from rowen.net.render import LIMIT_S, Browser
@@ -147,11 +142,11 @@ async def _rendered(
             body = drawn.html.encode("utf-8", "replace")
             return replace(response, body=body, media_type="text/html", charset="utf-8")
         response = await _allowed(client, robots, drawn.url, access)
-    raise SourceError(f"{response.url} leads from page to page, and never comes to rest.")
+    raise SourceError(f"The scripts of {response.url} redirect from page to page without end.")
 
 
 def checked_proxy(proxy: str) -> str:
-    """A proxy that can be asked; its password is never repeated."""
+    """Return a valid proxy address, or raise `UsageError` without its password."""
     from rowen.errors import BadUrlError
     from rowen.net.target import parse
 
@@ -159,7 +154,7 @@ def checked_proxy(proxy: str) -> str:
         parse(proxy)
     except BadUrlError as problem:
         raise UsageError(
-            f"This is no proxy: {problem}", hint="An HTTP proxy is named as http://host:port, or http://user:password@…"
+            f"This is not a valid proxy: {problem}", hint="Use http://host:port or http://user:password@host:port."
         ) from None
     return proxy
 
@@ -174,17 +169,17 @@ def _file(place: Address, facts: FactsWanted | None) -> Raw:
         why = (problem.strerror if isinstance(problem, OSError) else None) or problem
         raise SourceError(f"{place.text!r} cannot be read: {why}.") from None
     if len(body) > _MOST_FILE_BYTES:
-        raise RefusedError(f"{path} has more than {_MOST_FILE_BYTES:,} bytes.")
+        raise RefusedError(f"{path} is larger than {_MOST_FILE_BYTES:,} bytes.")
     return Raw(file_url(bytes(path.absolute())), body, name=path.name, facts=facts)
 
 
-# So many items for each question that may be out: while some are saved, others wait for their turn with the provider,
-# which is never idle. With one, a thousand pages took 1.85 times as long as the provider alone; more change nothing.
+# Items in progress for each concurrent question: while some are saved, others wait, so that the provider is never idle.
+# With one, a thousand pages took 1.85 times as long as the provider alone; more than two change nothing.
 AHEAD = 2
 
 
 class Extractor:
-    """Reads pages for facts, with what the engine has."""
+    """Extracts facts from pages and sources, with the resources of an engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -196,16 +191,16 @@ class Extractor:
     async def page(
         self, place: Address, reading: PageReading, *, access: PageAccess | None = None, purse: Purse | None = None
     ) -> Extracted:
-        """The facts of one page or file, fetched now; nothing is kept of it but the answer that was paid for."""
+        """Return the facts of a page or file, fetched now; store nothing but paid answers."""
         page = await self.read(place, reading, access)
         with charged_to(subject=reading.schema.name), paid_from(purse or Purse()):
-            found, _ = await self._reader.read(page, reading)
-        return found
+            extracted, _ = await self._reader.read(page, reading)
+        return extracted
 
     async def estimate(
         self, place: Address, reading: PageReading, *, access: PageAccess | None = None
     ) -> tuple[int, float | None]:
-        """About how many tokens a page will take, and what they cost."""
+        """Return an estimate of a page's tokens and their cost."""
         usage = await self._reader.estimate(await self.read(place, reading, access), reading)
         if usage is None:
             return 0, 0.0
@@ -213,7 +208,7 @@ class Extractor:
         return sum(usage), None if model is None or model.price is None else model.price.of(usage)
 
     async def read(self, place: Address, reading: PageReading, access: PageAccess | None = None) -> PageInput:
-        """A page as it is now, with what its markup says of the wanted fields."""
+        """Fetch a page with the markup of the wanted fields."""
         rules = tuple((f"{reading.schema.name}.{name}", rule["at"]) for name, rule in reading.rules.items())
         document = await self.document(place, FactsWanted(wanted_names([reading.schema]), rules), access)
         return PageInput(document.url, document.title, document.text, document.record, document.media_type)
@@ -221,7 +216,7 @@ class Extractor:
     async def document(
         self, place: Address, facts: FactsWanted | None = None, access: PageAccess | None = None
     ) -> Document:
-        """A page or file as it is now."""
+        """Fetch and parse a page or file."""
         raw = await self._pages.raw(place, facts, access)
         document: Document = await self._engine.workers.read(raw)
         return document
@@ -234,41 +229,39 @@ class Extractor:
         order: ExtractionOrder | None = None,
         work: Work | None = None,
         observe: Observe | None = None,
-        given: Carried | None = None,
+        only: Carried | None = None,
     ) -> list[ExtractionReport]:
-        """Extract what changed in a source, under one of its schemas or all; raises only for what is no item's fault.
+        """Extract facts from the changes of a source, with one of its schemas or all.
 
-        What waits for a provider or a budget is told in the report.
+        Raises only errors that no item causes. A report says if its rest waits for a provider or a budget.
         """
-        asked = order or ExtractionOrder()
+        order = order or ExtractionOrder()
         async with self._database.connection() as c:
-            held = await source_schemas.carried(c, source.id)
-        carried = [given] if given is not None else [one for one in held if name in (None, one.schema.name)]
-        if not carried:
+            schemas = await source_schemas.carried(c, source.id)
+        wanted = [only] if only is not None else [each for each in schemas if name in (None, each.schema.name)]
+        if not wanted:
             raise NotFoundError(
-                f"Source {source.name!r} carries no schema" + (f" {name!r}." if name else "."),
-                hint=Hint(action("edit", source.name, schema=name or "product@1"), " gives it one."),
+                f"Source {source.name!r} has no schema" + (f" {name!r}." if name else "."),
+                hint=Hint(action("edit", source.name, schema=name or "product@1"), " adds one."),
             )
         reports = []
-        async with self._alone(source, waived=asked.dry_run):
-            for one in carried:
-                learning = (
-                    RuleLearning(self._database, self._engine.workers, self._pages.markup) if one.learns else None
-                )
-                made = ExtractionPass(
+        async with self._alone(source, waived=order.dry_run):
+            for each in wanted:
+                learns = each.learns and not order.dry_run
+                extraction = ExtractionPass(
                     self._database,
                     self._reader,
                     source,
-                    one,
-                    order=asked,
+                    each,
+                    order=order,
                     places=AHEAD * self._engine.settings.llm_concurrency,
                     recovery_s=CircuitLimits.of(self._engine.settings).first_pause_s,
-                    model=lambda: self._model(asked.model),
-                    learning=None if asked.dry_run else learning,
+                    model=lambda: self._model(order.model),
+                    learning=RuleLearning(self._database, self._engine.workers, self._pages.markup) if learns else None,
                     is_stopped=lambda: work is not None and work.stopped,
                     observe=observe,
                 )
-                reports.append(await made.run())
+                reports.append(await extraction.run())
         return reports
 
     def _model(self, name: str | None) -> LanguageModel | None:
@@ -276,22 +269,22 @@ class Extractor:
 
     @asynccontextmanager
     async def _alone(self, source: Source, *, waived: bool) -> AsyncIterator[None]:
-        """The right to extract a source: two at a time would both pay."""
+        """Hold the lock on extractions of a source: two at a time would both pay."""
         if waived:
             yield
             return
         async with self._database.alone(Lock.EXTRACTION, source.id) as is_mine:
             if not is_mine:
-                raise BusyError(f"Another process is extracting {source.name!r} at this moment.")
+                raise BusyError(f"Another process is extracting {source.name!r} at the moment.")
             yield
 
 
 EXPECTED = ".expected.json"
-"""Beside `lamp.html`, what it should yield: `lamp.expected.json`."""
+"""The ending of expected results: `lamp.expected.json` beside `lamp.html`."""
 
 
 class _Fixture(NamedTuple):
-    """A page that is to be read, or why it cannot be, and what is expected of it."""
+    """A page, or the error that prevents reading it, and its expected data."""
 
     name: str
     page: PageInput | RowenError
@@ -301,16 +294,16 @@ class _Fixture(NamedTuple):
 async def evaluate(
     engine: Engine, extractor: Extractor, folder: Path, reading: PageReading, *, models: Sequence[str], purse: Purse
 ) -> list[ModelScore]:
-    """What each model makes of each page of a folder; their markup is left out, since models are what is compared."""
+    """Return how well each model reads the pages of a folder, without using their markup."""
     reading = reading._replace(markup=False)
     fixtures = [await _read(extractor, folder, path, reading) for path in await asyncio.to_thread(_pages, folder)]
     reader = PageFacts(engine.database, engine.language_models, engine.settings)
     scores = []
     for name in models:
         model = str(engine.language_models.of(name or None).spec)
-        asked = reading._replace(model=name or None)
+        with_model = reading._replace(model=name or None)
         with charged_to(subject=reading.schema.name):
-            pages = await together(*(_score(reader, one, asked, Purse(within=purse)) for one in fixtures))
+            pages = await together(*(_score(reader, fixture, with_model, Purse(within=purse)) for fixture in fixtures))
         priced = engine.language_models.of(name or None).price is not None
         scores.append(ModelScore(model, tuple(page if priced else _unpriced(page) for page in pages)))
     return scores
@@ -318,11 +311,11 @@ async def evaluate(
 
 def _pages(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise NotFoundError(f"{str(folder)!r} is no folder.")
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
-    pages = [path for path in found if not path.name.endswith(EXPECTED)]
+        raise NotFoundError(f"{str(folder)!r} is not a folder.")
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
+    pages = [path for path in files if not path.name.endswith(EXPECTED)]
     if not pages:
-        raise NotFoundError(f"{str(folder)!r} has no pages.", hint="Put some there, such as lamp.html.")
+        raise NotFoundError(f"{str(folder)!r} has no pages.", hint="Add pages to it, such as lamp.html.")
     return pages
 
 
@@ -338,16 +331,16 @@ async def _read(extractor: Extractor, folder: Path, path: Path, reading: PageRea
 
 
 def _expected(path: Path) -> dict[str, Any] | None:
-    """What should come out, from the file beside a page; its name may have the page's ending or not."""
+    """Return the expected data from the file beside a page, named with or without the page's ending."""
     for beside in (path.with_name(path.name + EXPECTED), path.with_name(path.stem + EXPECTED)):
         if beside.is_file():
             try:
-                found = json.loads(beside.read_text("utf-8"))
+                data = json.loads(beside.read_text("utf-8"))
             except (ValueError, RecursionError, OSError) as problem:
                 raise UsageError(f"{beside} cannot be read: {problem}.") from None
-            if not isinstance(found, dict):
-                raise UsageError(f"{beside} is no JSON object, as an answer is.")
-            return found
+            if not isinstance(data, dict):
+                raise UsageError(f"{beside} does not contain a JSON object.")
+            return data
     return None
 
 
@@ -358,28 +351,27 @@ async def _score(reader: PageFacts, fixture: _Fixture, reading: PageReading, pur
         return _failed(fixture, fixture.page, purse, missed)
     with paid_from(purse):
         try:
-            found, _ = await reader.read(fixture.page, reading)
+            extracted, _ = await reader.read(fixture.page, reading)
         except RowenError as problem:
             return _failed(fixture, problem, purse, missed)
-    total, wrong = wrong_fields(expected, found.data)
-    asked = None if found.reused else round(purse.seconds, 3)
+    total, wrong = wrong_fields(expected, extracted.data)
     return PageScore(
         fixture.name,
         "valid",
-        found.data,
-        reused=found.reused,
-        calls=found.calls,
-        tokens=found.tokens,
-        usd=found.usd,
-        seconds=asked,
-        ungrounded=found.ungrounded,
+        extracted.data,
+        reused=extracted.reused,
+        calls=extracted.calls,
+        tokens=extracted.tokens,
+        usd=extracted.usd,
+        seconds=None if extracted.reused else round(purse.seconds, 3),
+        ungrounded=extracted.ungrounded,
         expected=total,
         wrong=wrong,
     )
 
 
 def _failed(fixture: _Fixture, problem: RowenError, purse: Purse, missed: tuple[int, tuple[str, ...]]) -> PageScore:
-    """A page without an answer; what was paid for it counts all the same."""
+    """Return the score of a page without an answer; its costs count."""
     match problem:
         case AnswerInvalidError() | AnswerMismatchError():
             verdict = "invalid"
@@ -390,8 +382,8 @@ def _failed(fixture: _Fixture, problem: RowenError, purse: Purse, missed: tuple[
     spent = {"calls": purse.calls, "tokens": purse.spent_tokens, "usd": purse.spent_usd}
     times = {"seconds": round(purse.seconds, 3) if purse.calls else None}
     total, wrong = missed if verdict != "skipped" else (0, ())
-    told = {"code": problem.code, "error": str(problem), "expected": total, "wrong": wrong}
-    return PageScore(fixture.name, verdict, **spent, **times, **told)  # type: ignore[arg-type]
+    details = {"code": problem.code, "error": str(problem), "expected": total, "wrong": wrong}
+    return PageScore(fixture.name, verdict, **spent, **times, **details)  # type: ignore[arg-type]
 
 
 def _unpriced(page: PageScore) -> PageScore:

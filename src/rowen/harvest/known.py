@@ -205,7 +205,7 @@ class StoredKnown:
             held_by_url[url] = make((url, etag, last_modified, body_hash, ahead, depth, content, leaves))
         self._ids.settle()
         if self._distrust:
-            return {url: held._replace(etag=None, last_modified=None) for url, held in held_by_url.items()}
+            return {url: item._replace(etag=None, last_modified=None) for url, item in held_by_url.items()}
         return held_by_url
 
     async def stored_as(self, urls: Sequence[str]) -> Mapping[str, str]:

@@ -240,8 +240,8 @@ class LanguageModels:
             return self._settings, name
         # Address, key and price of the settings do not apply to another kind, except a price under its own name.
         named = [part for part in (self._settings.llm_price or "").split(",") if "=" in part]
-        other = {"llm": kind, "llm_url": None, "llm_key": None, "llm_price": ",".join(named) or None}
-        return self._settings.model_copy(update=other), name
+        update: dict[str, Any] = {"llm": kind, "llm_url": None, "llm_key": None, "llm_price": ",".join(named) or None}
+        return self._settings.model_copy(update=update), name
 
     async def _opened_client(self, settings: Settings) -> Client:
         if settings.llm not in self._clients:

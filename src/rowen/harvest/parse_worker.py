@@ -187,11 +187,11 @@ class Refused(NamedTuple):
 Answer = Prepared | Passages | Result | Raised | Refused
 
 
-def check_url(answered: str, asked: str) -> None:
+def check_url(answered: str, expected: str) -> None:
     """Raise `RuntimeError` if an answer is about another page than its question."""
-    if answered != asked:
+    if answered != expected:
         raise RuntimeError(
-            f"The answer to {asked} is about {answered}. Nothing of it was stored; this is a bug, please report it."
+            f"The answer to {expected} is about {answered}. Nothing of it was stored; this is a bug, please report it."
         )
 
 

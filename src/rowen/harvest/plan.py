@@ -201,7 +201,8 @@ class Planner:
         return unknown
 
     async def _stored(self, group: Group, fetched: list[Hash], unknown: list[Unchanged]) -> dict[Hash, StoredItem]:
-        urls = [other.url for others in (group.rechecked, group.failed, group.skipped, unknown) for other in others]
+        parts = (group.rechecked, group.failed, group.skipped, unknown)
+        urls = [observation.url for part in parts for observation in part]
         keys = [*fetched, *map(key_of, urls)]
         if not keys:
             return {}

@@ -121,13 +121,16 @@ def is_reread(document: Document, stored: StoredItem, recipes: Recipes) -> bool:
     return document.content_hash != stored.content_hash and not _is_current(stored, recipes)
 
 
-def only_markup_differs(document: Document, said: ItemContent) -> bool:
+def only_markup_differs(document: Document, stored: ItemContent) -> bool:
     """Return whether a document has the stored words line by line, so that only links or markup differ.
 
     Inside a code fence every letter counts.
     """
-    before, now = said.text.split("\n"), document.text.split("\n")
-    if len(before) != len(now) or (said.title, sorted(set(said.tags))) != (document.title, sorted(set(document.tags))):
+    before, now = stored.text.split("\n"), document.text.split("\n")
+    if len(before) != len(now) or (stored.title, sorted(set(stored.tags))) != (
+        document.title,
+        sorted(set(document.tags)),
+    ):
         return False
     fence = ""
     for old, new in zip(before, now, strict=True):

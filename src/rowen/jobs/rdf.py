@@ -1,8 +1,8 @@
-"""Telling SPARQL endpoints what pages state: by updates, in the order of the log, each change once.
+"""Sending RDF statements to SPARQL endpoints: as updates, in the order of the change log, each change once.
 
-An endpoint that was told nothing is sent the present state, then what changed since. What it took is noted after each
-request; a crash repeats one, which does no harm. One that fails is tried again after a while, longer each time: no
-harvest waits for it, and nothing is skipped.
+A new endpoint gets the present state, then the changes since. The offset is stored after each request; a crash repeats
+one request, which is harmless. Failures are retried with growing delays: no harvest waits for them, and nothing is
+skipped.
 """
 
 from collections import Counter
@@ -16,12 +16,11 @@ from rowen.errors import BusyError, ExportError, Hint, RefusedError, RowenError,
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import ActiveJob
+from rowen.jobs.webhooks import direct_client
 from rowen.model.rdf import StatementChange, StatementReport, StatementTarget
 from rowen.model.sources import Source
-from rowen.net.circuits import Breakers, CircuitLimits
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
-from rowen.net.politeness import Throttle
 from rowen.net.target import redact
 from rowen.publish.statements import SparqlUpdate, updates
 from rowen.publish.webhook import GIVE_UP, wait_s
@@ -30,18 +29,16 @@ from rowen.store.database import Database
 
 __all__ = ["StatementPush", "endpoint_as_source", "push_job"]
 
-# The waits of an endpoint are its own: a circuit would only hide them.
-_NO_CIRCUIT = CircuitLimits(failure_threshold=1_000_000)
-# Updates of 500 statements take a store some hundred milliseconds; one that rebuilds its indexes takes a minute.
+# An update of 500 statements takes some hundred milliseconds; one that rebuilds indexes takes a minute.
 _LIMIT_S = 120.0
-# Nobody reads what an endpoint says beyond its status.
+# Only the status matters.
 _ANSWER_BYTES = 65_536
-# Changes that are held at a time: a page of 1,865 statements, as the largest recorded one has, is 300 kB.
+# Changes in memory at a time: the largest recorded page has 1,865 statements, 300 kB.
 _CHANGES_AT_ONCE = 100
 
 
 async def push_job(active: ActiveJob, *, target_id: int) -> None:
-    """Tell one endpoint all that it has to hear, as a job of the queue."""
+    """Send all pending changes to an endpoint, as a job of the queue."""
     engine = active.engine
     async with engine.database.connection() as c:
         target = await rdf.target_by_id(c, target_id)
@@ -53,32 +50,27 @@ async def push_job(active: ActiveJob, *, target_id: int) -> None:
     except BusyError:
         raise
     except RowenError as problem:
-        await _failed(engine, target, problem)
+        since = target.failing_since or datetime.now(UTC)
+        chance = Random()  # noqa: S311 - jitter, not a secret
+        async with engine.database.transaction() as c:
+            await rdf.note_target_failure(
+                c,
+                target.id,
+                error=str(problem),
+                wait_s=wait_s(target.failures + 1, chance),
+                disabled=datetime.now(UTC) - since > GIVE_UP,
+            )
     if active.is_ending:
         raise active.early_end()
 
 
-async def _failed(engine: Engine, target: StatementTarget, problem: RowenError) -> None:
-    """Remember why, and when to try again."""
-    since = target.failing_since or datetime.now(UTC)
-    chance = Random()  # noqa: S311 - jitter, not a secret
-    async with engine.database.transaction() as c:
-        await rdf.note_target_failure(
-            c,
-            target.id,
-            error=str(problem),
-            wait_s=wait_s(target.failures + 1, chance),
-            disabled=datetime.now(UTC) - since > GIVE_UP,
-        )
-
-
 def endpoint_as_source(source: str, endpoint: str, headers: object) -> Source:
-    """An endpoint in the shape in which it is agreed which secrets may go where."""
+    """Return an endpoint as a source, the form in which agreements on secrets are stored."""
     return Source(0, f"endpoint of {source}", "statement endpoint", endpoint, options={"headers": headers})
 
 
 class StatementPush:
-    """One endpoint that is brought up to date; `tries` are those of each request, by default the setting's."""
+    """Brings an endpoint up to date; `tries` is the number of tries of each request, by default the setting's."""
 
     def __init__(
         self,
@@ -100,22 +92,30 @@ class StatementPush:
         self._position = self._sent = 0
 
     async def send(self, *, again: bool = False) -> StatementReport:
-        """Send what the endpoint was not told yet; `again` all that is stated now, less what is known to be gone."""
+        """Send pending changes; with `again`, send the present state and remove statements known to be gone."""
         target = self._target
-        self._refuse_strange()
+        subject = endpoint_as_source(target.source, target.endpoint, dict(target.headers))
+        if not agreements.is_agreed(self._engine.settings, subject):
+            raise RefusedError(
+                f"The endpoint {redact(target.endpoint)} needs secrets of this machine. That was not agreed to here, "
+                "and others may write to the database. Nothing was sent.",
+                hint=Hint(action("statements keep", target.source), " with the same address and headers agrees to it."),
+            )
         async with (
             rdf.hold_target(self._database, target.source_id, target.endpoint, target.graph) as is_alone,
-            self._client() as client,
+            direct_client(self._engine.settings, 1) as client,
         ):
             if not is_alone:
-                raise BusyError(f"{redact(target.endpoint)} is told by another process at this moment.")
-            after = self._position = self._sent = await self._told()
+                raise BusyError(f"Another process is sending to {redact(target.endpoint)} at the moment.")
+            async with self._database.connection() as c:
+                stored = await rdf.target(c, target.source_id, target.endpoint, target.graph)
+            after = self._position = self._sent = stored.number if stored else 0
             try:
                 if again or after == 0:
                     after = await self._send_all(client, with_removals=again)
                 async with aclosing(_changes_since(self._database, target.source, after)) as changed:
                     async for part in changed:
-                        # Also before the first one: later changes alone would look like the whole state.
+                        # Also before the first part: later changes alone would look like the whole state.
                         if self._is_stopped():
                             break
                         after = await self._send(client, part) or after
@@ -125,14 +125,8 @@ class StatementPush:
         counts = self._counts
         return StatementReport(redact(target.endpoint), counts["pages"], counts["added"], counts["removed"], after)
 
-    async def _told(self) -> int:
-        target = self._target
-        async with self._database.connection() as c:
-            held = await rdf.target(c, target.source_id, target.endpoint, target.graph)
-        return held.number if held else 0
-
     async def _send_all(self, client: Client, *, with_removals: bool) -> int:
-        """Send the present state; returns the number of the change that was the last one when it was read."""
+        """Send the present state; return the number of the last change that it includes."""
         async with self._database.connection() as c:
             last = await changes.last_number(c)
         self._sent = last
@@ -142,16 +136,16 @@ class StatementPush:
                     await self._post_all(client, [await self._gone_now(change) for change in part])
         async with (
             self._database.connection() as c,
-            aclosing(rdf.current(c, self._target.source_id)) as found,
+            aclosing(rdf.current(c, self._target.source_id)) as batches,
         ):
-            async for batch in found:
+            async for batch in batches:
                 await self._post_all(client, [StatementChange(last, page.page, page.lines) for page in batch])
         if not self._is_stopped():
             await self._advance(last)
         return last
 
     async def _gone_now(self, change: StatementChange) -> StatementChange:
-        """What a change removed and nothing states any more."""
+        """Return the removals of a change that no page states any more."""
         graph, page = self._target.graph, change.page
         async with self._database.connection() as c:
             stated = await rdf.still_stated(
@@ -161,7 +155,7 @@ class StatementPush:
         return replace(change, added=(), removed=gone, elsewhere=())
 
     async def _send(self, client: Client, part: Sequence[StatementChange]) -> int | None:
-        """Send changes in order, and note what was taken after each request."""
+        """Send changes in order and store the offset after each request; return the last stored offset."""
         taken = None
         for update in updates(part, self._target.graph):
             await self._post(client, update)
@@ -171,8 +165,8 @@ class StatementPush:
                 break
         return taken
 
-    async def _post_all(self, client: Client, told: Sequence[StatementChange]) -> None:
-        for update in updates(told, self._target.graph):
+    async def _post_all(self, client: Client, batch: Sequence[StatementChange]) -> None:
+        for update in updates(batch, self._target.graph):
             if self._is_stopped():
                 return
             await self._post(client, update)
@@ -195,9 +189,9 @@ class StatementPush:
         self._progress()
         if not response.ok:
             raise ExportError(
-                f"{redact(self._target.endpoint)} did not take an update (status {response.status}). "
-                "What it took before is noted, and not sent again.",
-                hint="If it wants a key, name where that is found: --header 'Authorization: Bearer env:NAME'.",
+                f"{redact(self._target.endpoint)} refused an update (status {response.status}). "
+                "Earlier updates are recorded and will not be repeated.",
+                hint="If it needs a key, refer to it: --header 'Authorization: Bearer env:NAME'.",
             )
 
     async def _advance(self, number: int) -> None:
@@ -208,41 +202,25 @@ class StatementPush:
             )
         if not is_mine:
             raise BusyError(
-                f"{redact(target.endpoint)} was told, or forgotten, by another process meanwhile. "
-                "What followed the change that was sent last is told once more."
+                f"Another process sent to {redact(target.endpoint)}, or removed it, meanwhile. "
+                "Changes after the last sent one will be repeated."
             )
         self._position = self._sent = number
 
     async def _rewind(self) -> None:
-        """Send again what another process may have sent after a failed request: that request may have been applied."""
+        """Rewind another process's progress after a failed request, which the endpoint may have applied later."""
         target = self._target
         with suppress(StoreError):
             async with self._database.transaction() as c:
                 await rdf.rewind_target(c, target.source_id, target.endpoint, target.graph, self._sent)
 
-    def _client(self) -> Client:
-        """A client that keeps no pause between updates: whoever named the endpoint wants them."""
-        settings = self._engine.settings
-        throttle = Throttle(delay_s=0.0, concurrency=1, longest_s=settings.retry_after_limit_s)
-        return Client(settings, throttle=throttle, breakers=Breakers(_NO_CIRCUIT))
-
-    def _refuse_strange(self) -> None:
-        target = self._target
-        subject = endpoint_as_source(target.source, target.endpoint, dict(target.headers))
-        if not agreements.is_agreed(self._engine.settings, subject):
-            raise RefusedError(
-                f"The endpoint {redact(target.endpoint)} wants secrets of this machine, which was not agreed to here, "
-                "and others may write to the database. Nothing was sent.",
-                hint=Hint(action("statements keep", target.source), " with the same address and headers agrees to it."),
-            )
-
 
 async def _changes_since(database: Database, source: str, after: int) -> AsyncGenerator[list[StatementChange]]:
-    """How statements changed after a number, in order, some at a time."""
+    """Yield the changes of RDF statements after a number, in order and in batches."""
     while True:
         async with database.connection() as c:
-            found = await rdf.changed(c, source, after=after, limit=_CHANGES_AT_ONCE)
-        if not found:
+            batch = await rdf.changed(c, source, after=after, limit=_CHANGES_AT_ONCE)
+        if not batch:
             return
-        yield found
-        after = found[-1].number
+        yield batch
+        after = batch[-1].number

@@ -1,8 +1,8 @@
-"""Telling receivers what changed: each change once, in the order of the log, however often a receiver fails.
+"""Delivering changes to webhooks: each change once, in the order of the change log, with retries.
 
-A receiver reads the log from its own number. What it acknowledged is remembered one by one, so that a change which
-fails keeps back none of those that were under way beside it, and none is sent again. What is repeated has the id that
-it had before: after a crash, those that were under way or had just been acknowledged are.
+A webhook has its own offset in the log. Acknowledgements are stored one by one, so that a failed delivery does not
+cause the concurrent ones to be repeated. After a crash, deliveries that were pending or just acknowledged are repeated
+with the same id.
 """
 
 import asyncio
@@ -28,29 +28,30 @@ from rowen.net.credentials import resolve
 from rowen.net.politeness import Throttle
 from rowen.publish.notices import MOST_IN_A_NOTICE, notice, send
 from rowen.publish.webhook import GIVE_UP, message, verdict, wait_s
+from rowen.settings import Settings
 from rowen.store import changes, webhooks
 from rowen.store.changes import LogBatch
 from rowen.store.webhooks import Attempt
 
-__all__ = ["deliver", "deliver_job", "subject_of"]
+__all__ = ["deliver", "deliver_job", "direct_client", "subject_of"]
 
-# Calls under way to one receiver: at 50 ms each, 320 a second. One that wants no more says 429.
+# Concurrent requests to a receiver: at 50 ms each, 320 a second. A receiver can limit them with status 429.
 _AT_ONCE = 16
-# What was acknowledged is written so often, while calls go on: a crash repeats what was told in that time. At a tenth
-# of it, writing would take as long as calling a fast receiver.
+# The interval of storing acknowledgements: a crash repeats the deliveries of that time. At a tenth of it, storing would
+# take as long as calling a fast receiver.
 _WRITE_S = 0.2
-# Lines that are read from the log at a time, some 100 kB.
+# Lines read from the log at a time, some 100 kB.
 _BATCH = 500
-# The specification asks receivers to answer within 15 s, and to work afterwards.
+# Standard Webhooks: receivers should answer within 15 s.
 _LIMIT_S = 15.0
-# Nobody reads what a receiver says beyond its status; some of it is kept for whoever looks for the error.
+# Only the status matters; the start of the body is kept for diagnosis.
 _ANSWER_BYTES = 4_096
-# The waits of a receiver are its own: a circuit would only hide them.
+# Webhooks and endpoints have their own retry delays; a circuit would only hide them.
 _NO_CIRCUIT = CircuitLimits(failure_threshold=1_000_000)
 
 
 async def deliver_job(active: ActiveJob, *, webhook_id: int) -> None:
-    """Tell one receiver all that it has to hear, as a job of the queue."""
+    """Deliver all pending changes to a webhook, as a job of the queue."""
     await deliver(active.engine, webhook_id, is_stopped=lambda: active.leaving, progress=active.tick)
     if active.leaving:
         raise JobReleasedError
@@ -64,7 +65,7 @@ async def deliver(
     progress: Callable[[], None] = lambda: None,
     random: Random | None = None,
 ) -> int:
-    """Tell one receiver all that it has to hear; returns how many changes it acknowledged."""
+    """Deliver all pending changes to a webhook; return the number of acknowledged changes."""
     chance = random or Random()  # noqa: S311 - jitter, not a secret
     delivered = 0
     async with AsyncExitStack() as stack:
@@ -76,31 +77,31 @@ async def deliver(
                     break
                 batch = await webhooks.pending(c, webhook, limit=_BATCH)
             if client is None and batch.lines:
-                client = await stack.enter_async_context(_client(engine))
-            told = await _tell(engine, client, webhook, batch, chance, is_stopped=is_stopped, progress=progress)
-            delivered += told
-            if told < len(batch.lines) or batch.is_all:
+                client = await stack.enter_async_context(direct_client(engine.settings, _AT_ONCE))
+            count = await _send_batch(engine, client, webhook, batch, chance, is_stopped=is_stopped, progress=progress)
+            delivered += count
+            if count < len(batch.lines) or batch.is_all:
                 break
     return delivered
 
 
 def subject_of(webhook: Webhook) -> Source:
-    """A receiver in the shape in which it is agreed which secrets may go where."""
+    """Return a webhook as a source, the form in which agreements on secrets are stored."""
     options = {f"secret_{number}": secret for number, secret in enumerate(webhook.secrets)}
     return Source(0, f"webhook {webhook.name}", "webhook", webhook.url, options=options)
 
 
-def _client(engine: Engine) -> Client:
-    """A client that keeps no pause between calls: these are messages that somebody asked for."""
-    throttle = Throttle(delay_s=0.0, concurrency=_AT_ONCE, longest_s=engine.settings.retry_after_limit_s)
-    return Client(engine.settings, throttle=throttle, breakers=Breakers(_NO_CIRCUIT))
+def direct_client(settings: Settings, concurrency: int) -> Client:
+    """Return a client without politeness delays and circuits, for receivers that the user configured."""
+    throttle = Throttle(delay_s=0.0, concurrency=concurrency, longest_s=settings.retry_after_limit_s)
+    return Client(settings, throttle=throttle, breakers=Breakers(_NO_CIRCUIT))
 
 
 class _Delivery:
-    """Changes on their way to a receiver, and what became of each.
+    """A batch of changes for a webhook, and the result of each.
 
-    Calls answer in any order. What is written down is the number up to which all were acknowledged, and which later
-    ones were as well, so that a crash repeats only what was not written yet.
+    Requests end in any order. Stored are the number up to which all changes were acknowledged, and the later ones that
+    were as well, so that a crash repeats only unstored deliveries.
     """
 
     def __init__(self, engine: Engine, webhook: Webhook, batch: LogBatch) -> None:
@@ -118,11 +119,11 @@ class _Delivery:
         self.count = 0
 
     def next_lines(self, most: int) -> list[Change]:
-        """The changes to tell next; none after one that failed."""
+        """Return the next changes to send; none after a failure."""
         return list(islice(self._waiting, most)) if self.failure is None else []
 
     def note(self, attempts: Sequence[Attempt]) -> None:
-        """Take notice of what became of calls."""
+        """Record the results of requests."""
         for attempt in attempts:
             self._unwritten.append(attempt)
             if attempt.error is None:
@@ -134,7 +135,7 @@ class _Delivery:
                 self.failure = attempt
 
     def _after(self) -> int:
-        """The number up to which there is nothing left to tell."""
+        """Return the number up to which all changes were acknowledged."""
         while self._first < len(self._lines) and self._lines[self._first].number in self._acknowledged:
             self._first += 1
         if self._first == len(self._lines):
@@ -142,7 +143,7 @@ class _Delivery:
         return self._lines[self._first - 1].number if self._first else self._webhook.after
 
     async def write(self) -> None:
-        """Write down what was acknowledged since the last time."""
+        """Store the acknowledgements since the last time."""
         attempts, self._unwritten = self._unwritten, []
         after = self._after()
         if not attempts and after == self._webhook.after:
@@ -154,11 +155,11 @@ class _Delivery:
         self._failures, self._failing_since = 0, None
 
     async def write_failure(self, random: Random) -> None:
-        """Write down what was acknowledged, what failed, and when to call again."""
+        """Store acknowledgements, the failure and the time of the next try."""
         webhook, after = self._webhook, self._after()
         ahead = sorted(number for number in self._acknowledged if number > after)
         if self.count:
-            # A receiver that failed before gets one call first, and has accepted it.
+            # A webhook that failed before gets a single request first, and has accepted it.
             self._failures, self._failing_since = 0, None
         since = self._failing_since or datetime.now(UTC)
         async with self._engine.database.transaction() as c:
@@ -176,7 +177,7 @@ class _Delivery:
             )
 
 
-async def _tell(
+async def _send_batch(
     engine: Engine,
     client: Client | None,
     webhook: Webhook,
@@ -186,39 +187,39 @@ async def _tell(
     is_stopped: Callable[[], bool],
     progress: Callable[[], None],
 ) -> int:
-    """Send some changes, a few at a time; stops at the first that fails. Returns how many were acknowledged."""
-    telling = _Delivery(engine, webhook, batch)
+    """Send changes, a few at a time, until one fails; return the number of acknowledged changes."""
+    delivery = _Delivery(engine, webhook, batch)
     send = _sender(engine, client, webhook) if batch.lines else None
-    # People get one message about many changes, one after the other.
+    # Notices to people contain many changes and are sent one after the other.
     most, at_once = (MOST_IN_A_NOTICE, 1) if webhook.form == "notice" else (1, _AT_ONCE)
 
-    async def tell_on(*, once: bool = False) -> None:
-        while send is not None and not is_stopped() and (part := telling.next_lines(most)):
-            telling.note(await send(part))
+    async def send_pending(*, once: bool = False) -> None:
+        while send is not None and not is_stopped() and (part := delivery.next_lines(most)):
+            delivery.note(await send(part))
             progress()
             if once:
                 return
 
     if webhook.failures:
-        # A receiver that failed gets one call first.
-        await tell_on(once=True)
-    async with _side_by_side(tell_on, at_once) as calls:
+        # A webhook that failed gets a single request first.
+        await send_pending(once=True)
+    async with _concurrently(send_pending, at_once) as calls:
         while calls:
             _, calls = await asyncio.wait(calls, timeout=_WRITE_S)
-            if telling.failure is None:
-                await telling.write()
-    if telling.failure is not None:
-        await telling.write_failure(random)
+            if delivery.failure is None:
+                await delivery.write()
+    if delivery.failure is not None:
+        await delivery.write_failure(random)
     else:
-        await telling.write()
-    return telling.count
+        await delivery.write()
+    return delivery.count
 
 
 @asynccontextmanager
-async def _side_by_side(
+async def _concurrently(
     work: Callable[[], Coroutine[Any, Any, None]], number: int
 ) -> AsyncGenerator[set[asyncio.Task[None]]]:
-    """So many tasks that do the same; none is left behind, and what one of them raised is raised."""
+    """Run a number of equal tasks, cancel them if the block fails, and raise their first failure."""
     tasks = {asyncio.create_task(work()) for _ in range(number)}
     try:
         yield set(tasks)
@@ -234,7 +235,7 @@ Send: TypeAlias = Callable[[Sequence[Change]], Awaitable[list[Attempt]]]
 
 
 def _sender(engine: Engine, client: Client | None, webhook: Webhook) -> Send:
-    """How a receiver is told of changes; one whose secrets may not be used, or are not there, cannot be."""
+    """Return the function that sends changes; it only fails if the webhook's secrets are missing or not agreed to."""
     try:
         agreements.refuse_strange(engine.settings, subject_of(webhook))
         secrets = [resolve(secret) for secret in webhook.secrets]
@@ -257,14 +258,14 @@ def _sender(engine: Engine, client: Client | None, webhook: Webhook) -> Send:
 
 
 async def _notify(engine: Engine, address: str, part: Sequence[Change]) -> list[Attempt]:
-    """Tell people of some changes in one message: all of them are told, or none."""
+    """Send a notice about several changes, which succeeds or fails as a whole."""
     began = time.monotonic()
     async with engine.database.connection() as c:
-        told = await changes.published(c, [change.number for change in part])
+        published = await changes.published(c, [change.number for change in part])
     error = None
     try:
         with one_item("A notice"):
-            await send(address, *notice(told), allowed=engine.settings.allow_addresses)
+            await send(address, *notice(published), allowed=engine.settings.allow_addresses)
     except RowenError as problem:
         error = str(problem)
     took_s = time.monotonic() - began
@@ -272,15 +273,15 @@ async def _notify(engine: Engine, address: str, part: Sequence[Change]) -> list[
 
 
 async def _call(client: Client, webhook: Webhook, change: Change, secrets: Sequence[str]) -> Attempt:
-    sent = message(webhook.id, change, secrets=secrets, timestamp=int(time.time()))
+    signed = message(webhook.id, change, secrets=secrets, timestamp=int(time.time()))
     began = time.monotonic()
     try:
-        with one_item(f"The call about change {change.number}"):
+        with one_item(f"The delivery of change {change.number}"):
             answer = await client.request(
                 "POST",
                 webhook.url,
-                headers=sent.headers,
-                body=sent.body,
+                headers=signed.headers,
+                body=signed.body,
                 limit_s=_LIMIT_S,
                 tries=1,
                 follow=False,
@@ -289,6 +290,5 @@ async def _call(client: Client, webhook: Webhook, change: Change, secrets: Seque
     except (FetchError, ItemError) as problem:
         return Attempt(change.number, None, str(problem), time.monotonic() - began)
     took_s = time.monotonic() - began
-    what = verdict(answer.status)
-    error = None if what == "delivered" else f"It answered with status {answer.status}."
+    error = None if verdict(answer.status) == "delivered" else f"It answered with status {answer.status}."
     return Attempt(change.number, answer.status, error, took_s)

@@ -382,13 +382,13 @@ class Worker:
             async with self._database.connection() as c:
                 if isinstance(ending, JobTrouble):
                     async with c.transaction():
-                        kept, decided = await self._end_badly(c, job, ending)
+                        was_ours, decided = await self._end_badly(c, job, ending)
                 else:
-                    kept, decided = await _end(c, job, ending), ending
+                    was_ours, decided = await _end(c, job, ending), ending
         except StoreError as problem:
             log.warning("could not store the end of job %s: %s", job.id, problem)
             return False
-        if not kept:
+        if not was_ours:
             log.warning("another worker took job %s over meanwhile; the work done so far is kept", job.id)
         elif self._ended is not None:
             state = "waiting" if isinstance(decided, Retry) else _STATES[decided]
@@ -424,21 +424,21 @@ class Worker:
         again_s = self._engine.settings.job_retry_s
         failed: Ending = "failed"
         decided = decide_retry(trouble, job.attempts + 1, self._random, first_s=again_s) or failed
-        kept = await _end(c, job, decided)
-        if kept:
+        was_ours = await _end(c, job, decided)
+        if was_ours:
             log.warning("job %s: %s", job.id, trouble.words)
             waited = isinstance(decided, Retry) and not decided.counted
             await queue.note(c, job.id, trouble.words, trouble.code, waited=waited)
             task = self._tasks.get(job.task)
             if decided == "failed" and task is not None and task.on_failure is not None:
                 await schedules.tell(c, await task.on_failure(self._engine, c, job.arguments, trouble.words))
-        return kept, decided
+        return was_ours, decided
 
     async def _look_after(self) -> None:
         """Cancel jobs that ignore their stop."""
         while True:
             await asyncio.sleep(LOOK_S)
-            active = {one: task for task, one in self._jobs.items() if not one.over}
+            active = {job: task for task, job in self._jobs.items() if not job.over}
             for stuck in self._watch.look(active) if active else ():
                 active[stuck].cancel()
 

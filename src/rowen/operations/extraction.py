@@ -173,7 +173,7 @@ class Extractions(ResourceGroup):
         wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._engine.work() as work:
             return await self._extractor.source(
-                source, name=wanted, order=order, work=work, observe=observe, given=given
+                source, name=wanted, order=order, work=work, observe=observe, only=given
             )
 
     async def after_run(self, source: Source, run: Run, work: Work) -> Run:

@@ -1,1 +1,1 @@
-"""One process for all interfaces over HTTP: who is asking is found out here, before any route is."""
+"""One process for all HTTP interfaces, with authentication in front of every route."""

@@ -1,7 +1,4 @@
-"""Who is asking, and whether they may: the name that we are called by, the origin, the token, the scope.
-
-Logging in with a browser: a token becomes a session, whose cookie no script and no other site gets.
-"""
+"""Authentication and authorization of HTTP requests by host, origin, token, session and scope; the login pages."""
 
 import base64
 import binascii
@@ -43,25 +40,25 @@ __all__ = ["LOCAL", "SESSION", "Admission", "caller_of", "login_routes"]
 log = logging.getLogger(__name__)
 
 LOCAL = Principal("local", Scope.ADMIN)
-"""Who sits at this machine, where nobody else can reach us."""
+"""A user of this machine, if the server listens on the loopback interface only."""
 PUBLIC = Principal("public", Scope.READ)
 
 SESSION = "rowen_session"
-"""The cookie of a session, by its plain name."""
+"""The name of the session cookie, without its prefix."""
 _PROBES = ("/healthz", "/readyz")
 _OWN = ("/login", "/login/oidc", "/login/callback", "/logout")
-# What a proxy adds. Where none is named, one that we do not know of stands between us and the world.
+# Headers that a proxy adds; if the settings name none, they come from an unknown proxy.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
-# Reading through it is what most of its requests do: each tool asks for the scope that it needs.
+# Each tool checks the scope that it needs.
 _MCP = "/mcp"
-# How the page looks to somebody is kept in their own browser.
+# The theme is stored in the browser only.
 _HARMLESS = ("/theme",)
-# A person mistypes a token twice; whoever sends thirty wrong ones in a minute is guessing.
+# A person mistypes a token twice; thirty wrong ones in a minute are guesses.
 _WRONG_PER_MINUTE = 30
 
 
 class Admission:
-    """The layer that says who is asking, or refuses."""
+    """The layer that identifies the caller or refuses the request."""
 
     def __init__(self, app: ASGIApp, rowen: Rowen, *, trusts_loopback: bool) -> None:
         self._app = app
@@ -72,13 +69,13 @@ class Admission:
         self._own = {origin_host(settings.public_url)} if settings.public_url else set()
         self._names |= {host for host, _ in self._own}
         self._cors = frozenset(settings.cors_origins)
-        # Made now, so that a wrong identity provider shows when the server starts.
+        # Created now, so that a wrong identity provider fails at the start of the server.
         self._identify = rowen.access.identify
         self._rates = Buckets(per_minute=settings.requests_per_minute)
         self._wrong = Buckets(per_minute=_WRONG_PER_MINUTE)
 
     async def __call__(self, scope: Asked, receive: Receive, send: Send) -> None:
-        """Let a request through with its principal, or answer it."""
+        """Pass a request on with its principal, or refuse it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         state = scope.setdefault("state", {})
@@ -100,7 +97,7 @@ class Admission:
             return None
         self._check_host(scope)
         if "\x00" in path or b"%00" in scope["query_string"]:
-            raise UsageError("The address has a NUL character, which no name or text can have. Nothing was done.")
+            raise UsageError("The address contains a NUL character, which is not allowed. Nothing was done.")
         if method not in SAFE:
             self._check_origin(scope)
         if path.startswith(OPEN) or path in _OWN:
@@ -108,7 +105,7 @@ class Admission:
             return None
         if method == "OPTIONS" and headers_of(scope).get("origin") in self._cors:
             return PUBLIC
-        # Known before it is refused: who tried to write is written down too.
+        # Set before the request may be refused, so that the log names the caller.
         scope["state"]["principal"] = principal = await self._identified(scope)
         scope["state"]["caller"] = caller = caller_of(scope)
         if method in ("GET", "HEAD"):
@@ -121,18 +118,18 @@ class Admission:
         return principal
 
     def _check_host(self, scope: Asked) -> None:
-        """Refuse a name that is not ours: a page of a stranger may have its own name lead to this machine."""
+        """Refuse foreign host names, since a foreign site may point its own name to this machine (DNS rebinding)."""
         host = host_of(scope)
         if not host:
             raise UsageError("The request does not say which host it is for.")
         if host not in self._names and not is_loopback(host) and not is_address(host):
             raise RefusedError(
-                f"This server is not called {host!r}. Nothing was done.",
-                hint="Who runs it names it in ROWEN_PUBLIC_URL or ROWEN_HOSTS.",
+                f"{host!r} is not a name of this server. Nothing was done.",
+                hint="The operator sets its names by ROWEN_PUBLIC_URL or ROWEN_HOSTS.",
             )
 
     def _check_origin(self, scope: Asked) -> None:
-        """Refuse a write that a page of another site sends: browsers say so themselves (Fetch Metadata, Origin)."""
+        """Refuse writes from pages of other sites, by Fetch Metadata and Origin."""
         headers = headers_of(scope)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         if origin in self._cors and headers.get("authorization"):
@@ -148,7 +145,7 @@ class Admission:
             )
 
     def _is_from_other_site(self, scope: Asked) -> bool:
-        """Whether a link of another site was followed; what a page of another site embeds or fetches is refused."""
+        """Return whether a link of another site was followed; refuse to be embedded or fetched by other sites."""
         headers = headers_of(scope)
         if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
             return False
@@ -157,8 +154,8 @@ class Admission:
         if (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document"):
             return True
         raise RefusedError(
-            "A page of another site embeds or fetches this. Nothing was done.",
-            hint="Links to it can be followed. ROWEN_CORS_ORIGINS lists the origins whose pages may ask, with a token.",
+            "A page of another site tries to embed or fetch this. Nothing was done.",
+            hint="Links to it work. ROWEN_CORS_ORIGINS lists the origins whose pages may send requests, with a token.",
         )
 
     def _origins(self, scope: Asked) -> set[tuple[str, int | None]]:
@@ -175,7 +172,7 @@ class Admission:
                 self._wrong.count(address)
                 raise UnauthenticatedError("The token is unknown, or has expired. Nothing was done.", hint=_HINT)
             return principal
-        # Over TLS the plain name counts for nothing: a neighbouring host can set it.
+        # Over TLS the plain name is ignored: a sibling host can set it.
         wanted = cookie_name(scope, SESSION)
         for name, value in cookies_of(scope):
             if name == wanted and (session := await self._rowen.access.identify_session(value)):
@@ -184,33 +181,33 @@ class Admission:
             return LOCAL
         if self._rowen.settings.public_read:
             return PUBLIC
-        raise UnauthenticatedError("This takes a token. Nothing was done.", hint=_HINT)
+        raise UnauthenticatedError("A token is required. Nothing was done.", hint=_HINT)
 
 
-_HINT = Hint("Send it as `Authorization: Bearer …`; who runs this server makes one: ", action("token add", "NAME"), ".")
+_HINT = Hint("Send it as `Authorization: Bearer …`. The operator creates one: ", action("token add", "NAME"), ".")
 
 
 def caller_of(scope: Asked) -> str:
-    """Who is counted as one caller: a token or a person, or an address where nobody says who asks."""
+    """Return the caller for rate limits: a token, a person or, for anonymous requests, an address."""
     principal: Principal | None = scope["state"].get("principal")
     return place_of(scope) if principal in (None, PUBLIC) else f"@{principal.name}"
 
 
 def _is_local(scope: Asked) -> bool:
-    """Whether a request can only come from this machine: no proxy brought it, and it calls us by a local name."""
+    """Return whether a request comes from this machine: without a proxy, and to a local host name."""
     headers = headers_of(scope)
     client = client_of(scope)
-    # A socket in the file system has no address.
+    # A Unix socket has no address.
     near = not client or is_loopback(client)
     return near and is_loopback(host_of(scope)) and not any(name in headers for name in _FORWARDED)
 
 
 def _secret(scope: Asked) -> str | None:
-    """The token that a request carries; as a password too, for readers of feeds that know nothing else."""
+    """Return the token of a request; also a password, for feed readers that support nothing else."""
     kind, _, value = headers_of(scope).get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return value.strip()
-    # A browser would send a password by itself, also with what a stranger's page asks for.
+    # A browser sends a stored password by itself, also with requests of foreign pages.
     if kind.lower() == "basic" and scope["method"] in SAFE:
         try:
             return base64.b64decode(value, validate=True).decode().partition(":")[2]
@@ -220,7 +217,7 @@ def _secret(scope: Asked) -> str | None:
 
 
 def allowed_next(path: str) -> str:
-    """Where to go after a login: a path of ours, and no address of anybody else's."""
+    """Return a path of this server to go to after the login, never a foreign address."""
     try:
         parts = urlsplit(path)
     except ValueError:
@@ -243,23 +240,23 @@ input, button {{ padding: .6rem .8rem; margin: .4rem 0 1rem; }}
 <label for="token">Token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <button>Log in</button></form>{people}
-<p>Who runs this server makes one: <code>rowen token add NAME --scope read</code></p></main></body></html>"""
+<p>The operator of this server creates one: <code>rowen token add NAME --scope read</code></p></main></body></html>"""
 
-_WRONG = '<p class="wrong" role="alert">This token is unknown, or has expired.</p>'
-_STRANGER = '<p class="wrong" role="alert">The login was not begun here, or you have no role that may ask.</p>'
+_WRONG = '<p class="wrong" role="alert">This token is unknown or has expired.</p>'
+_STRANGER = '<p class="wrong" role="alert">The login was not started here, or you have no role with access.</p>'
 _PEOPLE = '<p><a href="{link}">Log in with your account</a></p>'
 _ONWARD = (
     '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={address}"><title>Rowen</title>'
 )
 _PENDING = "rowen_login"
-# Long enough to look for a second factor.
+# Long enough to find a second factor.
 _PENDING_S = 600
-# Ten tries a minute are a person who looks for the right one.
+# Ten tries a minute are enough for a person.
 _TRIES_PER_MINUTE = 10
 
 
 def login_routes(rowen: Rowen) -> list[BaseRoute]:
-    """The page, and what its buttons do."""
+    """Return the routes of the login page."""
     tries = Buckets(per_minute=_TRIES_PER_MINUTE)
 
     async def show(request: Request) -> Response:
@@ -267,9 +264,9 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
 
     async def log_in(request: Request) -> Response:
         tries.take(place_of(request.scope))
-        given = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
-        wanted = allowed_next(given.get("next", ["/"])[0])
-        session = await rowen.access.open_session(given.get("token", [""])[0].strip())
+        form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+        wanted = allowed_next(form.get("next", ["/"])[0])
+        session = await rowen.access.open_session(form.get("token", [""])[0].strip())
         if session is None:
             return _form(request, wanted, trouble=_WRONG, rowen=rowen)
         answer = RedirectResponse(request.scope.get("root_path", "") + wanted, 303)
@@ -285,24 +282,24 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
 
     async def leave_for_provider(request: Request) -> Response:
         wanted = allowed_next(request.query_params.get("next", "/"))
-        address, kept = await rowen.access.begin_login(_back_to(request, rowen))
+        address, pending = await rowen.access.begin_login(_back_to(request, rowen))
         answer = RedirectResponse(address, 303)
-        _keep(answer, request, f"{kept}.{wanted}")
+        _set_pending_cookie(answer, request, f"{pending}.{wanted}")
         return answer
 
     async def come_back(request: Request) -> Response:
         pending = cookie_name(request.scope, _PENDING)
         state, nonce, verifier, wanted = [*request.cookies.get(pending, "").split(".", 3), "", "", "", ""][:4]
-        told = request.query_params
+        query = request.query_params
         session = await rowen.access.finish_login(
-            code=told.get("code", ""),
-            state=told.get("state", ""),
+            code=query.get("code", ""),
+            state=query.get("state", ""),
             kept=f"{state}.{nonce}.{verifier}",
             back_to=_back_to(request, rowen),
         )
         if session is None:
             return _form(request, "/", trouble=_STRANGER, rowen=rowen)
-        # A strict cookie is not sent with what another site began, so that a page of ours has to lead on.
+        # A strict cookie is not sent with a redirect from another site, so a page of this server redirects once more.
         address = escape(request.scope.get("root_path", "") + allowed_next(wanted))
         answer = HTMLResponse(_ONWARD.format(address=address), headers={"Cache-Control": "no-store"})
         _set_cookie(answer, request, session.secret, _left_s(session))
@@ -319,13 +316,13 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
 
 
 def _back_to(request: Request, rowen: Rowen) -> str:
-    """Where the provider sends a browser back to: what is registered there, so the public address if one is set."""
+    """Return the registered redirect URI, at the public address if one is set."""
     base = rowen.settings.public_url or f"{request.url.scheme}://{request.url.netloc}"
     return f"{base.rstrip('/')}/login/callback"
 
 
-def _keep(answer: Response, request: Request, value: str) -> None:
-    """What proves that this browser began the login; lax, since another site leads back to us."""
+def _set_pending_cookie(answer: Response, request: Request, value: str) -> None:
+    """Set the cookie that proves that this browser started the login; lax, since another site redirects back."""
     name, is_safe = cookie_name(request.scope, _PENDING), request.url.scheme == "https"
     answer.set_cookie(name, value, max_age=_PENDING_S, path="/", secure=is_safe, httponly=True, samesite="lax")
 
@@ -335,7 +332,7 @@ def _left_s(session: NewSession) -> int:
 
 
 def _set_cookie(answer: Response, request: Request, secret: str, left_s: int) -> None:
-    """Over TLS the name begins with `__Host-`: browsers take it only with Secure, Path=/ and no domain."""
+    """Set the session cookie; over TLS its `__Host-` prefix requires Secure, Path=/ and no domain."""
     is_safe = request.url.scheme == "https"
     name = cookie_name(request.scope, SESSION)
     answer.set_cookie(name, secret, max_age=left_s, path="/", secure=is_safe, httponly=True, samesite="strict")

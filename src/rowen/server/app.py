@@ -1,9 +1,4 @@
-"""Where assistants come in: the route of their protocol, and a page for models that find the server.
-
-All interfaces over HTTP in one application, and the worker beside them.
-
-The HTTP server itself, on an address that may be asked by whom it reaches.
-"""
+"""The application of all HTTP interfaces, the server that listens, and the worker beside it."""
 
 import asyncio
 import contextlib
@@ -41,7 +36,7 @@ __all__ = ["Assistants", "HttpServer", "Interfaces", "assemble", "serve"]
 
 
 class Assistants:
-    """The interface for assistants, where its package is installed."""
+    """The routes for assistants: MCP, if its package is installed, and `/llms.txt`."""
 
     def __init__(self, rowen: Rowen) -> None:
         self._rowen = rowen
@@ -50,18 +45,18 @@ class Assistants:
             self._app = mcp.http_app(rowen, allow_writes=rowen.settings.mcp_writes)
 
     def routes(self) -> list[BaseRoute]:
-        """The routes of this interface."""
+        """Return the routes."""
         routes: list[BaseRoute] = [Route("/llms.txt", self._llms_txt, methods=["GET"])]
-        # GET would open a stream on which nothing is ever sent: requests stand by themselves.
+        # GET would open a stream without messages, since requests are independent.
         return routes if self._app is None else [*routes, Route("/mcp", self._app, methods=["POST"])]
 
     def end_streams(self) -> None:
-        """Let those end who listen for changes."""
+        """End the streams of changes."""
         if self._app is not None:
             self._app.end_streams()
 
     async def close(self) -> None:
-        """End all that was begun."""
+        """Close the MCP application."""
         if self._app is not None:
             await self._app.close()
 
@@ -73,14 +68,14 @@ class Assistants:
 
 log = logging.getLogger(__name__)
 
-# A worker that keeps too much memory without a job ends. Here the process goes on, and it begins again after a while.
+# A worker that uses too much memory without a job ends. Here it is restarted after a while in the same process.
 _WORKER_REST_S = 60.0
-# Sessions that are over take no room worth speaking of; once an hour is soon enough.
+# Expired sessions are small, so once an hour is enough.
 _TIDY_S = 3600.0
 
 
 class Interfaces:
-    """The application: `asgi` answers requests, `close` lets streams end before their readers do."""
+    """The application: `asgi` answers requests, `close` ends streams before the server waits for their clients."""
 
     def __init__(self, asgi: ASGIApp, inner: FastAPI, assistants: Assistants) -> None:
         self.asgi = asgi
@@ -88,15 +83,15 @@ class Interfaces:
         self._assistants = assistants
 
     def close(self) -> None:
-        """Let what follows something end: a server waits for its readers."""
+        """End streams, since the server waits for their clients."""
         self.inner.state.closing.set()
         self._assistants.end_streams()
 
 
 def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Interfaces:
-    """All routes, behind the layers that every request passes.
+    """Return all routes behind the layers that every request passes.
 
-    With `trusts_loopback`, who asks from this machine needs no token. With `works`, a worker runs as long as it serves.
+    With `trusts_loopback`, requests from this machine need no token. With `works`, a worker runs beside the server.
     """
     settings = rowen.settings
     inner = api_of(rowen)
@@ -107,7 +102,14 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Int
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)
     layers = ProblemPages(Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies))
     if settings.cors_origins:
-        layers = _with_cors(layers, settings.cors_origins)
+        # Pages of these origins may read answers, with a token, never with a cookie.
+        layers = CORSMiddleware(
+            layers,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID"],
+            expose_headers=["ETag", "Link", "Location", "Retry-After", "X-Request-Id"],
+        )
     layers = Journal(layers, rowen)
     if base := urlsplit(settings.public_url or "").path.rstrip("/"):
         layers = BasePath(layers, base)
@@ -116,20 +118,9 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Int
     return Interfaces(layers, inner, assistants)
 
 
-def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
-    """Let pages of some origins read answers; with a token, never with somebody's cookie."""
-    return CORSMiddleware(
-        app,
-        allow_origins=list(origins),
-        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-        allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID"],
-        expose_headers=["ETag", "Link", "Location", "Retry-After", "X-Request-Id"],
-    )
-
-
 @asynccontextmanager
 async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> AsyncIterator[None]:
-    """What runs as long as the server does."""
+    """Run the background tasks of the server."""
     tasks = [asyncio.create_task(_tidy(rowen)), asyncio.create_task(_count(rowen))]
     closing = asyncio.Event()
     worker = asyncio.create_task(_work(rowen, closing)) if works else None
@@ -148,18 +139,20 @@ async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> Async
 
 async def _work(rowen: Rowen, closing: asyncio.Event) -> None:
     while not closing.is_set() and await rowen.queue.work():
-        log.warning("the worker of this server keeps too much memory, and rests")
+        log.warning("the worker of this server uses too much memory; it is restarted after a pause")
         with suppress(TimeoutError):
             await asyncio.wait_for(closing.wait(), _WORKER_REST_S)
 
 
 def _report(worker: "asyncio.Task[None]") -> None:
     if not worker.cancelled() and (problem := worker.exception()) is not None:
-        log.error("the worker of this server ended over a bug; restart the server to begin another", exc_info=problem)
+        log.error(
+            "the worker of this server ended with a bug; restart the server to start another one", exc_info=problem
+        )
 
 
 async def _count(rowen: Rowen) -> None:
-    """Count what there is before somebody waits for it."""
+    """Compute the counts of the first page in advance."""
     with suppress(StoreError):
         await rowen.status.get()
 
@@ -171,23 +164,23 @@ async def _tidy(rowen: Rowen) -> None:
         await asyncio.sleep(_TIDY_S)
 
 
-# Answers under way take less; what follows something has been told to end.
+# Pending answers take less; streams have been ended before.
 _GRACE_S = 10
 _BACKLOG = 2048
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, without its own way with signals: who started it has one."""
+    """uvicorn without its signal handlers: the caller has its own."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin; what is not accepted yet waits in the system, which has more room than what is accepted at once."""
+        """Start with a larger backlog of the system than uvicorn accepts at once."""
         await super().startup(sockets)
         for listening in sockets or []:
             listening.listen(_BACKLOG)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
+        """Do not handle signals."""
         yield
 
 
@@ -198,9 +191,9 @@ async def serve(
     started: Callable[[str, Callable[[], None]], None] = lambda *_: None,
     patience: Patience | None = None,
 ) -> None:
-    """Answer until told to stop. `started` hears the address, and gets what stops it.
+    """Serve until stopped; `started` is called with the address and a function that stops the server.
 
-    With `patience` an outage of the database at the start is waited out.
+    With `patience`, wait for the end of an outage of the database at the start.
     """
     settings = rowen.settings
     near = is_loopback(settings.host)
@@ -237,12 +230,12 @@ async def serve(
 
 
 async def _refuse_open(rowen: Rowen, patience: Patience | None) -> None:
-    """Refuse to answer strangers where nothing says who may ask."""
+    """Refuse to serve other machines if neither tokens nor an identity provider exist."""
     if rowen.settings.oidc_issuer or rowen.settings.public_read or await _has_tokens(rowen, patience):
         return
     raise RefusedError(
-        f"{rowen.settings.host} can be reached from outside, and nobody has a token. Nothing was started.",
-        hint=Hint(action("token add", "NAME"), " makes one; without --host only this machine can ask."),
+        f"{rowen.settings.host} can be reached from outside, but there is no token. Nothing was started.",
+        hint=Hint(action("token add", "NAME"), " creates one; without --host only this machine has access."),
     )
 
 
@@ -263,11 +256,11 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as problem:
         raise ConfigurationError(
-            f"{_address(host, port)} cannot be listened on: {problem.strerror}.",
-            hint="Another program may have the port; --port takes another one.",
+            f"Cannot listen on {_address(host, port)}: {problem.strerror}.",
+            hint="Another program may use the port; --port sets another one.",
         ) from None
-    # Inherited by each connection. An answer goes out in two pieces, head and body; the second would otherwise wait for
-    # the client to confirm the first, which takes 40 ms. asyncio sees to that only where a socket names its protocol.
+    # Inherited by each connection. An answer has two packets, head and body; the second would otherwise wait 40 ms for
+    # the acknowledgement of the first. asyncio sets this only for sockets that name their protocol.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 

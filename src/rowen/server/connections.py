@@ -1,7 +1,7 @@
-"""The connections of the server: how many may be open, and how long one may keep it waiting.
+"""The connections of the server: how many may be open, and how long a client may take.
 
-All that a client owes is bounded in time: the headers of a request, its body, and reading the answer. Where there are
-too many connections, the one that has kept the server waiting longest makes room.
+Everything that a client owes has a time limit: the headers of a request, its body, and reading the answer. If there are
+too many connections, the one that has kept the server waiting longest is closed.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ __all__ = ["ACCEPTED_AT_ONCE", "OpenConnections", "raise_file_limit"]
 
 log = logging.getLogger(__name__)
 
-# A connection may exceed its time by so much.
+# The interval of checks, by which a connection may exceed its time.
 _CHECK_S = 1.0
 # The answer 408 to a slow body comes first.
 _BODY_GRACE_S = 5.0
-# 48 kB of an answer in a minute are less than the slowest phone takes. With half of it a train in a tunnel loses its
-# download; twice as much keeps what nobody reads.
+# The slowest phone reads more than 48 kB in a minute. Half of it would end a download in a tunnel; twice as much would
+# keep abandoned connections.
 _UNREAD_S = 60.0
-# Beside connections: those to the database and to sources, pipes of parse workers, files of exports. 40 are usual.
+# Other files: connections to the database and to sources, pipes of parse workers, exports. 40 are usual.
 _OTHER_FILES = 256
 ACCEPTED_AT_ONCE = 128
-"""OpenConnections that are accepted before any of them can be refused: they need descriptors as well."""
-# macOS says "unlimited" for its hard limit, and takes no more than this.
+"""The connections accepted before any can be refused; they need descriptors as well."""
+# macOS reports "unlimited" as its hard limit, but allows no more than this.
 _UNLIMITED_FILES = 10_240
 _RETRY_S = 5.0
 
@@ -48,11 +48,11 @@ class OpenConnections:
     """The open connections of a server."""
 
     def __init__(self, settings: Settings, *, files: int) -> None:
-        """`files`: how many file descriptors the process may have."""
+        """Derive the limits from the settings and the file descriptors that the process may open."""
         self._at_once = min(settings.connections_at_once, max(1, files - _OTHER_FILES - ACCEPTED_AT_ONCE))
         if self._at_once < settings.connections_at_once:
             log.warning(
-                "the server takes %s connections at once instead of %s, since it may open only %s files; "
+                "the server accepts %s connections at once instead of %s, since it may open only %s files; "
                 "raise the limit (ulimit -n, LimitNOFILE=)",
                 *(self._at_once, settings.connections_at_once, files),
             )
@@ -67,11 +67,11 @@ class OpenConnections:
         self._of_place: Counter[str] = Counter()
 
     def protocol(self, **made_by_uvicorn: Any) -> "HttpConnection":
-        """What answers a new connection."""
+        """Return the protocol of a new connection."""
         return HttpConnection(self, **made_by_uvicorn)
 
     def add(self, connection: "HttpConnection") -> None:
-        """Take a connection, or raise if there are too many and each of them is being answered."""
+        """Add a connection, or raise if there are too many and all of them are being answered."""
         place = connection.place
         if place is not None and self._of_place[place] >= self._per_address and not self._make_room(place):
             raise TooManyRequestsError(
@@ -90,7 +90,7 @@ class OpenConnections:
             self._of_place[place] += 1
 
     def remove(self, connection: "HttpConnection") -> None:
-        """Forget a connection that was closed, if it was taken."""
+        """Remove a closed connection."""
         if connection not in self._open:
             return
         del self._open[connection]
@@ -100,11 +100,11 @@ class OpenConnections:
                 del self._of_place[connection.place]
 
     def place(self, client: str) -> str | None:
-        """Who an address stands for; None for a proxy, through which many come."""
+        """Return the client that an address stands for; None for a proxy of many clients."""
         return None if is_within(client, self._proxies) else place_of_address(client)
 
     async def watch(self) -> None:
-        """Close what takes too long, for ever."""
+        """Close connections that exceed their time limits, forever."""
         while True:
             await asyncio.sleep(_CHECK_S)
             for connection in list(self._open):
@@ -113,7 +113,7 @@ class OpenConnections:
                     connection.give_up(due)
 
     def _make_room(self, place: str | None) -> bool:
-        """Close the connection that has kept the server waiting longest, of one place or of all."""
+        """Close the connection that has kept the server waiting longest, of one client or of all."""
         slowest, longest_s = None, -1.0
         for connection in self._open:
             if place is None or connection.place == place:
@@ -128,20 +128,20 @@ class OpenConnections:
 
 
 class HttpConnection(H11Protocol):
-    """One connection; knows what its client owes."""
+    """A connection that knows what its client owes."""
 
     def __init__(self, connections: OpenConnections, **made_by_uvicorn: Any) -> None:
         super().__init__(**made_by_uvicorn)
         self.conn = _Requests(h11.SERVER)
         self.place: str | None = None
         self._connections = connections
-        # How often the client did what it owed.
+        # How often the client met its obligation.
         self._turns = 0
         self._seen: tuple[_Due | None, int] = ("headers", 0)
         self._since = time.monotonic()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or refuse it."""
+        """Accept or refuse the connection."""
         super().connection_made(transport)
         self.place = self._connections.place(self.client[0] if self.client else "")
         try:
@@ -150,33 +150,33 @@ class HttpConnection(H11Protocol):
             self._end(problem)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._connections.remove(self)
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Record that the next request is due."""
         self._turns += 1
         super().on_response_complete()
 
     def resume_writing(self) -> None:
-        """Note that the client reads."""
+        """Record that the client reads."""
         self._turns += 1
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no valid request, and close."""
+        """Answer an invalid request, and close."""
         self._end(UsageError("The request is not valid HTTP. Nothing was done."))
 
     def waiting(self) -> tuple[_Due | None, float]:
-        """What the client owes, and since how many seconds."""
+        """Return what the client owes, and for how many seconds."""
         due, now = self._due(), time.monotonic()
         if self._seen != (due, self._turns):
             self._seen, self._since = (due, self._turns), now
         return due, now - self._since
 
     def give_up(self, due: _Due) -> None:
-        """Close the connection: the client did not do in time what it owed."""
+        """Close the connection of a client that exceeded its time limit."""
         if due == "reading":
             self.transport.abort()
         elif due == "headers" and self.conn.trailing_data[0]:
@@ -196,7 +196,7 @@ class HttpConnection(H11Protocol):
         return "body" if self.conn.their_state is h11.SEND_BODY else None
 
     def _end(self, problem: RowenError, **more: Any) -> None:
-        """Answer with a problem, if no answer has begun, and close."""
+        """Answer with a problem, unless an answer has started, and close."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = response_of(problem, **more)
             headers, reason = [*answer.raw_headers, (b"connection", b"close")], HTTPStatus(answer.status_code).phrase
@@ -207,10 +207,10 @@ class HttpConnection(H11Protocol):
 
 
 class _Requests(h11.Connection):
-    """Reads requests, and refuses those whose end another server may see elsewhere (RFC 9112, 6.1)."""
+    """Refuses requests with ambiguous framing (RFC 9112, 6.1)."""
 
     def next_event(self) -> Any:
-        """The next event; a request may be framed in one way only."""
+        """Return the next event; raise on a request with ambiguous framing."""
         event = super().next_event()
         if isinstance(event, h11.Request):
             names = {name for name, _ in event.headers}
@@ -221,7 +221,7 @@ class _Requests(h11.Connection):
 
 
 def raise_file_limit() -> int:
-    """Let this process open as many files as its system allows; returns how many those are."""
+    """Raise the limit of open files to the system's maximum and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _UNLIMITED_FILES

@@ -1,13 +1,4 @@
-"""Serving below a path: of a reverse proxy that leaves it in the address, or takes it off.
-
-HEAD, for readers of feeds and checkers of links: what GET would answer, without the body.
-
-How large a request may be, and how slow.
-
-Requests that are sent again: with an idempotency key they are done once, and answered alike.
-
-What went wrong, for people: where a browser asked for a page, a problem is answered with one.
-"""
+"""Small ASGI layers: base path, HEAD, body limit, idempotency keys and problem pages."""
 
 import asyncio
 from hashlib import sha256
@@ -28,14 +19,14 @@ __all__ = ["BODY_S", "BasePath", "BodyLimit", "Heads", "ProblemPages", "Repeats"
 
 
 class BasePath:
-    """The layer that knows below which path the world sees us, and puts it into the addresses that we name."""
+    """The layer for a server below a path, which adds the path to `Location` and `Link` headers."""
 
     def __init__(self, app: ASGIApp, base: str) -> None:
         self._app = app
         self._base = base
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to either form of the address."""
+        """Answer a request with or without the base path, which a proxy may remove."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         path = str(scope["path"])
@@ -60,18 +51,18 @@ class BasePath:
         return address if address.startswith(f"{self._base}/") else self._base + address
 
 
-# What follows something has no end, and an export is made for nobody.
+# Event streams have no end, and the export would be discarded.
 _NOT_FOR_HEAD = ("/events", "/mcp", "/api/v1/exports/")
 
 
 class Heads:
-    """The layer that asks for the whole, and sends the head."""
+    """The layer that answers HEAD like GET, without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer HEAD as GET; all else goes by."""
+        """Answer HEAD as GET; pass on other methods."""
         is_head = scope["type"] == "http" and scope["method"] == "HEAD"
         if not is_head or any(part in path_of(scope) for part in _NOT_FOR_HEAD):
             return await self._app(scope, receive, send)
@@ -83,18 +74,18 @@ class Heads:
 
 
 BODY_S = 30.0
-"""How long a body may take: a phone on a train sends 5 MB in less; who needs longer keeps a place for nothing."""
+"""The time limit for a body: a phone on a train sends 5 MB in less."""
 
 
 class BodyLimit:
-    """The layer that reads a body whole before anybody looks at it, as far as it is not too large."""
+    """The layer that reads the whole body before other layers do, and refuses large ones."""
 
     def __init__(self, app: ASGIApp, *, most_bytes: int) -> None:
         self._app = app
         self._most = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body, and hand it on in one piece."""
+        """Read the body and pass it on in one piece."""
         if scope["type"] != "http" or scope["method"] in SAFE:
             return await self._app(scope, receive, send)
         try:
@@ -111,7 +102,7 @@ class BodyLimit:
         return await self._app(scope, _again(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The body; None if the client has gone."""
+        """Return the body; None if the client has disconnected."""
         announced = headers_of(scope).get("content-length", "0")
         self._check(int(announced) if announced.isascii() and announced.isdigit() else 0)
         pieces: list[bytes] = []
@@ -135,57 +126,57 @@ class BodyLimit:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """The body once more, and then what else comes."""
+    """Return a `receive` that delivers the body and then the further messages."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def given() -> Message:
+    async def replay() -> Message:
         return first.pop() if first else await receive()
 
-    return given
+    return replay
 
 
 _HEADER = "idempotency-key"
-# Answers to writes are small; a larger one is not worth a row.
+# Answers to writes are small; larger ones are not stored.
 _MOST_BYTES = 1_000_000
-# Its answer has a secret, which is stored nowhere.
+# The answer contains a secret, which must not be stored.
 _NEVER_REPLAYED = "/api/v1/tokens"
 _REPLAYED_HEADERS = frozenset({"content-type", "location", "link", "cache-control"})
-# Later it may go well: the server was at fault, or something was in the way.
-_PASSING = frozenset({401, 403, 408, 409, 429})
+# Temporary errors, after which a repeated request may succeed.
+_TEMPORARY = frozenset({401, 403, 408, 409, 429})
 
 
 class Repeats:
-    """The layer that answers what was answered before."""
+    """The layer for `Idempotency-Key`: it replays the stored answer to a repeated request."""
 
     def __init__(self, app: ASGIApp, rowen: Rowen) -> None:
         self._app = app
         self._rowen = rowen
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a repeated request, or keep the answer to a new one."""
+        """Replay a stored answer, or store the answer to a new request."""
         key = headers_of(scope).get(_HEADER) if scope["type"] == "http" and scope["method"] == "POST" else None
         path = path_of(scope) if key is not None else ""
         if key is None or not path.startswith("/api/") or path == _NEVER_REPLAYED:
             return await self._app(scope, receive, send)
         principal: Principal = scope["state"]["principal"]
-        asked = b"\0".join([path.encode(), scope.get("query_string", b""), scope["state"].get("body", b"")])
+        request = b"\0".join([path.encode(), scope.get("query_string", b""), scope["state"].get("body", b"")])
         try:
-            held = await self._rowen.access.claim_answer(principal.name, key, sha256(asked).digest())
+            stored = await self._rowen.access.claim_answer(principal.name, key, sha256(request).digest())
         except RowenError as problem:
             return await response_of(problem)(scope, receive, send)
-        if held is not None:
-            again = Response(held.body, held.status, {**held.headers, "Idempotent-Replayed": "true"})
-            return await again(scope, receive, send)
-        answer = _Answer(send)
+        if stored is not None:
+            replayed = Response(stored.body, stored.status, {**stored.headers, "Idempotent-Replayed": "true"})
+            return await replayed(scope, receive, send)
+        answer = _RecordedAnswer(send)
         try:
             await self._app(scope, receive, answer)
         finally:
-            await self._rowen.access.store_answer(principal.name, key, answer.kept)
+            await self._rowen.access.store_answer(principal.name, key, answer.replayable)
         return None
 
 
-class _Answer:
-    """What is sent, remembered while it goes by."""
+class _RecordedAnswer:
+    """Sends an answer and records it."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -197,31 +188,30 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            found = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
-            self._headers = {name: value for name, value in found.items() if name.lower() in _REPLAYED_HEADERS}
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+            self._headers = {name: value for name, value in headers.items() if name.lower() in _REPLAYED_HEADERS}
         elif message["type"] == "http.response.body":
             self._pieces.append(message.get("body", b""))
             self._is_whole = not message.get("more_body", False)
         await self._send(message)
 
     @property
-    def kept(self) -> RepeatedAnswer | None:
-        """The answer, if who repeats the request should get it."""
+    def replayable(self) -> RepeatedAnswer | None:
+        """The answer, if a repeated request should get it."""
         body = b"".join(self._pieces)
-        # From 500 on it is the server that failed.
-        passing = self._status >= 500 or self._status in _PASSING
-        if not self._is_whole or passing or len(body) > _MOST_BYTES:
+        is_temporary = self._status >= 500 or self._status in _TEMPORARY
+        if not self._is_whole or is_temporary or len(body) > _MOST_BYTES:
             return None
         return RepeatedAnswer(self._status, self._headers, body)
 
 
-# Programs ask for these, whatever they say that they would take.
+# Paths for programs, whatever they accept.
 _FOR_PROGRAMS = ("/api/", "/mcp", "/push/", "/static/")
 _PROBLEM_HEADERS = frozenset({b"allow", b"retry-after"})
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether a person looks at the answer: a browser went there, and asks for a page."""
+    """Return whether a browser requests a page for a person."""
     headers = headers_of(scope)
     if "text/html" not in headers.get("accept", "") or "authorization" in headers:
         return False
@@ -229,23 +219,23 @@ def wants_page(scope: Scope) -> bool:
 
 
 class ProblemPages:
-    """The layer that draws a page in the place of each problem that would go to a person."""
+    """The layer that answers browsers with a page instead of a problem document."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the layers below do, or with a page that says the same."""
+        """Pass an answer on, or replace a problem by a page with the same content."""
         if scope["type"] != "http" or not wants_page(scope):
             return await self._app(scope, receive, send)
-        held: Message | None = None
+        start: Message | None = None
         body = b""
 
         async def sending(message: Message) -> None:
-            nonlocal held, body
+            nonlocal start, body
             if message["type"] == "http.response.start" and _is_problem(message):
-                held = message
-            elif held is None:
+                start = message
+            elif start is None:
                 await send(message)
             else:
                 body += message.get("body", b"")
@@ -253,10 +243,10 @@ class ProblemPages:
         try:
             await self._app(scope, receive, sending)
         finally:
-            # What nobody foresaw is answered, and then raised for the log.
-            if held is not None:
+            # An unexpected exception is answered, and then raised for the log.
+            if start is not None:
                 page = web.problem_page(Request(scope), body)
-                page.raw_headers.extend(one for one in held["headers"] if one[0].lower() in _PROBLEM_HEADERS)
+                page.raw_headers.extend(header for header in start["headers"] if header[0].lower() in _PROBLEM_HEADERS)
                 await page(scope, receive, send)
         return None
 

@@ -1,7 +1,4 @@
-"""The log as JSON lines, each with the request that it is about.
-
-What is written down of each request: a line of the log and, for one that wrote, a line of the audit log.
-"""
+"""The log as JSON lines, and the record of each HTTP request."""
 
 import json
 import logging
@@ -24,26 +21,26 @@ __all__ = ["Journal", "log_as_json"]
 
 
 class JsonLine(logging.Formatter):
-    """One JSON object a line: when, how bad, who, what, and the fields of the event."""
+    """Formats a record as a JSON line: time, level, logger, message and the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one line; a line break inside would end it, and JSON has none."""
-        told = {
+        """Return one line; JSON escapes line breaks."""
+        line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if number := REQUEST_ID.get():
-            told["request"] = number
-        told |= {name: value for name, value in (getattr(record, "fields", None) or {}).items() if name not in told}
+            line["request"] = number
+        line |= {name: value for name, value in (getattr(record, "fields", None) or {}).items() if name not in line}
         if record.exc_info:
-            told["trace"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False, default=str)
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 def log_as_json(level: int) -> None:
-    """Write all logs to stderr this way."""
+    """Write all logs to stderr as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLine())
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -51,13 +48,13 @@ def log_as_json(level: int) -> None:
 
 log = logging.getLogger(__name__)
 
-# Short enough to be read aloud, and unlikely to be met twice in a log.
+# Short enough to read aloud, and unlikely to occur twice in a log.
 _ID_BYTES = 8
-_LONGEST_PATH = 500  # names of sources and schemas fit in; more is somebody's attempt
+_LONGEST_PATH = 500  # enough for names of sources and schemas; longer ones are attacks
 
 _CALLBACK = "/push/websub/"
 
-# A page that sets its own keeps it; nothing of ours may be framed, sniffed or embedded elsewhere.
+# Defaults for all answers, against framing, sniffing and embedding elsewhere.
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -72,14 +69,14 @@ _HEADERS = {
 
 
 class Journal:
-    """The outermost layer: gives each request a number, and writes down what became of it."""
+    """The outermost layer: gives each request an id and logs its result."""
 
     def __init__(self, app: ASGIApp, rowen: Rowen) -> None:
         self._app = app
         self._rowen = rowen
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request and write it down."""
+        """Answer and log a request."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         number = secrets.token_hex(_ID_BYTES)
@@ -97,36 +94,39 @@ class Journal:
             await send(message)
 
         token = REQUEST_ID.set(number)
-        asked = {"http.request.method": scope["method"], "url.path": _told(path_of(scope)), "rowen.request": number}
+        attributes = {
+            "http.request.method": scope["method"],
+            "url.path": _logged_path(path_of(scope)),
+            "rowen.request": number,
+        }
         try:
-            with span(scope["method"], asked, is_server=True) as note:
+            with span(scope["method"], attributes, is_server=True) as note:
                 await self._app(scope, receive, sending)
                 note({"http.response.status_code": status})
         finally:
-            self._log(scope, status, time.perf_counter() - began)
-            await self._audit(scope, status, number)
+            principal: Principal | None = scope.get("state", {}).get("principal")
+            # The query may be private; the path is enough to find slow requests.
+            fields = {"method": scope["method"], "path": _logged_path(path_of(scope)), "status": status}
+            fields |= {"ms": round((time.perf_counter() - began) * 1000, 1)}
+            fields |= {"principal": principal.name if principal else None}
+            log.info("answered a request", extra={"fields": fields})
+            if principal is not None:
+                await self._audit(scope, principal, status, number)
             REQUEST_ID.reset(token)
         return None
 
-    def _log(self, scope: Scope, status: int, seconds: float) -> None:
-        principal: Principal | None = scope.get("state", {}).get("principal")
-        # What was asked for may be private: the path is enough to tell what took how long.
-        fields = {"method": scope["method"], "path": _told(path_of(scope)), "status": status}
-        fields |= {"ms": round(seconds * 1000, 1), "principal": principal.name if principal else None}
-        log.info("answered a request", extra={"fields": fields})
-
-    async def _audit(self, scope: Scope, status: int, number: str) -> None:
-        principal: Principal | None = scope.get("state", {}).get("principal")
+    async def _audit(self, scope: Scope, principal: Principal, status: int, number: str) -> None:
+        """Store a write request in the audit log."""
         path = path_of(scope)
-        if principal is None or scope["method"] in SAFE or path.startswith((*OPEN, "/mcp")):
+        if scope["method"] in SAFE or path.startswith((*OPEN, "/mcp")):
             return
         what = {"method": scope["method"], "path": path[:_LONGEST_PATH], "status": status, "request": number}
         try:
             await self._rowen.access.record_write(principal, address=client_of(scope) or None, **what)
         except StoreError as problem:
-            log.error("what %s wrote could not be noted: %s", principal.name, problem)
+            log.error("could not store a request of %s in the audit log: %s", principal.name, problem)
 
 
-def _told(path: str) -> str:
-    """A path for the log; who knows the end of a callback address may speak for a hub."""
+def _logged_path(path: str) -> str:
+    """Return a path for the log, without the secret end of a callback address."""
     return f"{_CALLBACK}…" if path.startswith(_CALLBACK) else path[:_LONGEST_PATH]

@@ -1,4 +1,4 @@
-"""What the layers of the server look at in a request: plain ASGI, so that streams are not held up."""
+"""Reading requests in the layers of the server: plain ASGI, so that streams are not buffered."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -28,37 +28,37 @@ __all__ = [
 ]
 
 REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
-"""The request that is being answered, for the log."""
+"""The id of the current request, for the log."""
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_CUSTOMER_BITS = 64  # the least that a provider gives to one customer, and so one of many addresses of a guesser
+_CUSTOMER_BITS = 64  # a provider gives each customer at least a /64 network
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost."})
 
 
 def headers_of(scope: Scope) -> Headers:
-    """The headers of a request."""
+    """Return the headers of a request."""
     return Headers(scope=scope)
 
 
 def path_of(scope: Scope) -> str:
-    """The path of a request below the base path."""
+    """Return the path of a request below the base path."""
     path, base = str(scope["path"]), str(scope.get("root_path", ""))
     return path.removeprefix(base) if base and path.startswith(f"{base}/") else path
 
 
 def client_of(scope: Scope) -> str:
-    """The address that a request came from; empty where that is not known."""
+    """Return the client address of a request; empty if unknown."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def place_of(scope: Scope) -> str:
-    """Who the address of a request stands for."""
+    """Return the client that the address of a request stands for."""
     return place_of_address(client_of(scope))
 
 
 def place_of_address(client: str) -> str:
-    """Who an address stands for: of IPv6, all that one customer has."""
+    """Return the client that an address stands for; for IPv6, its /64 network."""
     address = _address(client)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
         return str(ipaddress.IPv6Network((address, _CUSTOMER_BITS), strict=False))
@@ -66,7 +66,7 @@ def place_of_address(client: str) -> str:
 
 
 def is_within(client: str, networks: Networks) -> bool:
-    """Whether an address lies in one of these networks."""
+    """Return whether an address is in one of these networks."""
     address = _address(client)
     if isinstance(address, ipaddress.IPv6Address):
         address = address.ipv4_mapped or address
@@ -74,12 +74,12 @@ def is_within(client: str, networks: Networks) -> bool:
 
 
 def host_of(scope: Scope) -> str:
-    """The name that a request calls us by, without its port."""
+    """Return the host name of a request, without its port."""
     return _host(headers_of(scope).get("host", ""))
 
 
 def origin_host(origin: str) -> tuple[str, int | None]:
-    """The host and port of an origin; an empty one for what is none."""
+    """Return the host and port of an origin; an empty host if it is invalid."""
     try:
         parts = urlsplit(origin)
         usual = {"http": 80, "https": 443}.get(parts.scheme)
@@ -89,18 +89,18 @@ def origin_host(origin: str) -> tuple[str, int | None]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is this machine's own, and nobody else's."""
+    """Return whether a host is the loopback interface."""
     address = _address(host)
     return host.lower() in _LOOPBACK_NAMES if address is None else address.is_loopback
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is given as an address; no page of a stranger can be made to call us by one of ours."""
+    """Return whether a host is an IP address, which DNS rebinding cannot use."""
     return _address(host) is not None
 
 
 def cookie_name(scope: Scope, name: str) -> str:
-    """The name of a cookie of ours: over TLS with `__Host-`, which browsers take from no other host."""
+    """Return the name of a cookie; over TLS with the `__Host-` prefix, which other hosts cannot set."""
     return f"__Host-{name}" if scope.get("scheme") == "https" else name
 
 
@@ -118,7 +118,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def cookies_of(scope: Scope) -> Iterator[tuple[str, str]]:
-    """The cookies of a request, as they stand."""
+    """Yield the cookies of a request, undecoded."""
     for part in headers_of(scope).get("cookie", "").split(";"):
         name, equals, value = part.strip().partition("=")
         if equals:

@@ -1,4 +1,4 @@
-"""Streams of events: how many may be open, and until when."""
+"""Limits of event streams: how many may be open, and until when."""
 
 import asyncio
 import logging
@@ -18,16 +18,16 @@ __all__ = ["Streams"]
 
 log = logging.getLogger(__name__)
 
-# How long a stream outlives its token. Each check is one statement for all streams.
+# How long a stream may outlive its token. A check is one statement for all streams.
 _CHECK_S = 5.0
 _RETRY_S = 5.0
 _EVENTS = b"text/event-stream"
-# The one method of assistants whose answer is a stream without an end. The header has to agree with the body.
+# The only MCP method with an endless stream. The header has to match the body.
 _LISTEN = ("POST", "subscriptions/listen")
 
 
 class Streams:
-    """The layer that counts streams of events, and ends those whose token was revoked or has expired."""
+    """The layer that limits event streams and ends those whose token was revoked or has expired."""
 
     def __init__(self, app: ASGIApp, rowen: Rowen) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class Streams:
         self._checking: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; one whose answer is a stream is counted for as long as that lasts."""
+        """Answer a request, and count its stream while it lasts."""
         if scope["type"] != "http" or not _may_stream(scope):
             return await self._app(scope, receive, send)
         stream = _Stream(scope)
@@ -64,7 +64,7 @@ class Streams:
         return None
 
     async def _begin(self, stream: "_Stream", scope: Scope, receive: Receive, send: Send, start: Message) -> None:
-        """Begin a stream, or answer that there are too many."""
+        """Start a stream, or answer that there are too many."""
         if scope["method"] == "HEAD":
             await send(start)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -103,7 +103,7 @@ class Streams:
             del self._of_caller[stream.caller]
 
     async def _check(self) -> None:
-        """End streams whose caller would not be admitted any more."""
+        """End streams whose credentials are no longer valid."""
         while self._open:
             await asyncio.sleep(_CHECK_S)
             credentials = {stream.credential for stream in self._open if stream.credential is not None}
@@ -112,7 +112,7 @@ class Streams:
             try:
                 ended = credentials - await self._rowen.access.valid_credentials(credentials)
             except StoreError as problem:
-                log.warning("whose streams have to end could not be found out: %s", problem)
+                log.warning("could not check the credentials of streams: %s", problem)
                 continue
             for stream in self._open:
                 if stream.credential in ended:
@@ -120,7 +120,7 @@ class Streams:
 
 
 class _Stream:
-    """One answer that may last."""
+    """An answer that may be a stream."""
 
     def __init__(self, scope: Scope) -> None:
         principal = scope["state"]["principal"]
@@ -133,14 +133,14 @@ class _Stream:
         self.lifetime.reschedule(asyncio.get_running_loop().time())
 
     async def end_here(self) -> NoReturn:
-        """Cancel the answer, which is what calls this."""
+        """Cancel the answer from within."""
         self.end()
         while True:
             await asyncio.Event().wait()
 
 
 def _may_stream(scope: Scope) -> bool:
-    """Whether the answer may be a stream. Answers to calls of tools are events as well, but end by themselves."""
+    """Return whether the answer may be an endless stream; event streams of tool calls end by themselves."""
     method = scope["method"]
     return method in ("GET", "HEAD") or (method, headers_of(scope).get("mcp-method")) == _LISTEN
 

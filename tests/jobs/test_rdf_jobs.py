@@ -59,7 +59,7 @@ async def work(y: Yard) -> None:
     await y.work(statements=1)
 
 
-async def test_a_worker_tells_an_endpoint_what_changed_once_and_nothing_where_nothing_did(
+async def test_a_worker_sends_changes_to_an_endpoint_once_and_nothing_without_changes(
     yard: Opened, database: ScratchDatabase, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORE_KEY", "hidden")
@@ -109,7 +109,7 @@ async def test_an_endpoint_that_fails_waits_longer_each_time_and_then_hears_all_
     assert later.index("Amended") < later.index("Withdrawn"), "each change, in order"
 
 
-async def test_an_endpoint_that_fails_for_days_is_told_no_more_until_somebody_says_so(
+async def test_an_endpoint_that_fails_for_days_is_disabled_until_a_user_resumes_it(
     yard: Opened, database: ScratchDatabase, endpoint: TripleStore
 ) -> None:
     endpoint.failures = 1
@@ -162,7 +162,7 @@ async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoi
     assert (job.task, job.state, job.waits, endpoint.updates) == ("statements", "waiting", 1, [])
 
 
-async def test_a_worker_that_leaves_before_all_was_told_leaves_nothing_out(
+async def test_a_worker_that_leaves_early_skips_no_change(
     yard: Opened, database: ScratchDatabase, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with yard() as y:
@@ -180,7 +180,7 @@ async def test_a_worker_that_leaves_before_all_was_told_leaves_nothing_out(
     assert endpoint.statements() == current(database)
 
 
-async def test_an_endpoint_that_is_forgotten_is_told_no_more(yard: Opened, endpoint: TripleStore) -> None:
+async def test_a_removed_endpoint_gets_no_more_changes(yard: Opened, endpoint: TripleStore) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras")
         await y.r.rdf.add_endpoint("papers", endpoint.endpoint)

@@ -24,7 +24,7 @@ def test_words_never_decide(kind: type[RowenError]) -> None:
 
 
 @pytest.mark.parametrize("kind", [one for one in every_class() if not issubclass(one, errors.BusyError)])
-def test_what_cannot_be_over_soon_fails_at_once(kind: type[RowenError]) -> None:
+def test_permanent_errors_fail_at_once(kind: type[RowenError]) -> None:
     decided = decide_retry(JobTrouble("", kind), 1, Random(1), first_s=60)
 
     assert isinstance(decided, Retry) == kind.retryable
@@ -49,7 +49,7 @@ def test_a_busy_source_is_tried_again_after_half_a_minute_however_often_that_was
     assert decided == Retry(pytest.approx(30, rel=0.25), counted=False)
 
 
-def test_who_said_when_to_come_back_is_asked_then_and_within_a_day() -> None:
+def test_a_requested_retry_time_is_respected_up_to_a_day() -> None:
     soon = decide_retry(JobTrouble("", errors.FetchError, retry_in_s=90), 99, Random(1), first_s=60)
     late = decide_retry(JobTrouble("", errors.FetchError, retry_in_s=1e9), 1, Random(1), first_s=60)
 

@@ -44,7 +44,7 @@ async def hold(r: Rowen) -> Run:
     return await sync(r, *unchanged(*range(10)), Complete())
 
 
-async def test_what_is_held_back_can_be_looked_at_one_by_one(database: ScratchDatabase) -> None:
+async def test_pending_deletions_can_be_listed_individually(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
         first = await r.deletions.list("one", limit=15)
@@ -92,7 +92,7 @@ async def test_a_kept_item_that_is_shown_again_is_an_item_like_all_others(databa
     assert database.query("select count(*) from item_held") == [(0,)]
 
 
-async def test_what_is_not_held_back_cannot_be_decided_about_and_nothing_is(database: ScratchDatabase) -> None:
+async def test_only_pending_deletions_can_be_decided(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
         for decide in (r.deletions.accept, r.deletions.keep):
@@ -115,7 +115,7 @@ async def test_nothing_is_accepted_while_a_run_is_live(database: ScratchDatabase
             await release_session(c, Lock.RUN, number)
 
 
-async def test_what_many_complete_runs_over_many_days_have_missed_is_let_go(database: ScratchDatabase) -> None:
+async def test_items_missing_from_many_complete_runs_over_many_days_are_deleted(database: ScratchDatabase) -> None:
     async with database.open(**PATIENCE) as r:
         await hold(r)
         young = [await sync(r, *unchanged(*range(10)), Complete()) for _ in range(3)]
@@ -151,7 +151,7 @@ async def test_an_item_that_is_seen_in_between_waits_from_the_beginning(database
     assert page(11).url in contents(database)
 
 
-async def test_tombstones_that_were_held_back_go_in_time_without_a_whole_walk(database: ScratchDatabase) -> None:
+async def test_pending_tombstones_are_deleted_in_time_without_a_whole_walk(database: ScratchDatabase) -> None:
     async with database.open(**PATIENCE) as r:
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         await sync(r, *(Gone(page(number).url) for number in range(20)), Checkpoint(2))
@@ -172,7 +172,7 @@ async def test_an_empty_listing_lets_nothing_go_however_often_it_comes(database:
     assert {(run.stats.deleted, run.stats.deletions_held) for run in runs} == {(0, 30)}
 
 
-async def test_a_dry_run_tells_what_time_would_let_go_and_leaves_it(database: ScratchDatabase) -> None:
+async def test_a_dry_run_reports_overdue_deletions_and_keeps_them(database: ScratchDatabase) -> None:
     async with database.open(**PATIENCE) as r:
         await hold(r)
         await sync(r, *unchanged(*range(10)), Complete())
@@ -182,7 +182,7 @@ async def test_a_dry_run_tells_what_time_would_let_go_and_leaves_it(database: Sc
     assert (dry.stats.deleted, dry.stats.deletions_held, len(contents(database))) == (20, 0, 30)
 
 
-async def test_a_listing_of_changes_still_counts_what_waits_for_a_decision(database: ScratchDatabase) -> None:
+async def test_a_change_listing_still_counts_pending_deletions(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
         await sync(r, *unchanged(*range(10)), Checkpoint(2), Complete())
@@ -193,7 +193,7 @@ async def test_a_listing_of_changes_still_counts_what_waits_for_a_decision(datab
     assert (run.stats.deletions_held, kept, last.stats.deletions_held, last.stats.deleted) == (19, 1, 18, 0)
 
 
-async def test_search_marks_what_is_held_back(database: ScratchDatabase) -> None:
+async def test_search_marks_items_with_pending_deletions(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
         found = {hit.url: hit.held for hit in await r.search("page", limit=30)}

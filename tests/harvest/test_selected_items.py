@@ -71,7 +71,7 @@ async def test_a_page_that_changed_is_stored_and_leads_the_next_walk_on(
     assert f"{site.url}/fresh" in contents(database)
 
 
-async def test_boilerplate_that_a_looked_at_page_brings_is_learned_by_the_next_walk(
+async def test_boilerplate_of_a_checked_page_is_learned_by_the_next_walk(
     database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     for path in list(site.pages):
@@ -92,7 +92,7 @@ async def test_boilerplate_that_a_looked_at_page_brings_is_learned_by_the_next_w
     assert index_of(database) == index_of(rebuilt)
 
 
-async def test_what_is_no_item_is_left_alone_in_words_and_never_asked_for(
+async def test_an_unknown_item_is_skipped_with_a_reason_and_never_requested(
     database: ScratchDatabase, site: Site
 ) -> None:
     site.put("/island", "Island", "Nothing leads here.")
@@ -119,7 +119,7 @@ async def test_a_page_that_is_gone_goes_and_a_root_that_is_gone_takes_nothing_al
     assert (failed.status, failed.stats.deleted) == ("failed", 0)
 
 
-async def test_single_looks_at_a_site_that_lost_everything_delete_no_more_than_one_run_would(
+async def test_checks_of_single_pages_of_a_lost_site_delete_no_more_than_one_run(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:
@@ -169,7 +169,7 @@ def portal(request: pytest.FixtureRequest) -> Iterator[Portal]:
     portal.close()
 
 
-async def test_records_of_a_catalog_are_asked_for_one_by_one(database: ScratchDatabase, portal: Portal) -> None:
+async def test_records_of_a_catalog_are_requested_individually(database: ScratchDatabase, portal: Portal) -> None:
     async with database.open() as r:
         await keep_portal(r, portal)
         quiet = await r.sync("portal")
@@ -227,7 +227,7 @@ async def test_an_interrupted_walk_is_resumed_after_a_narrow_look(database: Scra
     assert (rest.status, len(contents(database))) == ("completed", len(portal.names()))
 
 
-async def test_files_are_looked_at_by_path_and_links_lead_nowhere(database: ScratchDatabase, tmp_path: Path) -> None:
+async def test_files_are_checked_by_path_and_links_are_not_followed(database: ScratchDatabase, tmp_path: Path) -> None:
     root = tmp_path / "docs"
     (root / "sub").mkdir(parents=True)
     for name in ("a.md", "b.md", "sub/c.md", "sub/d.md"):
@@ -275,7 +275,7 @@ class Narrow(Scripted):
 TOLD: list[Observation | Exception] = []
 
 
-async def test_a_connector_cannot_say_more_than_it_was_asked(
+async def test_a_connector_cannot_report_items_that_were_not_selected(
     database: ScratchDatabase, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Narrow)
@@ -292,7 +292,7 @@ async def test_a_connector_cannot_say_more_than_it_was_asked(
     assert len(contents(database)) == 2
 
 
-def test_the_order_of_a_narrow_look_is_never_a_full_run() -> None:
+def test_an_order_for_selected_items_is_never_a_full_run() -> None:
     from rowen.harvest.run import Order
 
     source = rowen.Source(1, "s", "web", "https://example.com/")

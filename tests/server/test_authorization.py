@@ -35,7 +35,7 @@ async def asked(it: Interface, method: str, path: str, headers: dict[str, str]) 
     return answer.status_code
 
 
-async def test_every_route_refuses_who_has_no_token_or_too_little_scope(database: ScratchDatabase) -> None:
+async def test_every_route_refuses_callers_without_token_or_scope(database: ScratchDatabase) -> None:
     async with interface(database, requests_per_minute=100_000, **FAR) as it:
         read, write = await it.token("read"), await it.token("write")
         document = it.interfaces.inner.openapi()
@@ -158,7 +158,7 @@ async def test_tokens_expire_and_are_refused_once_revoked(database: ScratchDatab
     assert made.secret.encode() not in stored[0]
 
 
-async def test_readers_of_feeds_may_send_a_token_as_a_password_but_nobody_writes_so(database: ScratchDatabase) -> None:
+async def test_a_token_as_password_allows_reading_feeds_but_no_writes(database: ScratchDatabase) -> None:
     async with interface(database, **FAR) as it:
         token = (await it.token("write"))["Authorization"].removeprefix("Bearer ")
         basic = {"Authorization": "Basic " + base64.b64encode(f"x:{token}".encode()).decode()}
@@ -169,7 +169,7 @@ async def test_readers_of_feeds_may_send_a_token_as_a_password_but_nobody_writes
     assert (feed.status_code, wrote.status_code, broken.status_code) == (200, 401, 401)
 
 
-async def test_everybody_may_read_where_that_was_set_and_nobody_writes(database: ScratchDatabase) -> None:
+async def test_public_reading_can_be_allowed_but_not_writing(database: ScratchDatabase) -> None:
     async with interface(database, **FAR, public_read=True) as it:
         found = [
             (await it.http.get("/api/v1/sources")).status_code,
@@ -180,7 +180,7 @@ async def test_everybody_may_read_where_that_was_set_and_nobody_writes(database:
     assert found == [200, 403, 403]
 
 
-async def test_who_guesses_tokens_is_turned_away(database: ScratchDatabase) -> None:
+async def test_guessing_tokens_is_rate_limited(database: ScratchDatabase) -> None:
     async with interface(database, **FAR) as it:
         wrong = {"Authorization": "Bearer rowen_wrong"}
         answers = [(await it.http.get("/api/v1/me", headers=wrong)).status_code for _ in range(31)]
@@ -257,11 +257,11 @@ async def test_a_login_leads_nowhere_else(database: ScratchDatabase, wanted: str
 
 async def test_an_address_that_others_reach_is_not_served_before_there_is_a_token(database: ScratchDatabase) -> None:
     async with database.open(host="0.0.0.0", port=0) as rowen:
-        with pytest.raises(RefusedError, match="nobody has a token"):
+        with pytest.raises(RefusedError, match="there is no token"):
             await serve(rowen, works=False)
 
 
-async def test_who_may_write_reaches_neither_folders_nor_secrets_of_the_server(database: ScratchDatabase) -> None:
+async def test_a_writer_reaches_neither_folders_nor_secrets_of_the_server(database: ScratchDatabase) -> None:
     secret = {"headers": {"X-Key": "Bearer env:HOME"}}
     site = {"name": "x", "kind": "web", "url": "https://example.org/"}
     async with interface(database, **FAR, probe=False) as it:
@@ -327,7 +327,7 @@ _ELSEWHERE = "https://evil.example/api"
         ("ldes", "https://example.org", _KEYED, {"shape": "file:/etc/hostname"}),
     ],
 )
-async def test_who_may_write_cannot_send_the_secret_of_an_administrator_elsewhere(
+async def test_a_writer_cannot_send_the_secret_of_an_administrator_elsewhere(
     database: ScratchDatabase, kind: str, url: str, options: dict[str, Any], change: dict[str, Any]
 ) -> None:
     new = {"address": url, "kind": kind, "name": "x", "options": options}
@@ -347,7 +347,7 @@ async def test_who_may_write_cannot_send_the_secret_of_an_administrator_elsewher
     assert agreed.status_code == 200
 
 
-async def test_who_may_write_cannot_give_a_source_with_a_secret_another_url_or_kind(database: ScratchDatabase) -> None:
+async def test_a_writer_cannot_change_the_url_or_kind_of_a_source_with_a_secret(database: ScratchDatabase) -> None:
     new = {"address": "https://example.org", "kind": "web", "name": "x", "options": _KEYED}
     file = {"name": "x", "kind": "web", "url": _ELSEWHERE, "options": _KEYED}
     async with interface(database, **FAR, probe=False) as it:
@@ -366,7 +366,7 @@ async def test_who_may_write_cannot_give_a_source_with_a_secret_another_url_or_k
     assert [(one["kind"], one["url"], one["options"]) for one in kept] == [("web", made.json()["url"], _KEYED)]
 
 
-async def test_who_may_write_takes_a_secret_away_with_the_address_that_it_went_to(database: ScratchDatabase) -> None:
+async def test_a_writer_who_changes_the_address_of_a_secret_removes_the_secret(database: ScratchDatabase) -> None:
     new = {"address": "https://github.com/me/it", "kind": "github", "name": "x", "options": _REPOSITORY}
     async with interface(database, **FAR, probe=False) as it:
         write, admin = await it.token("write"), await it.token("admin")

@@ -34,7 +34,7 @@ EXPORTS = [
 
 
 @pytest.mark.parametrize("headers", EMBEDDED)
-async def test_what_a_page_of_another_site_embeds_or_fetches_is_refused(
+async def test_requests_that_other_sites_embed_or_fetch_are_refused(
     database: ScratchDatabase, headers: dict[str, str]
 ) -> None:
     async with interface(database) as it:
@@ -78,7 +78,7 @@ async def listening() -> AsyncIterator[tuple[str, list[str]]]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", seen
 
 
-async def test_a_link_of_another_site_asks_no_server_what_is_there(database: ScratchDatabase) -> None:
+async def test_a_link_of_another_site_causes_no_request_to_a_source(database: ScratchDatabase) -> None:
     async with listening() as (url, seen), interface(database) as it:
         page = await it.http.get("/add", params={"address": url}, headers=LINK)
         twin = await it.http.get("/add.json", params={"address": url}, headers=LINK)

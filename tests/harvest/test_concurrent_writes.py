@@ -125,7 +125,7 @@ async def test_the_cursor_waits_for_all_parts_of_a_group_with_a_refused_row(data
         (Failed("https://example.org/1", "It is broken."), ["Page 1"]),
     ],
 )
-async def test_what_is_said_of_an_item_of_the_group_before_finds_it_stored(
+async def test_an_observation_of_an_item_of_the_previous_group_finds_it_stored(
     database: ScratchDatabase, last: Observation, held: list[str]
 ) -> None:
     async with database.open() as r:

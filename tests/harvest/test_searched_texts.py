@@ -45,7 +45,7 @@ def one_by_one(provider: Provider) -> dict[str, Any]:
     return {**provider.settings, "embedder_batch": 1, "embedder_concurrency": 1, "embed_wait_s": 0}
 
 
-async def test_what_was_searched_for_most_is_embedded_right_after_titles_and_openings(
+async def test_the_most_searched_texts_are_embedded_after_titles_and_openings(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**one_by_one(provider)) as r:
@@ -64,7 +64,7 @@ async def test_what_was_searched_for_most_is_embedded_right_after_titles_and_ope
     assert database.query(NOTES) == []
 
 
-async def test_what_is_searched_for_between_two_batches_is_the_next_to_be_embedded(
+async def test_texts_searched_between_two_batches_are_embedded_next(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**one_by_one(provider)) as r:
@@ -126,7 +126,7 @@ async def test_a_note_that_cannot_be_written_does_not_fail_the_search(
     assert [hit.title for hit in answer] == ["T1"]
 
 
-async def test_a_search_does_not_wait_for_somebody_who_deletes_what_it_found(
+async def test_a_search_does_not_wait_for_a_concurrent_deletion_of_its_hits(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings, embed_wait_s=0) as r:
