@@ -50,7 +50,7 @@ async def test_what_is_no_dump_changes_nothing(database: ScratchDatabase, tmp_pa
     (tmp_path / "notes.txt").write_text("hay")
 
     async with database.open() as r:
-        with pytest.raises(UsageError, match="is no dump of Rowen"):
+        with pytest.raises(UsageError, match="is not a dump of Rowen"):
             await r.database.restore(tmp_path / "notes.txt")
         with pytest.raises(NotFoundError):
             await r.database.restore(tmp_path / "nothere")

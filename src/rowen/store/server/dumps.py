@@ -16,7 +16,7 @@ from rowen.store.migrate import SCHEMA, hold_restore, schema_aside
 from rowen.store.server.programs import program_folders
 from rowen.store.sources import exist_any
 
-# What is asked for where the server does not say: the version of the package.
+# The version named in a hint if the server's is unknown: that of the package.
 _USUAL_MAJOR = 18
 
 
@@ -48,8 +48,8 @@ async def run_client(command: list[str], secrets: dict[str, str]) -> tuple[int, 
     return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
 
 
-# What PostgreSQL says of an error is on its first lines; the statement that follows may be a table.
-_TOLD_CHARACTERS = 500
+# The first lines of PostgreSQL's output contain the error; the statement that follows may be a whole table.
+_ERROR_CHARACTERS = 500
 
 
 async def dump(database: Database, conninfo: str, path: Path) -> int:
@@ -57,7 +57,9 @@ async def dump(database: Database, conninfo: str, path: Path) -> int:
 
     The file appears whole or not at all, never replaces another, and is readable by its owner alone.
     """
-    program = await client_program("pg_dump", least_major=await _server_major(database))
+    async with database.connection() as c:
+        major = c.info.server_version // 10_000
+    program = await client_program("pg_dump", least_major=major)
     with _new_file(path) as part:
         await _run([program, "--format=custom", f"--schema={SCHEMA}", *_BARE, f"--file={part}"], conninfo)
     return os.stat(path).st_size  # noqa: PTH116 (a moment, once)
@@ -67,9 +69,9 @@ async def dump(database: Database, conninfo: str, path: Path) -> int:
 def _new_file(path: Path) -> Iterator[str]:
     """Yield a temporary file, which gets the name `path` at the end and is removed if something fails."""
     path = path.absolute()
-    there = RefusedError(f"{path} is there already, and was left as it is.", hint="Choose another name.")
+    exists = RefusedError(f"{path} exists already, and was not changed.", hint="Choose another name.")
     if path.exists():
-        raise there
+        raise exists
     try:
         handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as problem:
@@ -80,32 +82,34 @@ def _new_file(path: Path) -> Iterator[str]:
         try:
             os.link(part, path)
         except FileExistsError:
-            raise there from None
+            raise exists from None
     finally:
         Path(part).unlink(missing_ok=True)
 
 
-# Roles differ from server to server; whoever restores owns what is restored.
+# Roles differ from server to server; the user who restores owns the result.
 _BARE = ("--no-owner", "--no-privileges")
 
 
 async def restore(database: Database, conninfo: str, path: Path) -> None:
     """Restore a dump into a database that has no sources: all of it, or nothing is changed."""
-    given = _existing(path)
+    source = _existing(path)
     async with database.connection() as c:
         if await exist_any(c):
             raise RefusedError(
-                "The database has sources, and was left as it is.",
+                "The database has sources, and was not changed.",
                 hint="Restore into an empty one: another --home, or another ROWEN_DATABASE_URL.",
             )
     program = await client_program("pg_restore")
-    await _check(program, given)
+    code, out, _ = await run_client([program, "--list", source], {})
+    if code or f" TABLE {SCHEMA} source " not in out:
+        raise UsageError(f"{path} is not a dump of Rowen. Nothing was changed.", hint="`rowen db dump FILE` makes one.")
     async with await database.connect() as c:
         await c.set_autocommit(True)
         await hold_restore(c)
         await c.execute(f"alter schema {SCHEMA} rename to {schema_aside(SCHEMA)}".encode())
         try:
-            await _run([program, "--single-transaction", "--exit-on-error", *_BARE, given], conninfo)
+            await _run([program, "--single-transaction", "--exit-on-error", *_BARE, source], conninfo)
         except BaseException:
             await c.execute(f"alter schema {schema_aside(SCHEMA)} rename to {SCHEMA}".encode())
             raise
@@ -118,23 +122,11 @@ def _existing(path: Path) -> str:
     return str(path.absolute())
 
 
-async def _check(program: str, path: str) -> None:
-    """Refuse a file that is not a dump of Rowen before anything is changed."""
-    code, out, _ = await run_client([program, "--list", path], {})
-    if code or f" TABLE {SCHEMA} source " not in out:
-        raise UsageError(f"{path} is no dump of Rowen. Nothing was changed.", hint="`rowen db dump FILE` makes one.")
-
-
-async def _server_major(database: Database) -> int:
-    async with database.connection() as c:
-        return c.info.server_version // 10_000
-
-
 async def _run(command: list[str], conninfo: str) -> None:
-    # A command line is there for all users of the machine to read; the environment is not.
+    # All users of the machine can read a command line, but not the environment.
     where, secrets = without_password(conninfo)
-    code, _, told = await run_client([*command, f"--dbname={where}"], secrets)
+    code, _, error = await run_client([*command, f"--dbname={where}"], secrets)
     if code:
         raise StoreError(
-            f"{Path(command[0]).name} failed: {told.strip()[:_TOLD_CHARACTERS]}", hint="Nothing was changed."
+            f"{Path(command[0]).name} failed: {error.strip()[:_ERROR_CHARACTERS]}", hint="Nothing was changed."
         )

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from rowen.errors import Hint, StoreError, StoreUnavailableError, action
+from rowen.errors import Hint, StoreUnavailableError, action
 from rowen.model.status import ServerStatus
 from rowen.programs import environment, isolated_python, leave_behind
 from rowen.store.server.processes import FileLock, Postmaster, exclusive, find_server, halt, settled
@@ -37,12 +37,17 @@ from rowen.store.server.site import (
 )
 
 _SUPERUSER = "postgres"
-_GREETING_POLL_S = 0.02  # a look costs a connection attempt; nobody feels 20 ms
-# A server that has said that it is ready answers at once; after so long its socket is gone or another's.
+_GREETING_POLL_S = 0.02  # one connection attempt; a delay of 20 ms is not noticed
+# A server that is ready answers at once; after this time its socket is gone or another server's.
 _SILENCE_S = 10.0
-# Longer than whoever starts it waits (300 s), so that he is the one to say why it failed.
+# Longer than the starting process waits (300 s), so that it is the one to report why the start failed.
 _LONGEST_RECOVERY_S = 330.0
 _NOT_YET = ("recovery mode", "starting up", "shutting down", "not yet accepting")
+# A server that recovers from a crash replays its log since the last checkpoint before it accepts connections: seconds,
+# or minutes on a slow disk.
+_START_S = 300
+# A server is stopped after its recovery, or after this time.
+_RECOVERY_S = 60.0
 
 
 def by_socket(server: Postmaster) -> str:
@@ -66,8 +71,8 @@ def welcoming(data: Path) -> Postmaster | None:
         waited_s = time.monotonic() - begun
         if waited_s > (_LONGEST_RECOVERY_S if greeting == "later" else _SILENCE_S):
             raise StoreUnavailableError(
-                f"The server in {data} (process {server.pid}) takes no connections at {server.socket_folder}.",
-                hint=Hint("Its log tells more; ", action("db stop"), " stops it if nobody uses it."),
+                f"The server in {data} (process {server.pid}) accepts no connections at {server.socket_folder}.",
+                hint=Hint("Its log says more; ", action("db stop"), " stops it if nobody uses it."),
             )
         time.sleep(_GREETING_POLL_S)
     return None
@@ -94,7 +99,7 @@ def store_password(server: Postmaster, folder: Path) -> str:
             change = sql.SQL("ALTER ROLE {} PASSWORD {}")
             connection.execute(change.format(sql.Identifier(_SUPERUSER), sql.Literal(verifier.decode())))
     except psycopg.Error as problem:
-        raise StoreUnavailableError(f"The embedded PostgreSQL took no password for TCP: {problem}") from problem
+        raise StoreUnavailableError(f"The embedded PostgreSQL refused a password for TCP: {problem}") from problem
     return password
 
 
@@ -111,16 +116,9 @@ def _greeting(server: Postmaster) -> Literal["welcome", "later", "silence"]:
     except psycopg.OperationalError as problem:
         if any(words in str(problem) for words in _NOT_YET):
             return "later"
-        # A refusal, such as for too many clients, comes from a server that is there.
+        # A refusal, such as for too many clients, comes from a live server.
         return "welcome" if "FATAL" in str(problem) else "silence"
     return "welcome"
-
-
-# A server that recovers from a crash replays its log since the last checkpoint before it takes connections: seconds, or
-# minutes on a slow disk.
-_START_S = 300
-# Before it is stopped, a server may end its recovery for so long; then it is stopped all the same.
-_RECOVERY_S = 60.0
 
 
 class EmbeddedServer:
@@ -132,7 +130,7 @@ class EmbeddedServer:
         self._port = port
         self._user = user
         self._member: FileLock | None = None
-        # A join whose caller was cancelled goes on in its thread; who leaves waits for it.
+        # A join whose caller was cancelled goes on in its thread; leaving waits for it.
         self._turn = threading.Lock()
 
     def __enter__(self) -> str:
@@ -152,7 +150,7 @@ class EmbeddedServer:
                 if not member.held:
                     undo.callback(member.close)
                 member.share()
-                # Again, now that nobody else starts: another home may just have written itself down.
+                # Again, under the lock: another home may just have been recorded.
                 check_home(self._home)
                 record(self._home, site.folder)
                 server = welcoming(site.data) or self._start(site)
@@ -173,7 +171,7 @@ class EmbeddedServer:
                 server = find_server(folder / "data")
                 if member.claim() and server is not None and server.visible and not self._lingers(folder):
                     _stop(server, folder)
-                # Before the next may look, or two who leave at once would each see the other.
+                # Under the start lock: otherwise two processes that leave at once would each see the other.
                 member.close()
 
     def stop(self) -> bool:
@@ -196,7 +194,7 @@ class EmbeddedServer:
             try:
                 self._stop_alone(folder)
             finally:
-                # Before the next may look: who leaves and finds the lock taken relies on the keeper.
+                # Under the start lock: a leaving process that finds this lock taken relies on the keeper.
                 os.close(keeper)
 
     def _stop_alone(self, folder: Path) -> bool:
@@ -214,7 +212,7 @@ class EmbeddedServer:
 
     def _lingers(self, folder: Path) -> bool:
         """Return whether the server is left to a keeper, which is started if there is none."""
-        # Who was started by init itself is a container or a service: all that it leaves behind is ended with it.
+        # A process started by init is a container or a service: what it leaves behind is ended with it.
         if self._linger_s <= 0 or 1 in (os.getpid(), os.getppid()):
             return False
         path = folder / "keeper.lock"
@@ -222,20 +220,17 @@ class EmbeddedServer:
         try:
             if lock.claim() and lock.descriptor is not None:
                 os.utime(lock.descriptor)
-                self._leave_keeper(lock.descriptor)
+                arguments = f"{str(self._home)!r}, {lock.descriptor}, {self._linger_s!r}"
+                code = f"from rowen.store.server.embedded import run_keeper; run_keeper({arguments})"
+                leave_behind(isolated_python(code), environment=environment(), inherited=[lock.descriptor])
             else:
                 os.utime(path, follow_symlinks=False)
         except OSError:
-            # No process can be started: then nobody stays.
+            # No process can be started.
             return False
         finally:
             lock.close()
         return True
-
-    def _leave_keeper(self, lock: int) -> None:
-        arguments = f"{str(self._home)!r}, {lock}, {self._linger_s!r}"
-        code = f"from rowen.store.server.embedded import run_keeper; run_keeper({arguments})"
-        leave_behind(isolated_python(code), environment=environment(), inherited=[lock])
 
     def status(self) -> ServerStatus:
         """Return the state of the server, without starting or creating anything."""
@@ -262,23 +257,22 @@ class EmbeddedServer:
         if version is None:
             initialise(site, binaries)
         prepare_start(site, port=self._port)
-        seen = {log: log.stat().st_size for log in site.logs}
+        sizes = {log: log.stat().st_size for log in site.logs}
         command: list[str | Path] = [binaries.tool("pg_ctl"), "start", "-w", "-s", "-t", str(_START_S)]
         code, text = run_as(site.account, command, data=site.data, patience_s=_START_S + 60.0)
         server = find_server(site.data)
         if code != 0 or server is None:
-            raise self._not_started(site, text + _logged_since(site, seen))
+            logged = b"".join(log.read_bytes()[sizes.get(log, 0) :] for log in site.logs)
+            text += logged.decode(errors="replace")
+            if self._port and "could not bind" in text:
+                raise StoreUnavailableError(
+                    f"The embedded PostgreSQL did not start: port {self._port} of 127.0.0.1 is taken.",
+                    hint="Choose another port in ROWEN_EMBEDDED_PORT, or 0 for none.",
+                )
+            raise failure(site, "did not start", text)
         if self._port:
             store_password(server, site.folder)
         return server
-
-    def _not_started(self, site: ServerSite, text: str) -> StoreError:
-        if self._port and "could not bind" in text:
-            return StoreUnavailableError(
-                f"The embedded PostgreSQL did not start: port {self._port} of 127.0.0.1 is taken.",
-                hint="Choose another port in ROWEN_EMBEDDED_PORT, or 0 for none.",
-            )
-        return failure(site, "did not start", text)
 
     def _conninfo(self, server: Postmaster, folder: Path) -> str:
         if self._port and server.address and server.port == self._port:
@@ -295,11 +289,6 @@ def _stop(server: Postmaster, folder: Path) -> None:
             server.socket_folder.rmdir()
 
 
-def _logged_since(site: ServerSite, seen: dict[Path, int]) -> str:
-    news = [log.read_bytes()[seen.get(log, 0) :] for log in site.logs]
-    return b"".join(news).decode(errors="replace")
-
-
 def run_keeper(home: str, descriptor: int, linger_s: float) -> None:
     """Wait until no process has left for `linger_s`, then stop the server unless it has members.
 
@@ -310,6 +299,6 @@ def run_keeper(home: str, descriptor: int, linger_s: float) -> None:
     server = EmbeddedServer(Path(home))
     left_at = None
     while left_at != (left_at := os.fstat(descriptor).st_mtime):
-        # The clock may be set meanwhile: never less than at once, nor more than the whole time.
+        # The clock may be set meanwhile: the wait is between zero and the whole time.
         time.sleep(min(max(left_at + linger_s - time.time(), 0.0), linger_s))
     server.stop_idle(descriptor)

