@@ -125,7 +125,7 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     assert (len(held), len(again)) == (sources, 1)
     assert [token.name for token in tokens] == (["mine"] if not sources else [])
     assert other.query("select to_regnamespace(%s)", schema_aside("rowen")) == [(None,)]
-    assert "a restore that was broken off" in caplog.text
+    assert "an interrupted restore" in caplog.text
 
 
 async def test_a_restore_that_is_going_on_is_not_taken_for_a_dead_one(database: ScratchDatabase) -> None:

@@ -242,7 +242,7 @@ async def test_a_user_without_the_rights_is_told_which_ones_are_missing(empty: s
         name = f"guest_{c.info.dbname}"
         c.execute(sql.SQL("create role {} login password 'hay'").format(sql.Identifier(name)))
         try:
-            with pytest.raises(StoreUnfitError, match="may not make a schema") as refused:
+            with pytest.raises(StoreUnfitError, match="may not create a schema") as refused:
                 await opened(make_conninfo(empty, user=name, password="hay"))
         finally:
             c.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))

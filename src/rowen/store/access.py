@@ -48,7 +48,7 @@ async def remove_token(c: Connection, name: str) -> None:
         raise NotFoundError(f"There is no token {name!r}.", hint=Hint(action("token list"), " lists all."))
 
 
-# Noted once a minute: that a token is in use is worth no write for every request.
+# Noted once a minute: the last use of a token is not worth a write per request.
 _HOLDER = """
 with found as (
     select id, name, scope, coalesce(last_used_at < now() - interval '1 minute', true) as is_noted_late
@@ -79,7 +79,7 @@ async def add_session(
     return ends
 
 
-# Sessions of earlier versions have bare names: that of a token is read from the token, a person logs in again.
+# Sessions of earlier versions have bare names: that of a token is read from the token; people log in again.
 _SESSION = """
 select coalesce('token:' || token.name, session.name), session.scope
   from access_session as session left join access_token as token on token.id = session.token_id

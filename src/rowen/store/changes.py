@@ -26,11 +26,11 @@ from rowen.store import rdf
 from rowen.store.database import Connection
 from rowen.store.items.items import whole
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import all_rows, list_of, one, scalar
+from rowen.store.rows import all_rows, list_of, number, one, scalar
 
 _CHANNEL = "rowen_change"
 LISTEN = f"listen {_CHANNEL}"
-# Workers are told only where a receiver waits to be called.
+# Workers are notified only if a webhook is active.
 _TELL = """
 select pg_notify('rowen_change', '')
  union all
@@ -178,7 +178,7 @@ async def newest(
     With a query these are lines whose titles have its words, or whose items have them now, among the last lines of the
     log or the last before that number; with a field, lines in which a field of that name differs.
     """
-    # Only lines about facts tell of fields.
+    # Only lines about extracted data contain fields.
     kinds = kinds or (_ABOUT_FACTS if field is not None else ())
     given = {"before": before, "source": source, "kinds": list(kinds) or None, "run": run, "since": since}
     given |= {"until": until, "field": field}
@@ -201,7 +201,7 @@ async def newest(
 
 
 _ABOUT_FACTS = ("extracted", "matched")
-# The newest of each kind, and of those the newest: an index of kinds has them in order, for one kind at a time.
+# The newest lines of each kind, and the newest of these: the index of kinds is in order for one kind at a time.
 _LINES = {
     False: "(select * from change where {where} order by number desc limit %(limit)s)",
     True: "unnest(%(kinds)s::text[]) wanted cross join lateral"
@@ -209,7 +209,7 @@ _LINES = {
 }
 
 
-# Times never fall as numbers rise, so that an index of times leads to a number.
+# Times never fall as numbers rise, so an index of times leads to a number.
 _LAST_BEFORE = (
     "coalesce((select number from change where at {sign} %({name})s order by at desc, number desc limit 1), 0)"
 )
@@ -240,22 +240,23 @@ async def number_of_last(c: Connection, count: int, *, source: str | None = None
 
 async def last_number(c: Connection) -> int:
     """Return the number of the newest line."""
-    return int(await scalar(c, "select coalesce(max(number), 0) from change") or 0)
+    return await number(c, "select coalesce(max(number), 0) from change")
 
 
 async def number_before(c: Connection, moment: datetime) -> int:
     """Return the number of the last line before a moment."""
-    return int(await scalar(c, "select coalesce(max(number), 0) from change where at < %s", [moment]) or 0)
+    return await number(c, "select coalesce(max(number), 0) from change where at < %s", [moment])
 
 
 LOOKED_THROUGH = 50_000
 """Lines of the log that are looked through for some words, in 50 ms; a million would take a second."""
-# Lines whose items are looked at one by one, at 13 µs each: a word that every twentieth item has fills a page of 50.
+# Lines whose items are checked one by one, at 13 µs each: a word in every twentieth item fills a page of 50.
 _FIRST_WALK = 1_000
 _NEXT_WALK = 4_000
-# One line in so many is enough to walk on: a page of 50 is full after ten thousand lines, in the time of a scan.
+# With one match in so many lines walking continues: a page of 50 is full after ten thousand lines, in the time of a
+# scan.
 _COMMON = 200
-# Items with the words are listed as long as they are no more than this: each costs two looks, some 10 µs.
+# Items with the words are listed if they are no more than this: each costs two look-ups, some 10 µs.
 _MOST_ITEMS = 8_000
 
 _TITLE = (
@@ -273,7 +274,7 @@ select number from change
             where item.source_id = change.source_id and item.key = change.key))
  order by number desc limit %(limit)s
 """
-# A word that means the same in several languages is looked up once.
+# A word with the same lexeme in several languages is looked up once.
 _ITEMS = """
 select configs::text[], array(select item_id from chunk where tsv @@ query limit %(most)s)
   from (select websearch_to_tsquery(config, words_apart(%(query)s)) as query, array_agg(config) as configs
@@ -291,7 +292,7 @@ select number from change
 """
 
 
-# What stands for a query that any text may answer, such as one that only says what is not wanted.
+# The tree of a query that any text may match, such as one of excluded words only.
 _ANYTHING = "T"
 
 
@@ -363,7 +364,7 @@ async def _numbers(c: Connection, statement: str, where: str, values: Mapping[st
     return [number for (number,) in rows]
 
 
-# Of a text that is only summed up, so much is enough.
+# A summary needs no more of the text.
 _OPENING_CHARS = 1_000
 _NO_RECORD = {"record": "null::jsonb", "own": "null::bytea"}
 
@@ -430,8 +431,8 @@ async def published_page(c: Connection, number: int, *, size: int, source: str |
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
 
 
-# The first line after a number: of all, or of a source, whose lines stand together in an index. There both columns are
-# compared, since the planner would otherwise look through the lines of all for one of a source that has been silent.
+# The first line after a number: of all sources, or of one, whose lines are adjacent in an index. There both columns are
+# compared, since the planner would otherwise scan the lines of all sources for one of a silent source.
 _NEXT_LINE = {
     False: "select number, at from change where number > {after} order by number limit 1",
     True: """

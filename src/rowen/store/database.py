@@ -38,19 +38,19 @@ from rowen.store.server.embedded import EmbeddedServer
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
-# Three writers, the planner, and a connector that reads what we hold: with fewer, they could wait for each other.
+# Three writers, the planner, and a connector that reads known items: with fewer, they could wait for each other.
 RUN_CONNECTIONS = 5
 # A lease lives as long as its session, so that the server frees it when the process dies.
 LEASE_CONNECTIONS = 1
-# Questions of interfaces, and one to spare.
+# Requests of interfaces, and one to spare.
 DOOR_CONNECTIONS = 2
-# Work that must be alone, by its lock: a connection outside of the pool for each piece, as long as it lasts. As many at
-# a time as a worker has places for; the others wait.
+# Exclusive work by its lock: one connection outside the pool for each, as long as it lasts. At most as many at a time
+# as a worker has slots for; the others wait.
 ALONE_CONNECTIONS = {Lock.EXTRACTION: 2, Lock.STATEMENT_TARGET: 2}
-# Outside of the pool, for as long as they are needed: the claim of the embedder, the listener to the change log, the
-# pulse of a worker, and the locks of work that must be alone.
+# Connections outside the pool, for as long as they are needed: the claim of the embedder, the listener to the change
+# log, the pulse of a worker, and the locks of exclusive work.
 OWN_CONNECTIONS = 3 + sum(ALONE_CONNECTIONS.values())
-# Left to other processes, such as a search beside a sync; they wait for each other when there are more.
+# Left to other processes, such as a search beside a sync; if there are more, they wait for each other.
 SPARE_CONNECTIONS = 6
 
 
@@ -80,7 +80,7 @@ class Connections:
         return self.taken - OWN_CONNECTIONS
 
 
-# A busy machine may need as long between two statements; nobody who is well needs longer.
+# A busy machine may need as long between two statements; a healthy one needs less.
 SHORTEST_IDLE_S = 4.0
 CROWDED_S = 0.2
 """How long to wait before asking a full server again: a session of ours ends in less than that."""
@@ -95,7 +95,7 @@ _TURNED_AWAY = ("authentication failed", "does not exist", "no pg_hba.conf entry
 _TOO_MANY = "53300"
 _TOO_MANY_WORDS = ("too many clients", "too many connections", "remaining connection slots")
 
-# A limit of -1 is none. `reserved_connections` is there from PostgreSQL 16 on.
+# A limit of -1 means none. `reserved_connections` exists since PostgreSQL 16.
 _CONNECTIONS = """
 select least(current_setting('max_connections')::integer
              - current_setting('superuser_reserved_connections')::integer
@@ -275,7 +275,7 @@ class Database:
         """Wait inside a transaction for any time; the server does not end its session as idle."""
         while not event.is_set():
             try:
-                # A quarter: a busy machine may let one time pass.
+                # A quarter: a busy machine may miss one.
                 async with asyncio.timeout(self._idle_limit_s / 4):
                     await event.wait()
             except TimeoutError:
@@ -331,7 +331,7 @@ class Database:
         """Return a borrowed connection, also when cancelled; the caller has freed its locks, or closed it."""
         self._places.release()
         self._used_at[connection] = asyncio.get_running_loop().time()
-        # A connection lost on its way back would be missing from the pool for ever.
+        # A connection lost on its way back would be missing from the pool forever.
         await finish(self._put_back(connection))
 
     async def _put_back(self, connection: Connection) -> None:

@@ -264,7 +264,7 @@ async def histories(c: Connection, keys: list[Hash], name: str) -> list[Extracti
     return [_extraction(row) for row in rows]
 
 
-# Which sources have facts under which schemas, found by hopping over the index.
+# The sources that have data under each schema, found by a loose scan of the index.
 _PAIRS = """
 with recursive pair(name, source_id) as (
     (select name collate "C", source_id from extraction order by name collate "C", source_id limit 1)
@@ -362,7 +362,7 @@ def _json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-# Summed up by numbers first: to put a name to each call, and sort all of them by it, takes three times as long.
+# Summed by ids first: joining a name to each call, and sorting by it, takes three times as long.
 _SPENT_BY_LINE = """
 select source.name, split_part(purpose, ' ', 1), subject, model, sum(calls)::bigint, sum(failed)::bigint,
        sum(sent)::bigint, sum(received)::bigint, sum(usd)

@@ -12,18 +12,18 @@ from rowen.net.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
 from rowen.store.database import Connection, Database
 from rowen.store.rows import all_rows, list_of, one
 
-# Who waits for its start asks for it so much earlier, and waits for the rest by itself: a task wakes up milliseconds
-# late, and a statement takes one. A part of the gap, since the last ones to start were as exact as that.
+# A waiting request asks for its start so much earlier, and sleeps for the rest: a task wakes up milliseconds late, and
+# a statement takes one. Only a part of the gap, since the previous starts were as inexact.
 _LEAD_S = 0.02
 _LEAD_SHARE = 0.2
-# How often the first of those that wait asks again; the others in proportion to their rank, so that a hundred ask some
-# 250 times a second in all. A quarter of the gap is soon enough to miss no start.
+# How often the first waiting request asks again; the others in proportion to their rank, so that a hundred ask some 250
+# times a second in all. A quarter of the gap is soon enough to miss no start.
 _POLL_S = 0.02
 _POLL_SHARE = 0.25
 _LONGEST_POLL_S = 0.5
-# One that is alone tells once a second how far it is, and hears of others then.
+# A process that is alone reports once a second how far it is, and hears of others then.
 _ALONE_POLL_S = 0.25
-# A host that nobody asked for an hour has no pace left to keep: the longest wait that a host may ask for is shorter.
+# After an hour without requests a host has no pace left to keep: the longest delay that a host may demand is shorter.
 _IDLE_S = 3600.0
 
 

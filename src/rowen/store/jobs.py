@@ -150,7 +150,7 @@ async def _tell(c: Connection, job_id: int) -> None:
     )
 
 
-# What is begun is no longer due: its time was moved when its job was made.
+# A source that has begun is not due any more: its time was moved when its job was created.
 _COUNTS = """
 select (select count(*) from source_due join source on source.id = source_due.source_id
          where due_at <= now() and source.state = 'active'),

@@ -15,9 +15,9 @@ from rowen.store.rows import one
 KEPT_DAYS = 90
 """A quarter, so that the bill of a month can be compared with the one before; budgets look back 30 days."""
 
-# Looking for old rows is one look into an index. Once an hour keeps the table within an hour's rows of its bound.
+# Finding old rows is one look-up in an index. Once an hour keeps the table within an hour's rows of its bound.
 _PRUNE_EVERY_S = 3600.0
-# Bounds what one call has to wait for; what is left goes in the next hours.
+# Bounds the delay of one call; the rest is deleted in the next hours.
 _PRUNED_AT_ONCE = 10_000
 
 

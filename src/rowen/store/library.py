@@ -217,8 +217,8 @@ _CHOSEN = {
     "needing": "source.state = 'active' and (last.status in ('failed', 'partial')"
     " or source.id in (select source_id from item_held where kept_at is null))",
 }
-# Counts of the chosen sources are made at once: where one source has most of what is counted, the planner would
-# otherwise read all of it for each source.
+# The chosen sources are counted at once: if one source has most of the rows, the planner would otherwise read them for
+# each source.
 _OVERVIEW = f"""
 with source as materialized (
     select source.*, last.status as last_status, last.started_at as last_run_at, last.error as last_error,

@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 BATCH = 500
 """Lines that are read at once: some 100 kB, a few milliseconds. A reader that ends loses no more than that."""
 
-# How long the connection may be silent before it is asked whether it still lives: a cut cable says nothing by itself.
+# How long the connection may be silent before it is probed: a cut cable sends nothing.
 _PING_S = 30.0
-# Reads at the same time, however many readers wake up: they share the pool with searches and runs.
+# Concurrent reads, however many readers wake up: they share the pool with searches and runs.
 _READS_AT_ONCE = 2
-# A server that is restarted is back within seconds, one that recovers from a crash within a minute or two. Whoever is
-# gone for longer is missed by somebody, and readers are told.
+# A server that restarts is back within seconds, one that recovers from a crash within a minute or two. A longer outage
+# is reported to the readers.
 _GIVE_UP_S = 300.0
 
 
@@ -95,10 +95,10 @@ class Listener:
     async def _batches(self, after: int, source: str | None, batch: int) -> AsyncGenerator[list[Change]]:
         down_since: float | None = None
         failures = 0
-        # Who has seen all there is gets the next lines of all sources, so that one read does for all such readers.
+        # A reader that has seen everything gets the next lines of all sources, so that all such readers share one read.
         is_all = False
         while not self._closed:
-            # Taken before the look: what is committed after it is news.
+            # Taken before the read: lines committed after the read set it.
             news = self._news
             try:
                 lines, after, is_all = await self._read(news, after, None if is_all else source, batch)
@@ -125,7 +125,7 @@ class Listener:
             self._reading.add(batch)
             batch.add_done_callback(self._note_read)
             last = _Read(news, after, source, limit, batch)
-            # A reader that is behind keeps its read to itself: those who are further share theirs.
+            # A reader that is behind does not share its read: readers further on share theirs.
             if self._last_read is None or self._last_read.after <= after or self._last_read.batch.done():
                 self._last_read = last
         # One reader that leaves does not end the read of the others.
@@ -153,7 +153,7 @@ class Listener:
             await self._stop()
 
     async def _stop(self) -> None:
-        # Without the connection that listens nobody knows whether it is the last one still.
+        # Without the listening connection, lines may have been committed since.
         self._last_read = None
         ear, self._ear = self._ear, None
         if ear is not None:

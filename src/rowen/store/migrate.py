@@ -15,9 +15,10 @@ from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, errors
 from psycopg.rows import TupleRow
 
 from rowen.errors import NewerDatabaseError, StoreUnavailableError, StoreUnfitError
@@ -26,82 +27,11 @@ from rowen.store.rows import all_rows, scalar
 
 log = logging.getLogger(__name__)
 
-
-def schema_aside(schema: str) -> str:
-    """Return the name of a schema while a dump is restored in its place."""
-    return f"{schema}_before_restore"
-
-
-async def hold_restore(connection: AsyncConnection[TupleRow]) -> None:
-    """Block other restores, and the repair of this one, as long as the connection lives."""
-    if not await try_session(connection, Lock.RESTORE):
-        raise _busy()
-
-
-async def settle_restore(connection: AsyncConnection[TupleRow], schema: str) -> None:
-    """Undo or finish a restore whose process died; one that is going on is left alone."""
-    try:
-        await _settle(connection, schema)
-    except psycopg.errors.DuplicateSchema:
-        # The program that read the dump outlived the process that started it, and has just got through.
-        await _settle(connection, schema)
-
-
-async def _settle(connection: AsyncConnection[TupleRow], schema: str) -> None:
-    async with connection.transaction():
-        if not await try_hold(connection, Lock.RESTORE):
-            raise _busy()
-        if await scalar(connection, "select to_regnamespace(%s) is null", [schema_aside(schema)]):
-            return
-        if await scalar(connection, "select to_regnamespace(%s) is null", [schema]):
-            await connection.execute(f"alter schema {schema_aside(schema)} rename to {schema}".encode())
-            log.warning("undid a restore that was broken off: the database is as it was before; restore again")
-        else:
-            await connection.execute(f"drop schema {schema_aside(schema)} cascade".encode())
-            log.warning("finished a restore that was broken off at its end: everything is restored")
-
-
-def _busy() -> StoreUnavailableError:
-    return StoreUnavailableError(
-        "A dump is being restored into this database.", hint="Wait until that is done, and try again."
-    )
-
-
-async def is_queue_current(connection: AsyncConnection[TupleRow], schema: str) -> bool:
-    """Return whether all steps of the installed package have been applied."""
-    if await scalar(connection, "select to_regclass(%s)", [f"{schema}.queue_migration"]) is None:
-        return False
-    rows = await all_rows(connection, f"select name from {schema}.queue_migration".encode())  # noqa: S608 (a constant)
-    return set(_steps()) <= {name for (name,) in rows}
-
-
-async def prepare_queue(connection: AsyncConnection[TupleRow]) -> None:
-    """Create or update the tables of the queue; the search path names our schema."""
-    await connection.execute(
-        "create table if not exists queue_migration (name text primary key, applied_at timestamptz not null"
-        " default now())"
-    )
-    applied = {name for (name,) in await all_rows(connection, "select name from queue_migration")}
-    missing = [name for name in _steps() if name not in applied]
-    files = [_sql() / "migrations" / name for name in missing] if applied else [_sql() / "schema.sql"]
-    for file in files:
-        await connection.execute(file.read_bytes())
-    await connection.execute("insert into queue_migration (name) select unnest(%s::text[])", [missing])
-
-
-def _sql() -> Path:
-    """Return the package's folder of SQL without importing the package, which takes longer than most commands."""
-    found = find_spec("procrastinate")
-    assert found is not None  # noqa: S101 (it is installed with us)
-    assert found.origin is not None  # noqa: S101 (it is a package of files)
-    return Path(found.origin).parent / "sql"
-
-
-def _steps() -> list[str]:
-    """Return the names of the package's steps, in order."""
-    return sorted(file.name for file in (_sql() / "migrations").glob("*.sql"))
-
-
+SCHEMA = "rowen"
+# The first pgvector that goes on searching if a filter removes most of the nearest (iterative scans).
+MINIMUM_VECTOR = (0, 8)
+# From this step on, our migrations build on the tables of the queue.
+_QUEUE_STEP = 15
 _VECTOR_STATEMENTS = (
     "SELECT '[1,2]'::vector <=> '[2,1]'::vector",
     "SELECT '[1,2]'::halfvec <=> '[2,1]'::halfvec",
@@ -109,65 +39,9 @@ _VECTOR_STATEMENTS = (
 )
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-Run = Callable[[AsyncConnection[TupleRow], str], Awaitable[object]]
-
-
-async def _execute(connection: AsyncConnection[TupleRow], statement: str) -> None:
-    await connection.execute(statement.encode())
-
-
-async def check_vectors(connection: AsyncConnection[TupleRow], *, run: Run = _execute) -> None:
-    """Compute a few distances, to find out whether the server's pgvector runs on its CPU.
-
-    The bundled pgvector is built for newer processors and does not check: on others the first distance that is computed
-    kills the backend, and the server restarts with all connections lost. So the first connection tries, before there
-    are others. The extension `vector` must exist.
-    """
-    try:
-        for statement in _VECTOR_STATEMENTS:
-            await _check_statement(connection, statement, run)
-    except psycopg.OperationalError as problem:
-        raise StoreUnavailableError(
-            f"The database could not be asked about vectors: {problem}", hint="Is the server running? Try again."
-        ) from problem
-
-
-async def _check_statement(connection: AsyncConnection[TupleRow], statement: str, run: Run) -> None:
-    try:
-        await run(connection, statement)
-    except psycopg.OperationalError as problem:
-        # A server that ends a connection on purpose says why, in a code; a killed backend says nothing.
-        if not connection.closed or problem.sqlstate is not None:
-            raise
-        raise StoreUnfitError(
-            f"The server died while it computed {statement.removeprefix('SELECT ')}: its pgvector was built for "
-            f"another processor than {_cpu(connection)}.",
-            hint="Use a PostgreSQL whose pgvector was built for this machine: name it in ROWEN_DATABASE_URL.",
-        ) from problem
-    except psycopg.ProgrammingError as problem:
-        raise StoreUnfitError(
-            f"The server's pgvector lacks something that Rowen needs: {problem}",
-            hint="Update pgvector to 0.8 or later.",
-        ) from problem
-
-
-def _cpu(connection: AsyncConnection[TupleRow]) -> str:
-    host = connection.info.get_parameters().get("host", "")
-    if not host.startswith("/") and host not in _LOOPBACK:
-        return f"that of {host}"
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.processor() or platform.machine()
-
-
-SCHEMA = "rowen"
-# The first pgvector that goes on looking where a filter takes most of the nearest away (iterative scans).
-MINIMUM_VECTOR = (0, 8)
-# From this step on, ours build on the tables of the queue.
-_QUEUE_STEP = 15
+# Not imported: `store.database` imports this module.
+Connection: TypeAlias = AsyncConnection[TupleRow]
+Run: TypeAlias = Callable[[Connection, str], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,71 +71,64 @@ def latest() -> int:
     return max(step.number for step in migrations())
 
 
-async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
+async def migrate(c: Connection) -> list[int]:
     """Bring the database up to date; return the numbers applied now."""
-    if await scalar(connection, "select to_regnamespace(%s) is not null", [schema_aside(SCHEMA)]):
-        await settle_restore(connection, SCHEMA)
-    applied = await _applied(connection)
-    await _refuse_newer(applied)
+    if await _exists(c, schema_aside(SCHEMA)):
+        await settle_restore(c, SCHEMA)
+    applied = await _applied(c)
     missing = [step for step in migrations() if step.number not in applied]
-    if not missing and await is_queue_current(connection, SCHEMA):
+    if not missing and await is_queue_current(c, SCHEMA):
         return []
-    async with connection.transaction():
-        await hold(connection, Lock.MIGRATE)
-        await _prepare(connection)
-        applied = await _applied(connection)
-        await _refuse_newer(applied)
+    async with c.transaction():
+        await hold(c, Lock.MIGRATE)
+        if not await _exists(c, SCHEMA):
+            try:
+                await c.execute(f"create schema if not exists {SCHEMA}")
+            except errors.InsufficientPrivilege:
+                raise StoreUnfitError(
+                    "This user may not create a schema in the database. Nothing was changed.",
+                    hint="Let its owner run once: grant create on database NAME to USER;",
+                ) from None
+        await _need_vector(c)
+        await c.execute(
+            f"create table if not exists {SCHEMA}.migration (number integer primary key, name text not null,"
+            " checksum text not null, applied_at timestamptz not null default now())"
+        )
+        applied = await _applied(c)
         missing = [step for step in missing if step.number not in applied]
-        await connection.execute(f"set local search_path to {SCHEMA}, public")
+        await c.execute(f"set local search_path to {SCHEMA}, public")
         for step in missing:
             if step.number < _QUEUE_STEP:
-                await _apply(connection, step)
-        await prepare_queue(connection)
+                await _apply(c, step)
+        await prepare_queue(c)
         for step in missing:
             if step.number >= _QUEUE_STEP:
-                await _apply(connection, step)
+                await _apply(c, step)
     return [step.number for step in missing]
 
 
-async def _applied(connection: AsyncConnection[TupleRow]) -> set[int]:
-    if await scalar(connection, "select to_regclass(%s)", [f"{SCHEMA}.migration"]) is None:
+async def _exists(c: Connection, schema: str) -> bool:
+    return bool(await scalar(c, "select to_regnamespace(%s) is not null", [schema]))
+
+
+async def _applied(c: Connection) -> set[int]:
+    """Return the numbers of applied steps; raise if a newer program applied some."""
+    if await scalar(c, "select to_regclass(%s)", [f"{SCHEMA}.migration"]) is None:
         return set()
-    rows = await all_rows(connection, f"select number from {SCHEMA}.migration")  # noqa: S608 (a constant)
-    return {number for (number,) in rows}
-
-
-async def _refuse_newer(applied: set[int]) -> None:
+    applied = {number for (number,) in await all_rows(c, f"select number from {SCHEMA}.migration")}  # noqa: S608
     newest = max(applied, default=0)
     if newest > latest():
         raise NewerDatabaseError(
             f"The database is at schema {newest}, this program knows up to {latest()}. Nothing was changed.",
             hint="Upgrade Rowen, or point ROWEN_HOME or ROWEN_DATABASE_URL to another database.",
         )
+    return applied
 
 
-async def _prepare(connection: AsyncConnection[TupleRow]) -> None:
-    if not await scalar(connection, "select to_regnamespace(%s) is not null", [SCHEMA]):
-        await _make_schema(connection)
-    await _need_vector(connection)
-    await connection.execute(
-        f"create table if not exists {SCHEMA}.migration (number integer primary key, name text not null,"
-        " checksum text not null, applied_at timestamptz not null default now())"
-    )
-
-
-async def _make_schema(connection: AsyncConnection[TupleRow]) -> None:
-    try:
-        await connection.execute(f"create schema if not exists {SCHEMA}")
-    except psycopg.errors.InsufficientPrivilege:
-        raise StoreUnfitError(
-            "This user may not make a schema in the database. Nothing was changed.",
-            hint="Let its owner run once: grant create on database NAME to USER;",
-        ) from None
-
-
-async def _need_vector(connection: AsyncConnection[TupleRow]) -> None:
+async def _need_vector(c: Connection) -> None:
+    """Add pgvector to the database, or raise if it is missing or too old."""
     version: str | None = await scalar(
-        connection,
+        c,
         "select coalesce((select extversion from pg_extension where extname = 'vector'),"
         " (select default_version from pg_available_extensions where name = 'vector'))",
     )
@@ -272,17 +139,136 @@ async def _need_vector(connection: AsyncConnection[TupleRow]) -> None:
             hint="Install pgvector 0.8+ on that server, or unset ROWEN_DATABASE_URL to use the embedded one.",
         )
     try:
-        await connection.execute("create extension if not exists vector with schema public")
-    except psycopg.errors.InsufficientPrivilege:
+        await c.execute("create extension if not exists vector with schema public")
+    except errors.InsufficientPrivilege:
         raise StoreUnfitError(
-            "pgvector is there, but this user may not add it to the database. Nothing was changed.",
+            "pgvector is installed, but this user may not add it to the database. Nothing was changed.",
             hint="Let an administrator run once, in that database: create extension vector with schema public;",
         ) from None
 
 
-async def _apply(connection: AsyncConnection[TupleRow], step: Migration) -> None:
-    await connection.execute(step.sql.encode())
-    await connection.execute(
+async def _apply(c: Connection, step: Migration) -> None:
+    await c.execute(step.sql.encode())
+    await c.execute(
         f"insert into {SCHEMA}.migration (number, name, checksum) values (%s, %s, %s)",  # noqa: S608 (a constant)
         [step.number, step.name, step.checksum],
     )
+
+
+async def is_queue_current(c: Connection, schema: str) -> bool:
+    """Return whether all steps of the installed package have been applied."""
+    if await scalar(c, "select to_regclass(%s)", [f"{schema}.queue_migration"]) is None:
+        return False
+    rows = await all_rows(c, f"select name from {schema}.queue_migration".encode())  # noqa: S608 (a constant)
+    return set(_steps()) <= {name for (name,) in rows}
+
+
+async def prepare_queue(c: Connection) -> None:
+    """Create or update the tables of the queue; the search path names our schema."""
+    await c.execute(
+        "create table if not exists queue_migration (name text primary key, applied_at timestamptz not null"
+        " default now())"
+    )
+    applied = {name for (name,) in await all_rows(c, "select name from queue_migration")}
+    missing = [name for name in _steps() if name not in applied]
+    files = [_sql() / "migrations" / name for name in missing] if applied else [_sql() / "schema.sql"]
+    for file in files:
+        await c.execute(file.read_bytes())
+    await c.execute("insert into queue_migration (name) select unnest(%s::text[])", [missing])
+
+
+def _sql() -> Path:
+    """Return the package's folder of SQL without importing the package, which takes longer than most commands."""
+    spec = find_spec("procrastinate")
+    assert spec is not None  # noqa: S101 (it is installed with us)
+    assert spec.origin is not None  # noqa: S101 (it is a package of files)
+    return Path(spec.origin).parent / "sql"
+
+
+def _steps() -> list[str]:
+    """Return the names of the package's steps, in order."""
+    return sorted(file.name for file in (_sql() / "migrations").glob("*.sql"))
+
+
+def schema_aside(schema: str) -> str:
+    """Return the name of a schema while a dump is restored in its place."""
+    return f"{schema}_before_restore"
+
+
+async def hold_restore(c: Connection) -> None:
+    """Block other restores, and the repair of this one, as long as the connection lives."""
+    if not await try_session(c, Lock.RESTORE):
+        raise _busy()
+
+
+async def settle_restore(c: Connection, schema: str) -> None:
+    """Undo or finish a restore whose process died; one that is going on is left alone."""
+    try:
+        await _settle(c, schema)
+    except errors.DuplicateSchema:
+        # The program that read the dump outlived the process that started it, and has just finished.
+        await _settle(c, schema)
+
+
+async def _settle(c: Connection, schema: str) -> None:
+    async with c.transaction():
+        if not await try_hold(c, Lock.RESTORE):
+            raise _busy()
+        if not await _exists(c, schema_aside(schema)):
+            return
+        if await _exists(c, schema):
+            await c.execute(f"drop schema {schema_aside(schema)} cascade".encode())
+            log.warning("finished an interrupted restore: everything is restored")
+        else:
+            await c.execute(f"alter schema {schema_aside(schema)} rename to {schema}".encode())
+            log.warning("undid an interrupted restore: the database is as it was before; restore again")
+
+
+def _busy() -> StoreUnavailableError:
+    return StoreUnavailableError(
+        "A dump is being restored into this database.", hint="Wait until that is done, and try again."
+    )
+
+
+async def _execute(c: Connection, statement: str) -> None:
+    await c.execute(statement.encode())
+
+
+async def check_vectors(c: Connection, *, run: Run = _execute) -> None:
+    """Compute a few distances, to find out whether the server's pgvector runs on its CPU.
+
+    The bundled pgvector is built for newer processors and does not check: on others the first distance that is computed
+    kills the backend, and the server restarts with all connections lost. So the first connection tries, before there
+    are others. The extension `vector` must exist.
+    """
+    for statement in _VECTOR_STATEMENTS:
+        try:
+            await run(c, statement)
+        except psycopg.OperationalError as problem:
+            # A server that ends a connection on purpose gives a code; a killed backend gives none.
+            if c.closed and problem.sqlstate is None:
+                raise StoreUnfitError(
+                    f"The server died while it computed {statement.removeprefix('SELECT ')}: its pgvector was built"
+                    f" for another processor than {_cpu(c)}.",
+                    hint="Use a PostgreSQL whose pgvector was built for this machine: name it in ROWEN_DATABASE_URL.",
+                ) from problem
+            raise StoreUnavailableError(
+                f"The database could not compute with vectors: {problem}", hint="Is the server running? Try again."
+            ) from problem
+        except psycopg.ProgrammingError as problem:
+            raise StoreUnfitError(
+                f"The server's pgvector lacks something that Rowen needs: {problem}",
+                hint="Update pgvector to 0.8 or later.",
+            ) from problem
+
+
+def _cpu(c: Connection) -> str:
+    host = c.info.get_parameters().get("host", "")
+    if not host.startswith("/") and host not in _LOOPBACK:
+        return f"that of {host}"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()

@@ -11,13 +11,13 @@ from rowen.model.push import AnnouncedDocument, Announcement, Subscription, Subs
 from rowen.model.text import error_within
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import all_rows, first_of, list_of, one, scalar
+from rowen.store.rows import all_rows, first_of, list_of, one, scalar, tuples_of
 
 _SELECT = """
 select source.name as source, topic, hub, push_subscription.state, asked_at, expires_at, renew_at, error
   from push_subscription join source on source.id = push_subscription.source_id
 """
-# GitHub's deliveries have no time in them: one that is sent again after a month leads to one more look.
+# GitHub's deliveries contain no time: one that is repeated after a month causes one more check.
 _KEPT_DAYS = 30
 
 
@@ -50,7 +50,7 @@ async def merge_into_waiting_sync(
     job_id, arguments = row
     only = list(dict.fromkeys([*(arguments.get("only") or ()), *urls])) if urls and arguments.get("only") else []
     if not only or len(only) > most:
-        # One that was to revisit some pages looks at the whole: the new ones need not be among them.
+        # A sync that was to revisit some pages checks the whole source: the new pages need not be among them.
         arguments = {name: value for name, value in arguments.items() if name not in ("only", "widen", "revisit")}
         only = []
     else:
@@ -199,8 +199,9 @@ async def announced_documents(
     c: Connection, source_id: int, *, limit: int, outcome: str | None = None
 ) -> list[AnnouncedDocument]:
     """Return the outcomes of announcements, latest first; only those with an outcome, if it is given."""
-    rows = await all_rows(
+    return await tuples_of(
         c,
+        AnnouncedDocument,
         """
         select note.name, note.value ->> 'location', note.value ->> 'member', note.value ->> 'at',
                note.value ->> 'outcome', note.value ->> 'why', run.id, run.job_id, run.finished_at
@@ -211,7 +212,6 @@ async def announced_documents(
         """,
         {"source": source_id, "room": ANNOUNCEMENTS, "outcome": outcome, "limit": limit},
     )
-    return [AnnouncedDocument(*row) for row in rows]
 
 
 async def count_announced(c: Connection, source_id: int) -> dict[str, int]:

@@ -32,7 +32,7 @@ worker that has to try twice would lose its jobs, at twice of it a killed one wo
 LOST = "worker_lost"
 """What a job is noted with whose worker died: no error of ours has that code."""
 _CHANNEL = "procrastinate_queue_v1#"
-# No wait is longer: a time that is further away was written by a clock that has been set back since.
+# No wait is longer: a time further away was written by a clock that has been set back since.
 _LONGEST_WAIT_DAYS = 1
 
 Ending: TypeAlias = Literal["succeeded", "failed", "aborted"]
@@ -278,12 +278,12 @@ class Pulse(NamedTuple):
     others_work: bool
 
 
-# A heartbeat of the future was written by a clock that has been set back since.
+# A heartbeat in the future was written by a clock that has been set back since.
 _SILENT = """
 (beat.last_heartbeat < now() - make_interval(secs => %(silence_s)s)
  or beat.last_heartbeat > now() + make_interval(secs => %(silence_s)s))
 """
-# The workers whose sessions are there. The database is named since locks of all databases are listed.
+# The workers whose sessions are alive. The database is named since the locks of all databases are listed.
 _HELD = f"""
 select objid::bigint from pg_locks where locktype = 'advisory' and classid = {Lock.WORKER.class_key} and objsubid = 2
    and database = (select oid from pg_database where datname = current_database())
@@ -292,7 +292,7 @@ _IS_GONE = f"""
 (worker.gone_at is not null
  and (worker.gone_at <= now() - interval '{GONE_S} s' or worker.gone_at > now() + interval '{GONE_S} s'))
 """
-# A session that is there may be of a process that hangs, or behind a cable that is cut: the heartbeat tells.
+# A live session may belong to a process that hangs, or be behind a cut cable: the heartbeat decides.
 _IS_DEAD = f"""
 case when worker.locked_at is null or worker.id in ({_HELD}) then {_SILENT} else {_IS_GONE} end
 """

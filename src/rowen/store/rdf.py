@@ -11,14 +11,14 @@ from rowen.model.sources import Source
 from rowen.model.text import error_within
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock
-from rowen.store.rows import all_rows, first_of, list_of, scalar
+from rowen.store.rows import all_rows, first_of, list_of, number, scalar
 
 _PAGES_AT_ONCE = 200  # pages of 1,865 statements, as the largest recorded one has, are 60 MB
 
 MOST_IN_A_FILE = 100
 """Changes in one file of deltas: as large pages as there are make it 30 MB; who reads it holds all of it."""
 
-# A consumer keeps the time of the last file that it took, as programs in JavaScript do: to the millisecond.
+# Consumers store the time of the last file that they read to the millisecond, as programs in JavaScript do.
 _APART = timedelta(milliseconds=1)
 
 
@@ -51,7 +51,7 @@ async def append(
 
     The log's lock is held: no other transaction can change statements elsewhere, or take an earlier time.
     """
-    first = int(await scalar(c, "select max(number) from change") or 0) - lines
+    first = await number(c, "select max(number) from change") - lines
     stated = await still_stated(c, source.id, sorted({line for _, _, delta in deltas for line in delta.removed}))
     at: datetime = await scalar(
         c,
@@ -73,7 +73,7 @@ async def append(
             " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             rows,
         )
-    # Workers hear of it if an endpoint is to be told.
+    # Workers are notified if an endpoint is to be updated.
     await c.execute(
         "select pg_notify('rowen_due', '') where exists"
         " (select from statement_target where source_id = %s and state = 'active')",
@@ -81,7 +81,7 @@ async def append(
     )
 
 
-# Under its former names, and of former sources of its name as well.
+# Also under former names of the source, and of former sources with its name.
 _OF_SOURCE = """
 source_id in (select id from source where name = %(source)s
                union select source_id from statement_change where source = %(source)s)
@@ -186,7 +186,7 @@ select target.id, target.source_id, source.name as source, target.endpoint, null
   from statement_target target join source on source.id = target.source_id
 """
 
-# One that was never told anything has to hear what pages state now, which may be more than the log remembers.
+# An endpoint that never received anything needs all present statements, which may be more than the log contains.
 READY_TARGETS = """
 select id from statement_target target
  where state = 'active' and (next_try_at is null or next_try_at <= now())

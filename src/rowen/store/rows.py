@@ -1,6 +1,6 @@
 """Statements in one call: one row, one value, all rows, or objects made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, LiteralString, TypeAlias, TypeVar
 
 from psycopg import AsyncConnection
@@ -24,6 +24,11 @@ async def scalar(
     return row[0] if row else None
 
 
+async def number(c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None) -> int:
+    """Return the first value of the first row as a number; 0 if there is none."""
+    return int(await scalar(c, statement, parameters) or 0)
+
+
 async def all_rows(
     c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None, *, binary: bool = False
 ) -> list[TupleRow]:
@@ -43,3 +48,15 @@ async def list_of(
 ) -> list[T]:
     """Return all rows as objects whose fields are named like the columns."""
     return await (await c.cursor(row_factory=class_row(kind)).execute(statement, parameters)).fetchall()
+
+
+async def tuples_of(
+    c: AsyncConnection[TupleRow],
+    kind: Callable[..., T],
+    statement: Statement,
+    parameters: Parameters = None,
+    *,
+    binary: bool = False,
+) -> list[T]:
+    """Return all rows as named tuples whose fields are in the order of the columns."""
+    return [kind(*row) for row in await all_rows(c, statement, parameters, binary=binary)]

@@ -18,13 +18,15 @@ from rowen.model.text import error_within
 from rowen.settings import Settings
 from rowen.store.database import Connection, Database, translate_database_errors
 from rowen.store.locks import Lock, hold_session, release_session
-from rowen.store.rows import all_rows, one, scalar
+from rowen.store.rows import all_rows, number, one, scalar
 
-# For statements over `source`. The table calls a run complete that ended at a limit, since it swept; interfaces do not.
+# For statements over `source`. In the table a run that ended at a limit is complete, since it swept; in interfaces it
+# is not.
 BEYOND_LIMIT = """
 coalesce((select (run.tally->>'truncated')::int from run where run.source_id = source.id order by id desc limit 1), 0)
 """
-# Worded so that the planner expects every other run to be one: it would otherwise read and sort all of each source.
+# Written so that the planner expects every other run to match: it would otherwise read and sort all runs of each
+# source.
 LAST_WHOLE = """
 (select run.started_at from run
   where run.source_id = source.id and run.complete and coalesce((run.tally->>'truncated')::int = 0, true)
@@ -63,7 +65,7 @@ class Lease:
                 async with connection.transaction():
                     run_id = await _begin(connection, source, mode, lease_s, job)
         except BaseException:
-            # Its session may have the lock of a run that was never begun.
+            # Its session may hold the lock of a run that never began.
             await connection.close()
             await database.give_back(connection)
             raise
@@ -188,13 +190,11 @@ async def fence(c: Connection, run_id: int) -> None:
 
 async def deleted_since_whole(c: Connection, source_id: int) -> int:
     """Return how many items were deleted since the last complete run."""
-    return int(
-        await scalar(
-            c,
-            "select coalesce(sum((tally ->> 'deleted')::integer), 0) from run where source_id = %(source)s and id >"
-            " coalesce((select max(id) from run where source_id = %(source)s and complete), 0)",
-            {"source": source_id},
-        )
+    return await number(
+        c,
+        "select coalesce(sum((tally ->> 'deleted')::integer), 0) from run where source_id = %(source)s and id >"
+        " coalesce((select max(id) from run where source_id = %(source)s and complete), 0)",
+        {"source": source_id},
     )
 
 
@@ -244,13 +244,13 @@ def _run(row: TupleRow) -> Run:
     return Run(run_id, source, kind, mode, status, whole, started_at, finished_at, counts, *ending)
 
 
-# A transaction of so many rows takes a tenth of a second. A worker deletes as many of each in an hour.
+# A transaction of so many rows takes a tenth of a second. A worker deletes as many of each per hour.
 _AT_ONCE = 5_000
-# How often a source changes is learned from its last 40 whole looks; half of its runs may be partial.
+# The change rate of a source is computed from its last 40 whole checks; half of its runs may be partial.
 _RUNS_KEPT = 100
 # A search that matches once in a season still has news to show.
 _NEWS_KEPT = 100
-# A feed of a search that matches every day for a quarter, a hundred times a day. Nobody reads more.
+# A feed of a search that matches a hundred times a day for a quarter. Nobody reads more.
 _NEWS_MOST = 10_000
 
 ANSWER_SEEN_DAYS = 1
@@ -272,10 +272,9 @@ class ForgottenRows(NamedTuple):
         return ForgottenRows(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-# Kept whatever their age: the last runs of each source, the first (what an item costs), the last that was completed,
-# the last complete ones (guard, moves, last check of all items), those that deleted something since, and those that
-# count for deletions that are held back.
-# Numbers rise with time: of each source nothing is read but what is old enough.
+# Kept whatever their age: the last runs of each source, the first (cost of an item), the last completed one, the last
+# complete ones (guard, moves, last check of all items), those that deleted something since, and those that count for
+# pending deletions. Ids rise with time: of each source only old rows are read.
 _OF_SOURCE = "select id from run where run.source_id = source.id"
 _RUNS = f"""
 delete from run where id in (
@@ -302,7 +301,7 @@ delete from run where id in (
             order by id limit %(limit)s) old
      limit %(limit)s)
 """  # noqa: S608 (a constant)
-# Each answer is looked at once in the whole time: one that facts in force rest on counts as used now.
+# Each answer is checked once per retention time: one behind data in force counts as used now.
 _ANSWERS = """
 with old as materialized (
     select key from answer where used_at < now() - make_interval(secs => %(seconds)s)

@@ -8,7 +8,7 @@ from rowen.model.datasets import DATASET
 from rowen.model.freshness import ChangeRate
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, try_hold
-from rowen.store.rows import all_rows, one, scalar
+from rowen.store.rows import all_rows, number, one, scalar, tuples_of
 
 
 class DueSource(NamedTuple):
@@ -41,9 +41,9 @@ async def try_tick(c: Connection) -> bool:
     return await try_hold(c, Lock.TICK)
 
 
-# The host of a URL, with its port; what has none, such as a folder, is a host of its own.
+# The host of a URL, with its port; a URL without one, such as a folder, is a host of its own.
 _HOST = "coalesce(lower(substring({url} from '^[a-z+]+://(?:[^/?#]*@)?(?:www[.])?([^/?#]+)')), {url})"
-# A live run began before now: one of the future was written by a clock that has been set back since.
+# A live run began before now: one in the future was written by a clock that has been set back since.
 _DUE = f"""
 with busy as (
     select {_HOST.format(url="source.url")} as host, count(*) as live
@@ -76,20 +76,19 @@ async def due_sources(c: Connection, *, limit: int, of_host: int) -> list[DueSou
     Of one host at most `of_host` sources are returned, less its present jobs: they would wait for each other, and block
     others.
     """
-    rows = await all_rows(c, _DUE.encode(), {"limit": limit, "of_host": of_host})
-    return [DueSource(*row) for row in rows]
+    return await tuples_of(c, DueSource, _DUE.encode(), {"limit": limit, "of_host": of_host})
 
 
 async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSource]:
     """Return sources whose due time is more than so many days away, the furthest first."""
-    rows = await all_rows(
+    return await tuples_of(
         c,
+        DueSource,
         "select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures"
         " from source_due join source on source.id = source_due.source_id"
         " where due_at > now() + make_interval(days => 1) * %s order by due_at desc limit %s",
         [days, limit],
     )
-    return [DueSource(*row) for row in rows]
 
 
 async def schedule_of(c: Connection, source_id: int) -> tuple[bool, str | None]:
@@ -152,7 +151,7 @@ async def set_paused(c: Connection, paused: bool) -> None:
     await notify_workers(c)
 
 
-# A narrow look tells nothing of the whole.
+# A run over some items says nothing about the whole source.
 _WHOLE = "status = 'completed' and coalesce((tally ->> 'only')::integer, 0) = 0"
 _AUTO = "starts_with(source.schedule, 'every auto') and source.state = 'active'"
 
@@ -295,10 +294,10 @@ select source_id, shape, span_s from item_change_rate page join source on source
 async def volatile_sample(c: Connection, *, limit: int) -> tuple[int, list[tuple[int, ChangeRate]]]:
     """Return how many pages have rates of their own, and a sample of them with their sources."""
     rows = await all_rows(c, _SAMPLED, [limit])
-    return int(await scalar(c, _COUNTED)), [(of, ChangeRate(shape, span_s)) for of, shape, span_s in rows]
+    return await number(c, _COUNTED), [(of, ChangeRate(shape, span_s)) for of, shape, span_s in rows]
 
 
-# Walks since a page's own look have found it unchanged.
+# Walks since a page's own check have found it unchanged.
 _PAGES = """
 select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.shape,
        page.span_s + greatest(0, extract(epoch from known.looked_at - page.looked_at))::float8
@@ -390,4 +389,4 @@ select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on 
 
 async def requests_of_day(c: Connection) -> int:
     """Return how many requests automatic schedules made in a day, without first harvests."""
-    return int(await scalar(c, _REQUESTS))
+    return await number(c, _REQUESTS)

@@ -9,7 +9,7 @@ from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.model.extraction import SourceSchema
 from rowen.model.schemas import Schema, SchemaRef, SchemaUse
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, scalar
+from rowen.store.rows import all_rows, scalar, tuples_of
 from rowen.store.source_schemas import CARRIED_COLUMNS, Carried, pending_count
 
 _SELECT = "select name, version, definition, bundled, created_at from schema"
@@ -39,10 +39,9 @@ async def add(c: Connection, schema: Schema) -> Schema:
 
 async def every(c: Connection, name: str | None = None) -> list[Schema]:
     """Return all versions, or those of one name, by name and number."""
-    rows = await all_rows(
-        c, _SELECT + " where %(name)s::text is null or name = %(name)s order by name, number", {"name": name}
+    return await tuples_of(
+        c, Schema, _SELECT + " where %(name)s::text is null or name = %(name)s order by name, number", {"name": name}
     )
-    return [Schema(*row) for row in rows]
 
 
 async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema | None:

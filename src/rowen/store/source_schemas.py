@@ -16,7 +16,7 @@ from rowen.model.text import error_within
 from rowen.model.url import key as key_of
 from rowen.store.database import Connection
 from rowen.store.items.items import whole
-from rowen.store.rows import all_rows, one, scalar
+from rowen.store.rows import all_rows, number, one, scalar
 
 if TYPE_CHECKING:
     from rowen.model.extraction import Grounding
@@ -121,7 +121,7 @@ async def carry(
         },
     )
     if not is_held:
-        # Under another version each item is looked at again, whatever the log says.
+        # With a new version each item is extracted again, whatever the log says.
         await look_again(c, source_id, schema.name)
 
 
@@ -151,7 +151,7 @@ async def set_rules(c: Connection, source_id: int, name: str, rules: Mapping[str
     )
 
 
-# Take the last change of each item.
+# The last change of each item.
 _LINES = """
 select key, max(number) as number
   from change
@@ -161,7 +161,7 @@ select key, max(number) as number
 """
 
 
-# An item whose address is not meant is to its schema as if it were not there; one that is meant again has come back.
+# For a schema, an item whose address does not match does not exist; one that matches again has come back.
 _ITEM = (
     "item.source_id = %(source)s and item.key = line.key and (%(only)s::text[] is null or item.url like any(%(only)s))"
 )
@@ -228,19 +228,16 @@ def _pending(number: int, key: Hash, *rest: Any) -> PendingItem:
 
 async def pending_count(c: Connection, carried: Carried, *, upto: int) -> int:
     """Return how many items are on the work list."""
-    return int(
-        await scalar(
-            c,
-            f"""
+    return await number(
+        c,
+        f"""
             select count(*) from ({_LINES}) line
               left join item on {_ITEM}
               left join extraction_check held
                 on held.source_id = %(source)s and held.key = line.key and held.name = %(name)s
              where {_IS_PENDING}
             """.encode(),  # noqa: S608 (a fragment of our own)
-            {**_of(carried), "after": carried.extracted_to, "upto": upto},
-        )
-        or 0
+        {**_of(carried), "after": carried.extracted_to, "upto": upto},
     )
 
 

@@ -92,8 +92,8 @@ async def stale_shares(c: Connection) -> dict[int, float]:
     return dict(await all_rows(c, "select source_id, stale from source_stale"))
 
 
-# What an item costs that is asked for and read, by the run that read most; one that never read any spares nothing that
-# we know of. The first harvest reads all, and of the last ten runs one may have walked through all of it since.
+# The cost of an item that is requested and read, by the run that read most; a source that never read any avoids nothing
+# we know of. The first harvest reads everything, and one of the last ten runs may have done so since.
 _SAVINGS = """
 with lately as (
     select source_id, count(*) as runs, {sums}

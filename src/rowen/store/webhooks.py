@@ -13,7 +13,7 @@ from rowen.store.changes import LogBatch, read_after
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
 
-# A day of a busy receiver; what became of older calls says nothing about now.
+# A day of a busy webhook; older results say nothing about its present state.
 _DELIVERIES_KEPT = 10_000
 
 _SELECT = """
@@ -22,9 +22,9 @@ select id, name, url, secrets, sources, kinds, query, after, state, failures, fa
        greatest((select coalesce(max(number), 0) from change) - after - cardinality(ahead), 0) as waiting, form, replays
   from webhook
 """
-# Two processes may tell one receiver: a worker that was frozen, or a person who does not wait. Each knows up to which
-# number all is delivered, and some later ones; what either knows is true, so both are kept. Only what was begun before
-# a replay says nothing about it.
+# Two processes may call one webhook: a worker that was frozen, or a person who does not wait. Each knows up to which
+# number everything is delivered, and some later numbers; both are right, so both are kept. Only a delivery begun before
+# a replay does not count.
 _DELIVERED = """
 after = case when replays = %(replays)s then greatest(after, %(after)s) else after end,
 ahead = case when replays = %(replays)s

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowen.model.hashes import Hash, canonical_json
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, scalar
+from rowen.store.rows import all_rows, number, tuples_of
 
 if TYPE_CHECKING:
     from rowen.model.passages import Chunk
@@ -24,13 +24,13 @@ class OutdatedItem(NamedTuple):
 
 async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> list[OutdatedItem]:
     """Return items after an id, in order, whose passages an earlier version of the chunker made."""
-    rows = await all_rows(
+    return await tuples_of(
         c,
+        OutdatedItem,
         "select id, url, content_hash, text from item where id > %s and chunker < %s order by id limit %s",
         [after, chunker, limit],
         binary=True,
     )
-    return [OutdatedItem(*row) for row in rows]
 
 
 async def lock_outdated(c: Connection, those: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
@@ -161,7 +161,7 @@ PASSAGE_HASHES = "passages"
 
 async def hash_version(c: Connection, name: str) -> int:
     """Return the version by which all stored hashes of this name were computed, 0 if it is unknown."""
-    return int(await scalar(c, "select version from hash_version where name = %s", [name]) or 0)
+    return await number(c, "select version from hash_version where name = %s", [name])
 
 
 async def set_hash_version(c: Connection, name: str, version: int) -> None:

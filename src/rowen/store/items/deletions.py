@@ -14,11 +14,11 @@ from rowen.model.hashes import Hash
 from rowen.model.rdf import StatementDelta
 from rowen.store import changes
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, one, scalar
+from rowen.store.rows import all_rows, number, one
 
 # Ids in one statement: an array of 400 kB.
 _IDS_AT_ONCE = 50_000
-# Deletions are announced in steps: as many lines are held in memory at a time, some megabytes.
+# Deletions are logged in batches of so many lines, some megabytes of memory.
 _LINES_AT_ONCE = 5000
 
 
@@ -68,7 +68,7 @@ async def note_gone(c: Connection, source_id: int, told: Iterable[int]) -> int:
 
 
 async def _count_missing(c: Connection) -> int:
-    return int(await scalar(c, "select count(*) from missing") or 0)
+    return await number(c, "select count(*) from missing")
 
 
 async def mark_all_deleted(c: Connection) -> None:
@@ -88,7 +88,7 @@ async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
 async def unmark_unconfirmed(c: Connection) -> int:
     """Unmark items that only vanished, without a report; return how many stay marked."""
     await c.execute("update missing set doomed = false where doomed and not told")
-    return int(await scalar(c, "select count(*) from missing where doomed") or 0)
+    return await number(c, "select count(*) from missing where doomed")
 
 
 async def delete_marked(c: Connection, *, copies: bool) -> None:
@@ -157,7 +157,7 @@ async def pending(c: Connection, source_id: int) -> PendingDeletions:
 
 async def count_pending(c: Connection, source_id: int) -> int:
     """Return how many deletions of a source wait for a decision."""
-    return int(await scalar(c, "select count(*) from item_held where source_id = %s and kept_at is null", [source_id]))
+    return await number(c, "select count(*) from item_held where source_id = %s and kept_at is null", [source_id])
 
 
 async def unmark_kept(c: Connection) -> int:
@@ -260,7 +260,7 @@ async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
         await c.execute("delete from item_gone where item_id = any(%b::bigint[])", [list(item_ids)])
 
 
-# Copies that one run forgets: some megabytes a transaction; the next run forgets the next ones.
+# Copies that one run deletes: some megabytes per transaction; the next run deletes the next ones.
 _EXPIRED_AT_ONCE = 2000
 
 

@@ -9,9 +9,9 @@ from rowen.store.database import Connection, Database
 from rowen.store.items.items import whole
 from rowen.store.rows import all_rows
 
-# City, region, nation, union: a dataset has few stations. The bound is for those who would make a long chain.
+# City, region, nation, union: a dataset passes few portals. The bound is against artificial chains.
 _STEPS = 8
-# As many as a group of a harvest: a transaction of a moment.
+# As many as a group of a harvest: a short transaction.
 _FILLED_AT_ONCE = 500
 
 
@@ -145,7 +145,7 @@ async def _mark(c: Connection, rows: Iterable[tuple[int, str]]) -> None:
         )
 
 
-# Written out, since the index of datasets is found by this very condition.
+# Written out, since the index of datasets has this very condition.
 _IS_DATASET = f"item.media_type = '{DATASET}'"
 
 
@@ -158,7 +158,7 @@ async def count_datasets(c: Connection) -> dict[int, int]:
     return dict(rows)
 
 
-# As many of each source as a page has at most, and of those the first: each source has its datasets in order.
+# A page full of datasets of each source, and the first page of these: each source has its datasets in order.
 _PAGE = f"""
 select item.id, item.source_id, item.key, source.name, item.url, item.title, item.text, item.tags, item.language,
        item.updated_at, item.record - 'source', item.source_record

@@ -15,13 +15,14 @@ from rowen.model import datasets
 from rowen.store.database import Connection, Database
 from rowen.store.items.duplicates import MAKE_LISTING, group_of, listing
 from rowen.store.items.items import FACTS_JSON, RECORD_KIND, whole_json
-from rowen.store.rows import all_rows, scalar
+from rowen.store.rows import all_rows, number
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-# Rows that are in memory at once, with their texts and records some MB: with more, memory is given back and taken anew.
+# Rows in memory at a time, with their texts and records some MB: with more, memory is freed and allocated again and
+# again.
 _BATCH = 100
 _RECORD_AT = 5  # behind key, URL, title, text and tags
-# As in store/twins.py: so many portals may lie between the original and a copy.
+# As in store/items/duplicates.py: so many portals may lie between the original and a copy.
 _STEPS = 8
 
 
@@ -54,7 +55,7 @@ class Snapshot:
 
     async def last_change(self) -> int:
         """Return the number of the newest line of the change log."""
-        return int(await scalar(self._c, "select coalesce(max(number), 0) from change") or 0)
+        return await number(self._c, "select coalesce(max(number), 0) from change")
 
     async def sources(self) -> list[Exported]:
         """Return all sources, in the order of their names' characters."""
@@ -137,7 +138,7 @@ class Snapshot:
             held: list[tuple[Any, ...]] = []
             while rows := await cursor.fetchmany(_BATCH):
                 held += rows
-                # The last family may go on in the next batch.
+                # The last group may continue in the next batch.
                 cut = next((n for n in range(len(held), 0, -1) if held[n - 1][-1] != held[-1][-1]), 0)
                 await self._note(held[:cut])
                 found, held = found + cut, held[cut:]
@@ -173,7 +174,7 @@ def _with_record(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(columns)
 
 
-# An item that moved to another address was there before, and what stands at the old one did not vanish.
+# An item that moved to another address existed before, and the item at the old address was not deleted.
 _CHANGES = """
 select coalesce(source.name, told.source) as name, told.key, told.url, told.title,
        coalesce(item.content_hash, told.content_hash, ''), coalesce(item.record_hash, told.record_hash, ''),
@@ -192,7 +193,7 @@ select coalesce(source.name, told.source) as name, told.key, told.url, told.titl
  where case when item.id is null then told.was_deleted and not told.is_new else true end
  order by name collate "C", told.key
 """
-# The rule of model/twins.py: several sources have the mark, and none of them has it often.
+# The rule of model/datasets.py: several sources have the mark, and none of them has it often.
 _SHARED = f"""
 create temporary table twin_mark on commit drop as
 select mark from (

@@ -20,7 +20,7 @@ from rowen.model.datasets import DATASET, USUAL
 from rowen.model.hashes import Hash, RecordJson, canonical_json
 from rowen.model.items import Document, Failed
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, scalar
+from rowen.store.rows import all_rows, number, tuples_of
 
 LEVEL = 1
 """The quickest that still finds repetitions: level 3 takes half as long again for 2 % less, -1 gives 30 % more."""
@@ -73,8 +73,8 @@ def _zstd() -> Any:
     return zstd
 
 
-# A source that is never seen whole would have all its rows written in each run, to tell nothing but the time. When an
-# item was last seen is asked for in days, and runs that are complete come about once a week where a source is honest.
+# A source that is never read whole would have all its rows written in each run, only to update the time. The time is
+# shown in days, and complete runs come about once a week.
 _CHECKED_DAYS = 7
 
 
@@ -145,7 +145,7 @@ class ItemCheck(NamedTuple):
     recipe: Hash | None
 
 
-# Keys travel as one string of bytes: an array of them costs the driver ten times as much.
+# Keys are sent as one byte string: an array of them costs the driver ten times as much.
 _KEYS = "array(select substring(%(keys)b from n * 32 + 1 for 32) from generate_series(0, %(count)s - 1) as n)"
 
 
@@ -155,10 +155,10 @@ def _joined_keys(keys: Sequence[Hash]) -> dict[str, object]:
 
 async def count(c: Connection, source_id: int) -> int:
     """Return the number of items of a source."""
-    return int(await scalar(c, "select count(*) from item where source_id = %s", [source_id]) or 0)
+    return await number(c, "select count(*) from item where source_id = %s", [source_id])
 
 
-# A row of `item_check` counts in the stead of what stands in the item.
+# A row of `item_check` overrides the check in the item.
 _CHECK = """
        cross join lateral (
            select item_check.item_id is not null as apart, coalesce(item_check.recipe, item.recipe) as recipe,
@@ -199,8 +199,7 @@ async def contents(c: Connection, item_ids: Sequence[int]) -> dict[int, ItemCont
     return {item_id: ItemContent(*rest) for item_id, *rest in those}
 
 
-# Under a recipe that no reader would give now, or cut by another chunker, validators prove nothing. The old recipe, of
-# whole runs, covers records.
+# Under an outdated recipe or chunker, validators prove nothing. The old recipe, of whole runs, covers records.
 _KNOWN = f"""
 select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_hash,
        coalesce(look.depth, 0), coalesce(look.links, ''), content_hash
@@ -440,7 +439,7 @@ async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
         )
 
 
-# Enough to see what was wrong with a record; thousands of them in quarantine must not outgrow the items.
+# Enough to see what is wrong with a record; thousands in quarantine must not outgrow the items.
 PAYLOAD_KEPT_BYTES = 64 * 1024
 
 
@@ -462,23 +461,21 @@ async def quarantined_keys(c: Connection, source_id: int) -> set[Hash]:
 
 async def quarantined(c: Connection, source_id: int) -> list[QuarantineRow]:
     """Return the quarantine of a source, the item that was tried longest ago first."""
-    rows = await all_rows(
+    return await tuples_of(
         c,
+        QuarantineRow,
         "select key, url, tries, first_at, last_at from quarantine where source_id = %s order by last_at, url",
         [source_id],
     )
-    return [QuarantineRow(*row) for row in rows]
 
 
 async def count_unread(c: Connection, source_id: int) -> int:
     """Return how many quarantined items have no stored version."""
-    return int(
-        await scalar(
-            c,
-            "select count(*) from quarantine where source_id = %s and not exists"
-            " (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)",
-            [source_id],
-        )
+    return await number(
+        c,
+        "select count(*) from quarantine where source_id = %s and not exists"
+        " (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)",
+        [source_id],
     )
 
 

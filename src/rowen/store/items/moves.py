@@ -24,13 +24,13 @@ from rowen.model.items import Document
 from rowen.model.rdf import StatementDelta
 from rowen.store.changes import LogLine
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, scalar
+from rowen.store.rows import all_rows, number, scalar
 
 # Shorter titles are words such as "Budget", which several records share, if not all at the same time.
 _LEAST_TITLE = 8
 # Bytes: a sentence. Shorter texts ("No description.") are the same for different things.
 _LEAST_TEXT = 40
-# Moves are announced in steps: as many lines are held in memory at a time, some megabytes.
+# Moves are logged in batches of so many lines, some megabytes of memory.
 _LINES_AT_ONCE = 5000
 
 
@@ -120,7 +120,7 @@ class _Evidence(NamedTuple):
     third: str
 
 
-# A file that items of other titles have as well says nothing; but only where titles differ must all be looked at.
+# A file shared with items of other titles is no evidence; but only if the titles differ all items must be checked.
 _BY_FILES = _FILES.format(record="third.record") + " = old.files"
 _BY_DAY = _DAY.format(record="third.record") + " = old.issued"
 _EVIDENCE = (
@@ -227,7 +227,7 @@ async def _match_datasets(c: Connection, values: dict[str, object], arrivals: Se
 
 async def _last_seen_whole(c: Connection, source_id: int) -> int:
     last = "select last_item from run where source_id = %s and complete order by id desc limit 1"
-    return int(await scalar(c, last, [source_id]) or 0)
+    return await number(c, last, [source_id])
 
 
 async def _stage(c: Connection, statement: str, values: dict[str, object]) -> None:

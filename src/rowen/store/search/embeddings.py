@@ -22,9 +22,9 @@ from rowen.model.status import Tidied
 from rowen.model.text import error_within
 from rowen.store.database import Connection, Database, has_news, translate_database_errors
 from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_end, try_session
-from rowen.store.rows import all_rows, first_of, list_of, scalar
+from rowen.store.rows import all_rows, first_of, list_of, number, scalar
 
-# How often a server that is being restarted is asked for a connection, so that what was answered can be stored.
+# Interval of connection attempts to a restarting server, so that answers can be stored.
 _RETRY_S = 0.1
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)
 _COPY_END = struct.pack("!h", -1)
@@ -251,7 +251,7 @@ async def register(
         " and (url, weight) is distinct from (%(url)s, %(weight)s::real)",
         {"name": name, "url": url, "weight": weight},
     )
-    # Two processes may make the first model at the same moment, each its own: the second try is building.
+    # Two processes may create the first model at the same moment: the second try finds an active one.
     found = await find(c, name)
     return found or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
 
@@ -279,18 +279,15 @@ async def share_passages(c: Connection) -> None:
 
 async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
     """Return how many of the passages that are about to be stored have a vector."""
-    return int(
-        await scalar(
-            c,
-            """
+    return await number(
+        c,
+        """
             select count((select true from embedding
                            where model_id = (select id from embedding_model where state = 'active')
                              and embedding.text_hash = fresh.text_hash and part = 0))
               from unnest(%b::bytea[]) as fresh(text_hash)
             """,
-            [list(hashes)],
-        )
-        or 0
+        [list(hashes)],
     )
 
 
@@ -301,7 +298,7 @@ async def hold_passages(c: Connection) -> None:
 
 async def last_text(c: Connection) -> int:
     """Return the highest id of a passage or title, 0 if there is none."""
-    return int(await scalar(c, f"select {LAST_TEXT}") or 0)
+    return await number(c, f"select {LAST_TEXT}")
 
 
 # Several old hashes may become one: the vectors of one of them are taken whole, parts of two are never mixed.
@@ -341,12 +338,12 @@ async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
 
 async def stored(c: Connection, model_id: int) -> int:
     """Return how many texts have vectors under a model."""
-    return int(await scalar(c, "select count(*) from embedding where model_id = %s and part = 0", [model_id]) or 0)
+    return await number(c, "select count(*) from embedding where model_id = %s and part = 0", [model_id])
 
 
 async def refused(c: Connection, model_id: int) -> int:
     """Return how many texts a model refuses."""
-    return int(await scalar(c, "select count(*) from embedding_refused where model_id = %s", [model_id]) or 0)
+    return await number(c, "select count(*) from embedding_refused where model_id = %s", [model_id])
 
 
 async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> None:
@@ -366,9 +363,9 @@ async def drop(c: Connection, model_id: int) -> int:
 
 # PostgreSQL's own default for maintenance.
 _LEAST_BYTES = 64 << 20
-# 1.7 million vectors of 384 halves; of more, the rest of the graph is built on disk, which is much slower.
+# 1.7 million vectors of 384 halves; with more, the rest of the graph is built on disk, which is much slower.
 _MOST_BYTES = 2 << 30
-# What a node of the graph takes beside its vector, with 16 neighbours a layer.
+# The size of a node of the graph beside its vector, with 16 neighbours per layer.
 _NODE_BYTES = 400
 
 
@@ -403,7 +400,7 @@ async def build_index(c: Connection, model: Model, *, dimensions: int, rows: int
     try:
         await _create_index(c, model.id, dimensions)
     except (errors.DiskFull, errors.InsufficientResources, errors.OutOfMemory):
-        # Workers share memory that a container may not have; one process alone needs none of it.
+        # Parallel workers share memory that a container may not have; a single process needs none.
         await drop_index(c, model.id)
         await c.execute("set max_parallel_maintenance_workers = 0")
         await _create_index(c, model.id, dimensions)
@@ -434,9 +431,9 @@ def _memory_bytes(dimensions: int, rows: int, *, embedded: bool) -> int:
     return max(_LEAST_BYTES, min(wanted, most))
 
 
-# Questions whose vectors are kept, so that asking again costs nothing: 4 MB at 384 halves.
+# Queries whose vectors are kept, so that repeating one costs nothing: 4 MB at 384 halves.
 _QUERIES_KEPT = 5_000
-# Vectors that go in one transaction, which holds back whoever stores passages.
+# Vectors that are dropped in one transaction, which blocks writers of passages.
 _BATCH = 5_000
 
 

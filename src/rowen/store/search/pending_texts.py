@@ -14,7 +14,7 @@ import psycopg
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database
 from rowen.store.locks import ALL_PASSAGES, Lock, try_hold
-from rowen.store.rows import all_rows, one, scalar
+from rowen.store.rows import all_rows, number, one, scalar
 from rowen.store.search.embeddings import Model, hold_passages, last_text
 
 
@@ -137,7 +137,7 @@ async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCov
 async def count_pending(c: Connection, model: Model, source_id: int) -> int:
     """Return how many texts of a source have no vector."""
     values = {"model": model.id, "above": model.covered_to, "source": source_id}
-    return int(await scalar(c, _PENDING_OF, values) or 0)
+    return await number(c, _PENDING_OF, values)
 
 
 async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | None:
@@ -172,13 +172,13 @@ async def activate(c: Connection, model: Model) -> bool:
 
 log = logging.getLogger(__name__)
 
-# As many as a search shows on its first page; who reads on has not found it yet.
+# As many as a search shows on its first page; readers of further pages have not found it yet.
 MOST_NOTED = 10
-# Some five passages each: together about what is embedded at a time. With half of them batches are not full; with more,
-# those that were asked for least are looked up again and again before it is their turn.
+# Some five passages each: together about one batch. With half of them batches are not full; with more, the least wanted
+# are looked up again and again before it is their turn.
 ITEMS_AT_A_TIME = 100
 
-# An item that is being deleted is left out, not waited for, and keys come in one order: no search waits for a harvest.
+# An item that is being deleted is skipped, not waited for, and keys are in one order: no search waits for a harvest.
 _NOTE_WANTED = f"""
 insert into item_wanted as noted (model_id, item_id)
 select %(model)s, id from (
@@ -200,7 +200,7 @@ select those.id, those.text_hash, those.text, source_id
  where those.id > %(above)s and {WITHOUT_VECTOR}
  order by place, position limit %(limit)s
 """  # noqa: S608 (of constants)
-# Who deletes items has these rows as well, in an order of his own: nobody waits for him with some of them in hand.
+# A transaction that deletes items locks these rows too, in another order: locked rows are skipped, to avoid deadlocks.
 _FORGET_WANTED = """
 delete from item_wanted where (item_id, model_id) in (
     select item_id, model_id from item_wanted where model_id = %s and item_id = any(%s::bigint[])
@@ -236,7 +236,7 @@ async def pending_wanted(
     return []
 
 
-# Texts that were refused may be accepted now; what has no words never is.
+# Texts that were refused may be accepted now; texts without words never are.
 _REPEATABLE = """
 coalesce(
     (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0),
@@ -304,7 +304,7 @@ async def _count_amount(c: Connection, statement: str, model: Model | None, sour
 
 async def count_listed(c: Connection, model_id: int) -> int:
     """Return how many texts of a model are listed to be embedded again."""
-    return int(await scalar(c, "select count(*) from embedding_again where model_id = %s", [model_id]) or 0)
+    return await number(c, "select count(*) from embedding_again where model_id = %s", [model_id])
 
 
 async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()) -> None:
@@ -352,7 +352,7 @@ async def forget_removed(database: Database, model_id: int) -> None:
         if not await count_listed(c, model_id):
             return
     async with database.transaction() as c:
-        # No text may come back to a vector that is going.
+        # No text may come back to a vector that is being dropped.
         await hold_passages(c)
         await c.execute(
             "with gone as (delete from embedding_again again where model_id = %(model)s"

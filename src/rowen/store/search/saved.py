@@ -9,16 +9,16 @@ from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.model.search import SavedNews, SavedSearch
 from rowen.store.changes import last_number, next_range
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, one, scalar
+from rowen.store.rows import all_rows, list_of, number, one
 
-# Lines of the log that are looked at in one transaction; each costs a look at its item's passages.
+# Lines of the log that are read in one transaction; each costs a look-up of its item's passages.
 _BATCH = 1_000
 
 _SELECT = """
 select id, name, query, sources, matches, after, created_at from saved_search
 """
 
-# Each text configuration is asked apart, so that the index of words can be used.
+# Each text configuration is queried separately, so that the word index can be used.
 _FIND = """
 insert into saved_match (search_id, source_id, key)
 select distinct %(search)s, item.source_id, item.key
@@ -31,7 +31,7 @@ select distinct %(search)s, item.source_id, item.key
  where %(sources)s::text[] is null or source.name = any(%(sources)s)
 """
 
-# The words are read once for each text configuration, not for each line.
+# The words are parsed once for each text configuration, not for each line.
 _LOOK = """
 with asked as materialized (
     select config, websearch_to_tsquery(config, words_apart(%(query)s)) as words from text_configs() as config
@@ -92,7 +92,7 @@ async def get(c: Connection, name: str) -> SavedSearch:
 
 async def count(c: Connection) -> int:
     """Return the number of saved searches."""
-    return int(await scalar(c, "select count(*) from saved_search") or 0)
+    return await number(c, "select count(*) from saved_search")
 
 
 async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> SavedSearch:

@@ -13,9 +13,9 @@ from rowen.store.items.items import RECORD_KIND
 from rowen.store.rows import all_rows, scalar
 from rowen.store.search.ranking import Meaning, statement
 
-# A sentence, as for twins: shorter texts ("No description.") are the same for different things.
+# A sentence, as for duplicates: shorter texts ("No description.") are the same for different things.
 _ENOUGH_CHARACTERS = 40
-# How many passages of one text are looked at: an opening that more items share is boilerplate, and few are copies.
+# Passages of one text that are checked: an opening that more items share is boilerplate, and few are copies.
 _MOST_LOOKED_AT = 200
 
 
@@ -35,8 +35,8 @@ class Copies(NamedTuple):
     items: tuple[CopiedItem, ...]
 
 
-# The first passage leads to others that have it, by the index; then the whole texts are compared. Datasets of a series
-# are described alike, and only their titles tell the place or the year.
+# The index of the first passage leads to other items with it; then the whole texts are compared. Datasets of a series
+# have equal descriptions, and only their titles contain the place or the year.
 _COPIES = """
 select asked.id, left(encode(sha256(convert_to(asked.text, 'UTF8')), 'hex'), 16),
        item.id, item.url, item.title, source.name
@@ -65,7 +65,7 @@ async def copies(c: Connection, item_ids: Sequence[int]) -> dict[int, Copies]:
     return {asked: those for asked, those in found.items() if len(those.items) > 1}
 
 
-# A catalog tells when its dataset was modified; of everything else we know when it changed here.
+# A catalog states when a dataset was modified; for all other items, the time of their last change here counts.
 _MODIFIED = (
     "case when item.record ->> 'modified' ~ '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}'"
     " then left(item.record ->> 'modified', 10) {sign} %({name})s::timestamptz::date::text"
@@ -86,7 +86,7 @@ _CONDITIONS = {
     "without_item": "item.id <> %(without_item)s",
 }
 
-# A field of the facts in force of an item; each entry of a list is looked at.
+# A field of an item's data in force; each entry of a list is compared.
 _WHERE = (
     "exists (select from extraction_check held join extraction on extraction.id = held.extraction_id"
     " cross join lateral (select extraction.data::jsonb #> %(where_path_{number})s::text[] as found) field"
@@ -218,8 +218,8 @@ async def search(
 
 
 # The planner cannot know how few candidates there are, and compiling costs more than such a statement. The more vectors
-# there are, the wider one has to look for the nearest: a width of 100 finds 0.98 of them among 100,000 and 0.90 among a
-# million, where 600 finds 0.95.
+# there are, the wider the search for the nearest must be: a width of 100 finds 0.98 of them among 100,000 and 0.90
+# among a million, where 600 finds 0.95.
 _SETTINGS = """
 select set_config('jit', 'off', true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.ef_search', case when reltuples < 300000 then '100' else '600' end, true)

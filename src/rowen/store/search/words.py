@@ -22,13 +22,13 @@ SAMPLE = 50_000
 ANEW_SHARE = 0.25
 """With more changes than this share of the passages all are counted anew: to add up one costs three times as much as to
 count one, and a changed passage is two. At half of that, or at twice, a count takes a half longer at most."""
-# Passages that others store meanwhile may move the bound of the sample once more; the next count puts it right.
+# Passages that others store meanwhile may move the bound of the sample once more; the next count corrects that.
 _MOST_COUNTS = 3
 _LETTERS = string.ascii_lowercase
-# Of a shorter word too many others differ by one letter; of a longer one the guesses (54 a letter) become many.
+# Too many words differ from a shorter one by one letter; a longer one has too many variants (54 per letter).
 _SHORTEST, _LONGEST = 4, 24
 
-# Counted are passages whose text hash is below a bound: half of them, a quarter, and so on, the same in each database.
+# The sample has the passages whose text hash is below a bound: half, a quarter, and so on, the same in each database.
 _IN_SAMPLE = "(%(bound)s::bytea is null or text_hash < %(bound)s::bytea)"
 _ANEW = f"""
 with noted as (
@@ -49,7 +49,7 @@ update term_count set passages = total.passages, halvings = %(halvings)s, counte
        lengths = sample.lengths, mean_length = sample.lengths::float8 / greatest(sample.passages, 1), counted_at = now()
   from total, sample
 """  # noqa: S608 (of constants)
-# All parts of one statement see the same: what is committed meanwhile is noted still, and added by the next count.
+# All parts of one statement see one snapshot: later changes stay noted, and are added by the next count.
 _ADD = f"""
 with noted as materialized (
     delete from term_change returning number, chunk_id, text_hash, tsv
@@ -110,7 +110,7 @@ async def _count(c: Connection) -> bool:
         await _count_anew(c, _halvings(uncounted if uncounted is not None else passages))
     else:
         await c.execute(_ADD, _sample(halvings))
-    # How many passages there are is known only now; they decide how many are counted.
+    # The number of passages, which decides how many are counted, is known only now.
     for _ in range(_MOST_COUNTS):
         row = await one(c, "select passages, halvings from term_count")
         assert row is not None  # noqa: S101 (the table has one row)
@@ -125,8 +125,8 @@ async def _count_anew(c: Connection, halvings: int) -> None:
     query = "select tsv from chunk"
     if (bound := sample["bound"]) is not None:
         query += f" where text_hash < '\\x{bound.hex()}'"
-    # ts_stat keeps words in a tree that is not balanced: words in ascending order, such as numbers of records in the
-    # order of their harvest, would make it a list, and the count quadratic.
+    # ts_stat keeps words in an unbalanced tree: words in ascending order, such as numbers of records in the order of
+    # their harvest, would make it a list, and the count quadratic.
     query += " order by hashint8(id)"
     await c.execute(_ANEW, {**sample, "halvings": halvings, "query": query})
 
@@ -209,7 +209,7 @@ LONGEST_S = 300.0
 
 _LOCK_PATIENCE = "2s"  # longer than groups take that are on their way; a reader that takes longer is not kept waiting
 
-# Asked of the catalog itself: what a session has looked up by name it may go on believing.
+# Read from the catalog itself: a session may cache what it has looked up by name.
 _IS_MISSING = """
 select not exists (select from pg_indexes where indexname = 'chunk_tsv' and schemaname = current_schema())
 """
@@ -259,7 +259,7 @@ async def restore_word_index(database: Database) -> bool:
     async with database.transaction() as c:
         if not await scalar(c, _IS_MISSING):
             return False
-        # Of runs that end together one makes it: the server would let both begin, and fail the second.
+        # If several runs end together, one builds it: the server would let both begin, and fail the second.
         await hold(c, Lock.WORDS)
         if not await scalar(c, _IS_MISSING):
             return False

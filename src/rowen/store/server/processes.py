@@ -84,8 +84,13 @@ class FileLock:
                 return True
 
 
+def _close_all() -> None:
+    for lock in list(_open_locks):
+        lock.close()
+
+
 # A forked child shares its parent's lock, and would keep it when the parent is killed.
-os.register_at_fork(after_in_child=lambda: [lock.close() for lock in list(_open_locks)])
+os.register_at_fork(after_in_child=_close_all)
 
 
 @contextmanager
