@@ -42,7 +42,7 @@ async def test_what_was_dumped_is_restored_and_goes_on(
     async with other.open() as r:
         with pytest.raises(RefusedError, match="has sources"):
             await r.database.restore(dump)
-        with pytest.raises(RefusedError, match="is there already"):
+        with pytest.raises(RefusedError, match="exists already"):
             await r.database.dump(dump)
 
 
@@ -87,7 +87,7 @@ async def run_and_die(command, conninfo):
 async def main():
     async with rowen.open(Settings(database_url=sys.argv[1], workers=0)) as r:
         dumps._run = run_and_die
-        await r.restore(Path(sys.argv[2]))
+        await r.database.restore(Path(sys.argv[2]))
 
 asyncio.run(main())
 """

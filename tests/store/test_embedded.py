@@ -236,7 +236,7 @@ def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path, temp
     folder.mkdir(mode=0o755)
     os.chown(folder, owner, -1)
 
-    with pytest.raises(StoreUnavailableError, match="no socket was made"):
+    with pytest.raises(StoreUnavailableError, match="no socket was created"):
         EmbeddedServer(home).join()
 
     folder.rmdir()
@@ -358,7 +358,7 @@ def test_a_cluster_of_another_major_version_is_refused_untouched(home: Path) -> 
     data = EmbeddedServer(home).status().data_folder
     (data / "PG_VERSION").write_text("9\n")
 
-    with pytest.raises(StoreUnfitError, match="made by PostgreSQL 9"):
+    with pytest.raises(StoreUnfitError, match="created by PostgreSQL 9"):
         EmbeddedServer(home).join()
 
 
