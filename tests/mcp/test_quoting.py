@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowen import Complete, Fetched
-from rowen.interfaces.mcp.words import Quotes
+from rowen.interfaces.mcp.answers import Quotes
 from rowen.model.wording import boundary, fence, fenced, inline
 from tests.mcp.conftest import asking, text_of
 from tests.portals.scripted import page, shows

@@ -1,7 +1,8 @@
 """What an assistant is told: passages with their addresses and their freshness, within its budget."""
 
 from rowen import Complete, Fetched
-from rowen.interfaces.mcp.budget import tokens
+from rowen.interfaces.mcp.answers import tokens
+from rowen.operations.registry import signature_of
 from tests.mcp.conftest import GOATS, HAY, asking, small_library, text_of
 from tests.portals.scripted import page, shows
 
@@ -161,6 +162,24 @@ async def test_errors_have_the_words_and_codes_of_all_doors_and_name_tools(libra
     )
     assert "It takes: query, sources" in text_of(wrong)
     assert held == 1
+
+
+async def test_search_takes_every_filter_of_the_operation_and_numbers_as_text(library):
+    declared = {"query" if one.name == "words" else one.name for one in signature_of("items.search").sent}
+    async with library() as rowen, asking(rowen) as assistant:
+        tools = {tool.name: tool for tool in (await assistant.list_tools()).tools}
+        recent = await assistant.call_tool(
+            "search", {"query": "hay", "since": "1d", "kinds": ["scripted"], "limit": "1"}
+        )
+        old = await assistant.call_tool("search", {"query": "hay", "until": "2020-01-01"})
+        other = await assistant.call_tool("search", {"query": "hay", "kinds": ["git"]})
+        number = await assistant.call_tool("search", {"query": "hay", "since": "4711"})
+        many = await assistant.call_tool("search", {"query": "hay", "limit": 51})
+
+    assert set(tools["search"].input_schema["properties"]) == declared - {"meaning"}
+    assert [len(answer.structured_content["results"]) for answer in (recent, old, other)] == [1, 0, 0]
+    assert "'4711' is no date or span of time" in text_of(number)
+    assert "limit: Expected `int` <= 50." in text_of(many)
 
 
 async def test_an_item_that_its_source_deleted_is_called_so(library):

@@ -7,7 +7,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-__all__ = ["bounded", "http_date", "in_utc", "iso_moment", "parse_since"]
+from rowen.errors import UsageError
+
+__all__ = ["bounded", "http_date", "in_utc", "iso_moment", "moment_of", "parse_since", "since_of"]
 
 _MARGIN = timedelta(days=3)  # a day to its end, and twice the widest time zone
 EARLIEST = datetime.min.replace(tzinfo=UTC) + _MARGIN
@@ -64,3 +66,25 @@ def parse_since(text: str) -> int | timedelta | datetime:
         return passed
     at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def since_of(text: str) -> int | datetime | timedelta:
+    """Return a number of the change log, a span of time or a date; raise `UsageError` for other text."""
+    try:
+        start = parse_since(text.strip())
+    except (ValueError, OverflowError):
+        start = -1
+    # A bigint has 19 digits, and the database rejects larger numbers.
+    if isinstance(start, int) and not 0 <= start < 10**18:
+        raise UsageError(
+            f"{text!r} is no change number, span of time or date.", hint="Such as 42, 2h, 1d, 4w, 2026-01-31."
+        )
+    return start
+
+
+def moment_of(text: str) -> datetime:
+    """Return a date, or the moment a span of time ago; raise `UsageError` for other text."""
+    start = since_of(text)
+    if isinstance(start, int):
+        raise UsageError(f"{text!r} is no date or span of time.", hint="Such as 2h, 1d, 4w, 2026-01-31.")
+    return datetime.now(UTC) - start if isinstance(start, timedelta) else start

@@ -5,7 +5,7 @@ They are read when an interface is built from the registry, and by type checkers
 `extra` may hold:
 - `flag`: the singular by which REST and the command line call a parameter that may be repeated;
 - `over_http`: the largest value that REST accepts, since whoever calls it is not trusted with more;
-- `wire`: the type in which REST and assistants send a value;
+- `wire`: the type in which REST and assistants send a value, and `convert`: the function that reads its text;
 - `default`: the default of a field of a shared record;
 - `local`: the value is decided by the interface and never taken from a caller.
 """
@@ -19,6 +19,7 @@ from msgspec import Meta
 from rowen.model.access import Reach
 from rowen.model.changes import ChangeKind
 from rowen.model.datasets import RECORD_KINDS
+from rowen.model.dates import moment_of, since_of
 from rowen.model.wording import LONGEST_NAME
 
 __all__ = [
@@ -139,17 +140,22 @@ SinceChange: TypeAlias = Annotated[
     int | datetime | timedelta,
     Meta(
         description="Only changes after this number, since a date, or in the last `2h`, `1d`, `4w`.",
-        extra={"wire": int | str},
+        extra={"wire": int | str, "convert": since_of},
     ),
 ]
 Moment: TypeAlias = Annotated[
-    datetime | timedelta, Meta(description="Since a date, or in the last `2h`, `1d`, `4w`.", extra={"wire": str})
+    datetime | timedelta,
+    Meta(description="Since a date, or in the last `2h`, `1d`, `4w`.", extra={"wire": str, "convert": moment_of}),
 ]
 RevisionNumber: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST, description="Number of a revision.")]
 
 # Filters.
 SearchWords: TypeAlias = Annotated[
-    str, Meta(max_length=_LONGEST_QUERY, description='Search words: "phrases" are required, -words excluded.')
+    str,
+    Meta(
+        max_length=_LONGEST_QUERY,
+        description='Question or words: "phrases" are required, -words excluded, word* is a prefix.',
+    ),
 ]
 PackageVersion: TypeAlias = Annotated[
     str, Meta(max_length=200, description="Version of a package: `2.x`, `^2.1`, `>=1.0,<2`, `latest`.")
@@ -192,11 +198,13 @@ class SearchFilters(TypedDict, total=False):
     since: Annotated[
         datetime | None,
         Meta(
-            description="Only items modified since a date, or in the last `2h`, `1d`, `4w`.", extra={"wire": str | None}
+            description="Only items modified since a date, or in the last `2h`, `1d`, `4w`.",
+            extra={"wire": str | None, "convert": moment_of},
         ),
     ]
     until: Annotated[
-        datetime | None, Meta(description="Only items not modified after a date.", extra={"wire": str | None})
+        datetime | None,
+        Meta(description="Only items not modified after a date.", extra={"wire": str | None, "convert": moment_of}),
     ]
     path: Annotated[str | None, Meta(description="Only items below this URL, or below this path on any host.")]
     where: Conditions

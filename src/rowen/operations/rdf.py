@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from msgspec import Meta
 
+    from rowen.model.dates import moment_of
     from rowen.operations.parameters import Endpoint, Graph, Limit, OnlySource, SinceNumber, SourceName
 
 __all__ = ["Rdf"]
@@ -108,7 +109,8 @@ class Rdf(ResourceGroup):
         name: SourceName,
         *,
         since: Annotated[
-            datetime | None, Meta(description="Only files made after this time.", extra={"wire": str | None})
+            datetime | None,
+            Meta(description="Only files made after this time.", extra={"wire": str | None, "convert": moment_of}),
         ] = None,
         limit: Limit = 1000,
     ) -> list[StatementFile]:

@@ -32,9 +32,12 @@ __all__ = [
     "Signature",
     "operation_named",
     "operations",
+    "parameter_of",
     "scope_of",
     "signature_of",
+    "struct_of",
     "validated",
+    "validated_by",
 ]
 
 CONTACTS = Scope.WRITE
@@ -77,6 +80,10 @@ class Parameter:
         """Whether it is decided in the process, and never by a caller over the wire."""
         return self.type is None
 
+    def convert(self, value: Any) -> Any:
+        """Return the value for Python that a validated one from a caller stands for, such as a moment for `1d`."""
+        return self.extra["convert"](value) if isinstance(value, str) and "convert" in self.extra else value
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
@@ -94,14 +101,9 @@ class Signature:
     def struct(self, names: Iterable[str] | None = None, *, by_flag: bool = False) -> type[msgspec.Struct]:
         """Return a struct of the parameters that are sent, or of some of them; unknown fields are refused."""
         wanted = None if names is None else set(names)
-        fields: list[Any] = []
-        for one in self.sent:
-            if wanted is not None and one.name not in wanted:
-                continue
-            default = msgspec.NODEFAULT if one.is_required else one.default
-            fields.append((one.name, one.type, msgspec.field(default=default, name=one.flag if by_flag else one.name)))
+        fields = {one.flag if by_flag else one.name: one for one in self.sent if wanted is None or one.name in wanted}
         title = "".join(part.title() for part in self.operation.name.replace("_", ".").split("."))
-        return msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True)
+        return struct_of(title, fields)
 
     def json_schema(self, names: Iterable[str] | None = None, *, by_flag: bool = False) -> dict[str, Any]:
         """Return the JSON Schema of the parameters."""
@@ -157,11 +159,11 @@ def signature_of(name: str) -> Signature:
             if typing.get_origin(hint) is Unpack:
                 record = typing.get_args(hint)[0]
                 for field, of in typing.get_type_hints(record, include_extras=True).items():
-                    parameters[field] = _parameter(field, of, _default_of(of), is_positional=False)
+                    parameters[field] = parameter_of(field, of, _default_of(of), is_positional=False)
             continue
         if one.kind is inspect.Parameter.VAR_POSITIONAL:
             hint = types.GenericAlias(collections.abc.Sequence, hint)
-        parameters[one.name] = _parameter(
+        parameters[one.name] = parameter_of(
             one.name, hint, one.default, is_positional=one.kind is not inspect.Parameter.KEYWORD_ONLY
         )
     return Signature(operation, types.MappingProxyType(parameters), hints.get("return"))
@@ -175,16 +177,30 @@ def validated(
     `UsageError` names the parameter that is wrong. Without `strict`, text is read as numbers and truth values, as the
     query of a URL has it.
     """
-    struct = signature_of(name).struct(names)
-    try:
-        checked = msgspec.convert(dict(values), struct, strict=strict)
-    except msgspec.ValidationError as problem:
-        said, _, place = str(problem).partition(" - at `$")
-        raise UsageError(f"{place.strip('.`')}: {said}." if place.strip(".`") else f"{said}.") from None
+    checked = validated_by(signature_of(name).struct(names), values, strict=strict)
     return {field: getattr(checked, field) for field in values}
 
 
-def _parameter(name: str, hint: Any, default: Any, *, is_positional: bool) -> Parameter:
+def struct_of(title: str, parameters: Mapping[str, Parameter]) -> type[msgspec.Struct]:
+    """Return a struct of parameters by the names that callers send; unknown fields are refused."""
+    fields: list[Any] = []
+    for name, one in parameters.items():
+        default = msgspec.NODEFAULT if one.is_required else one.default
+        fields.append((one.name, one.type, msgspec.field(default=default, name=name)))
+    return msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def validated_by(struct: type[msgspec.Struct], values: Mapping[str, Any], *, strict: bool) -> Any:
+    """Return untrusted values as a struct; raise `UsageError`, which names the parameter that is wrong."""
+    try:
+        return msgspec.convert(dict(values), struct, strict=strict)
+    except msgspec.ValidationError as problem:
+        message, _, place = str(problem).partition(" - at `$")
+        raise UsageError(f"{place.strip('.`')}: {message}." if place.strip(".`") else f"{message}.") from None
+
+
+def parameter_of(name: str, hint: Any, default: Any, *, is_positional: bool = False) -> Parameter:
+    """Return the parameter that an annotated type declares."""
     help_text = ""
     extra: dict[str, Any] = {}
     bounds: dict[str, Any] = {}
@@ -200,7 +216,7 @@ def _parameter(name: str, hint: Any, default: Any, *, is_positional: bool) -> Pa
 
 def _metas(hint: Any) -> Iterator[Meta]:
     """Return what is said about a type, the outermost first."""
-    yield from (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Meta))
+    yield from (one for one in reversed(getattr(hint, "__metadata__", ())) if isinstance(one, Meta))
     if typing.get_origin(hint) is typing.Annotated:
         yield from _metas(hint.__origin__)
     elif typing.get_origin(hint) in (Union, types.UnionType):

@@ -289,7 +289,7 @@ class Sources(ResourceGroup):
     @operation(scope=Scope.READ)
     async def find_version(
         self,
-        library: Annotated[str, Meta(max_length=200, description="Name of a source or of a package.")],
+        library: Annotated[str, Meta(min_length=1, max_length=200, description="Name of a source or of a package.")],
         version: PackageVersion | None = None,
     ) -> FoundVersion:
         """Return the source that holds the highest version of a library that matches."""

@@ -1,4 +1,4 @@
-"""The names and arguments that users of a well-known documentation server have in their prompts, over the same copies.
+"""The tools and resources of a well-known documentation server, by its names, over the same copies.
 
 A library is what its sources are called without a version: a package, or a name of the form `library@version`.
 """
@@ -7,47 +7,57 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
 
+import mcp_types as types
+from msgspec import Meta
 from pydantic import Field
 
 from rowen.errors import NotFoundError, RefusedError, UsageError
-from rowen.interfaces.mcp.budget import DEFAULT_TOKENS, cut, tokens
-from rowen.interfaces.mcp.tool import Arguments, ToolAnswer, ToolCall, ToolResult, ToolSpec
-from rowen.interfaces.mcp.tools.finding import SearchAnswer, SearchArguments, found_in
-from rowen.interfaces.mcp.tools.listing import FindVersionArguments, VersionAnswer, version_found
-from rowen.interfaces.mcp.tools.writing import RemovedSource, RemoveSourceArguments, SyncAnswer, removed, synced_soon
-from rowen.interfaces.mcp.words import Quotes
+from rowen.interfaces.mcp.answers import DEFAULT_TOKENS, Quotes, cut, tokens
+from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall, ToolResult, ToolSpec, arguments_of, at_most
+from rowen.interfaces.mcp.tools.items import SearchAnswer, search_items
+from rowen.interfaces.mcp.tools.sources import (
+    RemovedSource,
+    SyncAnswer,
+    VersionAnswer,
+    find_version,
+    remove_source,
+    sync_soon,
+)
 from rowen.model.wording import inline, moment
+from rowen.operations.parameters import SearchWords
 
 if TYPE_CHECKING:
     from rowen.model.queue import Job
     from rowen.model.sources import Source
 
-__all__ = ["DOCS_SERVER_TOOLS"]
+__all__ = ["DOCS_SERVER_TOOLS", "docs_resources", "docs_templates", "read_docs_resource"]
 
 # A page of an API reference; what is longer is read in parts once it is kept.
 _PAGE_TOKENS = 10_000
+JSON = "application/json"
+# Libraries come and jobs end at any time.
+_LASTS_MS = 60_000
+_LIBRARIES = ("docs://libraries", "libraries", "All libraries that are kept, with their versions.")
+_VERSIONS = ("docs://libraries/{library}/versions", "versions", "The versions of one library that are kept.")
+_JOBS = ("docs://jobs", "jobs", "What waits, runs or was done lately.")
+_JOB = ("docs://jobs/{jobId}", "job", "One job.")
+# A bigint has 19 digits; the tool takes no more than this either.
+_DIGITS = 18
+_SUCH = "Such as docs://libraries, docs://libraries/{library}/versions, docs://jobs or docs://jobs/{jobId}."
 _STATES = {"queued": "waiting", "running": "running", "completed": "done", "failed": "failed", "cancelled": "cancelled"}
 
 
-class SearchDocsArguments(Arguments):
-    """What `search_docs` takes."""
-
-    library: str = Field(description="Library name.")
-    version: str | None = Field(default=None, description="Library version, exact or a range such as 5.x; optional.")
-    query: str = Field(description="What to look for in the documentation.")
-    limit: int = Field(default=5, ge=1, le=50, description="Maximum number of results.")
-
-
-async def docs_searched(call: ToolCall, asked: SearchDocsArguments) -> ToolAnswer:
-    """Search one library, in the version that is meant."""
-    names = await _sources_of(call, asked.library, asked.version)
-    return await found_in(call, SearchArguments(query=asked.query, sources=names, limit=asked.limit))
+async def search_docs(call: ToolCall, *, library: str, version: str | None, words: str, limit: int) -> ToolAnswer:
+    """Search one library, in the version that matches."""
+    names = await _sources_of(call, library, version)
+    return await search_items(call, words=words, sources=names, limit=limit)
 
 
 async def _sources_of(call: ToolCall, library: str, version: str | None) -> list[str]:
-    """The source of the version that is meant: it, or else the last one before it; without versions, what there is."""
+    """Return the source of the version, else that of the last version before it; all sources if none has a version."""
     found = await call.rowen.sources.find_version(library, version)
     if found.source is None and version:
         found = await call.rowen.sources.find_version(library, f"<={version}")
@@ -57,10 +67,6 @@ async def _sources_of(call: ToolCall, library: str, version: str | None) -> list
         return list(found.unversioned)
     have = ", ".join(found.available) or "none with a version"
     raise NotFoundError(f"Version {version!r} of {library!r} is not kept.", hint=f"Kept versions: {have}.")
-
-
-class ListLibrariesArguments(Arguments):
-    """What `list_libraries` takes."""
 
 
 class LibraryEntry(ToolResult):
@@ -73,13 +79,13 @@ class LibraryEntry(ToolResult):
 
 
 class LibraryList(ToolResult):
-    """What `list_libraries` gives."""
+    """The result of `list_libraries`."""
 
     libraries: list[LibraryEntry]
 
 
-async def libraries_listed(call: ToolCall, _: ListLibrariesArguments) -> ToolAnswer:
-    """All libraries with their versions."""
+async def list_libraries(call: ToolCall) -> ToolAnswer:
+    """Return all libraries with their versions."""
     held: dict[str, list[Source]] = defaultdict(list)
     for source in await call.rowen.sources.list():
         held[source.library].append(source)
@@ -101,29 +107,8 @@ async def libraries_listed(call: ToolCall, _: ListLibrariesArguments) -> ToolAns
     return ToolAnswer("\n".join(lines) or "No libraries are kept yet.", LibraryList(libraries=found))
 
 
-class FindDocsVersionArguments(Arguments):
-    """What `find_version` takes under these names."""
-
-    library: str = Field(description="Library name.", min_length=1)
-    target_version: str | None = Field(
-        default=None, alias="targetVersion", description="Version to match, exact or a range; optional."
-    )
-
-
-async def docs_version_found(call: ToolCall, asked: FindDocsVersionArguments) -> ToolAnswer:
-    """The best match for a version."""
-    return await version_found(call, FindVersionArguments(library=asked.library, version=asked.target_version))
-
-
-class FetchUrlArguments(Arguments):
-    """What `fetch_url` takes."""
-
-    url: str = Field(description="The page to read as Markdown.")
-    follow_redirects: bool = Field(default=True, alias="followRedirects", description="Follow redirects.")
-
-
 class PageNow(ToolResult):
-    """What `fetch_url` gives."""
+    """The result of `fetch_url`."""
 
     url: str
     title: str
@@ -131,11 +116,11 @@ class PageNow(ToolResult):
     truncated: bool = False
 
 
-async def url_fetched(call: ToolCall, asked: FetchUrlArguments) -> ToolAnswer:
-    """A page as it is now; nothing is kept of it."""
-    page = await call.rowen.extraction.read_page(asked.url, reach=call.reach)
-    if not asked.follow_redirects and page.url != asked.url:
-        raise RefusedError(f"{asked.url} redirects to {page.url}.", hint="followRedirects=true reads it.")
+async def fetch_url(call: ToolCall, *, address: str, follow_redirects: bool) -> ToolAnswer:
+    """Return a page as it is now, without storing it."""
+    page = await call.rowen.extraction.read_page(address, reach=call.reach)
+    if not follow_redirects and page.url != address:
+        raise RefusedError(f"{address} redirects to {page.url}.", hint="followRedirects=true reads it.")
     text = cut(page.text, _PAGE_TOKENS)
     quotes = Quotes([text])
     head = f"# {inline(page.title or page.url)}\n{quotes.cite(page.url, f'read {moment(call.now)}')}"
@@ -143,78 +128,56 @@ async def url_fetched(call: ToolCall, asked: FetchUrlArguments) -> ToolAnswer:
     return ToolAnswer(told, PageNow(url=page.url, title=page.title, text=text, truncated=len(text) < len(page.text)))
 
 
-class ScrapeDocsArguments(Arguments):
-    """What `scrape_docs` takes."""
-
-    url: str = Field(description="Where the documentation begins.")
-    library: str = Field(description="Library name.")
-    version: str | None = Field(default=None, description="Library version; optional.")
-    max_pages: int | None = Field(default=None, alias="maxPages", ge=1, description="At most so many pages.")
-    max_depth: int | None = Field(default=None, alias="maxDepth", ge=0, description="At most so many links away.")
-    scope: Literal["subpages", "hostname", "domain"] = Field(default="subpages", description="What belongs to it.")
-    follow_redirects: bool = Field(default=True, alias="followRedirects", description="Always true here.")
-    preserve_hashes: bool = Field(default=False, alias="preserveHashes", description="#/path is a page of its own.")
-
-
-async def docs_scraped(call: ToolCall, asked: ScrapeDocsArguments) -> ToolAnswer:
-    """Keep documentation from now on, and read it; what is kept already is only refreshed."""
-    if not asked.follow_redirects:
+async def scrape_docs(
+    call: ToolCall,
+    *,
+    address: str,
+    library: str,
+    version: str | None,
+    max_pages: int | None,
+    max_depth: int | None,
+    scope: str,
+    follow_redirects: bool,
+    preserve_hashes: bool,
+) -> ToolAnswer:
+    """Add the documentation of a library and read it; refresh it if it exists."""
+    if not follow_redirects:
         raise UsageError("Redirects are always followed; nothing was added.", hint="Leave followRedirects out.")
-    name = f"{asked.library}@{asked.version}" if asked.version else asked.library
+    name = f"{library}@{version}" if version else library
     try:
         source = await call.rowen.sources.get(name)
     except NotFoundError:
-        options: dict[str, Any] = {"max_pages": asked.max_pages, "max_depth": asked.max_depth}
-        options |= {"scope": "host" if asked.scope == "hostname" else asked.scope}
-        options |= {"hash_routes": asked.preserve_hashes or None}
-        given = {option: value for option, value in options.items() if value is not None}
-        source = await call.rowen.sources.add(asked.url, name=name, kind="web", options=given, reach=call.reach)
-    return await synced_soon(call, source.name, full=False, wait_s=0)
+        options: dict[str, Any] = {
+            "max_pages": max_pages,
+            "max_depth": max_depth,
+            "scope": "host" if scope == "hostname" else scope,
+            "hash_routes": preserve_hashes or None,
+        }
+        options = {option: value for option, value in options.items() if value is not None}
+        source = await call.rowen.sources.add(address, name=name, kind="web", options=options, reach=call.reach)
+    return await sync_soon(call, source.name, full=False, wait_s=0)
 
 
-class LibraryVersionArguments(Arguments):
-    """What `refresh_version` and `remove_docs` take."""
-
-    library: str = Field(description="Library name.")
-    version: str | None = Field(default=None, description="Library version; without it, the one that has none.")
-
-
-async def version_refreshed(call: ToolCall, asked: LibraryVersionArguments) -> ToolAnswer:
+async def refresh_version(call: ToolCall, *, library: str, version: str | None) -> ToolAnswer:
     """Read what changed in one version of a library."""
-    return await synced_soon(call, await _exact(call, asked), full=False, wait_s=0)
+    return await sync_soon(call, await _exact(call, library, version), full=False, wait_s=0)
 
 
-async def docs_removed(call: ToolCall, asked: LibraryVersionArguments) -> ToolAnswer:
-    """Forget one version of a library."""
-    source = await call.rowen.sources.get(await _exact(call, asked))
-    return await removed(call, RemoveSourceArguments(name=source.name, items=source.items))
+async def remove_docs(call: ToolCall, *, library: str, version: str | None) -> ToolAnswer:
+    """Remove one version of a library."""
+    source = await call.rowen.sources.get(await _exact(call, library, version))
+    return await remove_source(call, name=source.name, items=source.items)
 
 
-async def _exact(call: ToolCall, asked: LibraryVersionArguments) -> str:
-    """The source of exactly this version."""
-    named = asked.library.lower()
+async def _exact(call: ToolCall, library: str, version: str | None) -> str:
+    """Return the source of exactly this version."""
+    named = library.lower()
     held = [one for one in await call.rowen.sources.list() if named in (one.library.lower(), one.name.lower())]
-    found = [one.name for one in held if one.release == asked.version] or [
-        one.name for one in held if not asked.version
-    ]
+    found = [one.name for one in held if one.release == version] or [one.name for one in held if not version]
     if len(found) != 1:
         have = ", ".join(one.release or "none" for one in held) or "none"
-        raise NotFoundError(f"{asked.library!r} has no version {asked.version!r}.", hint=f"Kept versions: {have}.")
+        raise NotFoundError(f"{library!r} has no version {version!r}.", hint=f"Kept versions: {have}.")
     return found[0]
-
-
-class ListJobsArguments(Arguments):
-    """What `list_jobs` takes."""
-
-    status: Literal["queued", "running", "completed", "failed", "cancelling", "cancelled"] | None = Field(
-        default=None, description="Only jobs with this status."
-    )
-
-
-class JobArguments(Arguments):
-    """What `get_job_info` and `cancel_job` take."""
-
-    job_id: str = Field(alias="jobId", description="The number of the job.", pattern=r"^\d{1,18}$")
 
 
 class JobEntry(ToolResult):
@@ -235,22 +198,22 @@ class JobList(ToolResult):
     jobs: list[JobEntry]
 
 
-async def jobs_listed(call: ToolCall, asked: ListJobsArguments) -> ToolAnswer:
-    """The last jobs."""
-    state = _STATES.get(asked.status) if asked.status else None
-    if asked.status and state is None:
+async def list_jobs(call: ToolCall, *, status: str | None = None) -> ToolAnswer:
+    """Return the last jobs."""
+    state = _STATES.get(status) if status else None
+    if status and state is None:
         return _jobs([])
     return _jobs([_job(one) for one in await call.rowen.queue.list(state=state)])  # type: ignore[arg-type]
 
 
-async def job_told(call: ToolCall, asked: JobArguments) -> ToolAnswer:
-    """One job."""
-    return _jobs([_job(await call.rowen.queue.get(int(asked.job_id)))])
+async def get_job(call: ToolCall, *, job_id: str) -> ToolAnswer:
+    """Return one job."""
+    return _jobs([_job(await call.rowen.queue.get(int(job_id)))])
 
 
-async def job_cancelled(call: ToolCall, asked: JobArguments) -> ToolAnswer:
+async def cancel_job(call: ToolCall, *, job_id: str) -> ToolAnswer:
     """Take a job out of the queue, or end it."""
-    return _jobs([_job(await call.rowen.queue.cancel(int(asked.job_id)))])
+    return _jobs([_job(await call.rowen.queue.cancel(int(job_id)))])
 
 
 def _job(job: Job) -> JobEntry:
@@ -270,112 +233,149 @@ def _jobs(found: list[JobEntry]) -> ToolAnswer:
     return ToolAnswer("\n".join(lines) or "No jobs.", JobList(jobs=found[: len(lines)]))
 
 
-def _tool(
-    name: str, title: str, description: str, takes: Any, gives: Any, run: Any, operations: tuple[str, ...], **more: bool
-) -> ToolSpec:
-    return ToolSpec(name, title, description, takes, gives, run, operations, **more)
-
+_LIBRARY = Annotated[str, Meta(description="Library name.")]
+_LIBRARY_VERSION = arguments_of(
+    None,
+    library=_LIBRARY,
+    version=(Annotated[str | None, Meta(description="Library version; without it, the one that has none.")], None),
+)
+_JOB_ID = arguments_of(
+    None,
+    rename={"job_id": "jobId"},
+    job_id=Annotated[str, Meta(description="The number of the job.", pattern=r"^\d{1,18}$")],
+)
+_STATUS: TypeAlias = Literal["queued", "running", "completed", "failed", "cancelling", "cancelled"]
 
 # The server whose names these are offers its jobs only where it may be written to.
 _WRITES = {"writes": True, "goes_out": True}
 
 DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
-    _tool(
+    ToolSpec(
         "search_docs",
         "Search the documentation of a library",
         "Use this to search the kept documentation of a library, in a version or range: {library: 'react', version:"
         " '18.x', query: 'effects'}. Without a version the highest is searched. Cite the URLs.",
-        SearchDocsArguments,
+        arguments_of(
+            "sources.find_version",
+            words=Annotated[SearchWords, Meta(description="What to look for in the documentation.")],
+            limit=(at_most(50), 5),
+            rename={"words": "query"},
+        ),
         SearchAnswer,
-        docs_searched,
+        search_docs,
         ("sources.find_version", "items.search", "items.last_checked"),
     ),
-    _tool(
+    ToolSpec(
         "list_libraries",
         "List libraries",
         "Use this to learn which libraries are kept, in which versions, and how fresh they are.",
-        ListLibrariesArguments,
+        arguments_of(None),
         LibraryList,
-        libraries_listed,
+        list_libraries,
         ("sources.list",),
     ),
-    _tool(
+    ToolSpec(
         "find_version",
         "Find the right version",
         "Use this to find the kept version of a library that fits best.",
-        FindDocsVersionArguments,
+        arguments_of("sources.find_version", rename={"version": "targetVersion"}),
         VersionAnswer,
-        docs_version_found,
+        find_version,
         ("sources.find_version",),
     ),
-    _tool(
+    ToolSpec(
         "fetch_url",
         "Read a page now",
         "Use this to read any web page as Markdown, as it is now. Nothing is kept.",
-        FetchUrlArguments,
+        arguments_of(
+            None,
+            rename={"address": "url", "follow_redirects": "followRedirects"},
+            address=Annotated[str, Meta(description="The page to read as Markdown.")],
+            follow_redirects=(Annotated[bool, Meta(description="Follow redirects.")], True),
+        ),
         PageNow,
-        url_fetched,
+        fetch_url,
         ("extraction.read_page",),
         goes_out=True,
     ),
-    _tool(
+    ToolSpec(
         "scrape_docs",
         "Keep documentation",
         "Use this to keep the documentation of a library, and read it. It goes on after the answer.",
-        ScrapeDocsArguments,
+        arguments_of(
+            None,
+            rename={
+                "address": "url",
+                "max_pages": "maxPages",
+                "max_depth": "maxDepth",
+                "follow_redirects": "followRedirects",
+                "preserve_hashes": "preserveHashes",
+            },
+            address=Annotated[str, Meta(description="Where the documentation begins.")],
+            library=_LIBRARY,
+            version=(Annotated[str | None, Meta(description="Library version; optional.")], None),
+            max_pages=(Annotated[int, Meta(ge=1, description="Maximum number of pages.")] | None, None),
+            max_depth=(Annotated[int, Meta(ge=0, description="Maximum number of links from the start.")] | None, None),
+            scope=(
+                Annotated[Literal["subpages", "hostname", "domain"], Meta(description="Which pages belong to it.")],
+                "subpages",
+            ),
+            follow_redirects=(Annotated[bool, Meta(description="Always true here.")], True),
+            preserve_hashes=(Annotated[bool, Meta(description="Treat #/path as a page of its own.")], False),
+        ),
         SyncAnswer,
-        docs_scraped,
+        scrape_docs,
         ("sources.add", "queue.enqueue", "runs.sync"),
         changes_sources=True,
         **_WRITES,
     ),
-    _tool(
+    ToolSpec(
         "refresh_version",
         "Refresh documentation",
         "Use this to bring a kept version up to date; only what changed is read.",
-        LibraryVersionArguments,
+        _LIBRARY_VERSION,
         SyncAnswer,
-        version_refreshed,
+        refresh_version,
         ("queue.enqueue", "runs.sync"),
         **_WRITES,
     ),
-    _tool(
+    ToolSpec(
         "list_jobs",
         "List jobs",
         "Use this to see what waits or was done.",
-        ListJobsArguments,
+        arguments_of(None, status=(Annotated[_STATUS | None, Meta(description="Only jobs with this status.")], None)),
         JobList,
-        jobs_listed,
+        list_jobs,
         ("queue.list",),
         writes=True,
     ),
-    _tool(
+    ToolSpec(
         "get_job_info",
         "Look at a job",
         "Use this to see how a job is doing.",
-        JobArguments,
+        _JOB_ID,
         JobList,
-        job_told,
+        get_job,
         ("queue.get",),
         writes=True,
     ),
-    _tool(
+    ToolSpec(
         "cancel_job",
         "Cancel a job",
         "Use this to take a job out of the queue, or to end it early.",
-        JobArguments,
+        _JOB_ID,
         JobList,
-        job_cancelled,
+        cancel_job,
         ("queue.cancel",),
         writes=True,
     ),
-    _tool(
+    ToolSpec(
         "remove_docs",
         "Forget documentation",
         "Use this only when the user asked for it: it forgets a version of a library.",
-        LibraryVersionArguments,
+        _LIBRARY_VERSION,
         RemovedSource,
-        docs_removed,
+        remove_docs,
         ("sources.remove",),
         writes=True,
         changes_sources=True,
@@ -383,3 +383,59 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         repeatable=False,
     ),
 )
+
+
+class LibraryVersions(ToolResult):
+    """The versions of one library."""
+
+    library: str
+    versions: tuple[str, ...]
+
+
+def docs_resources(*, jobs: bool) -> list[types.Resource]:
+    """What there is to read; jobs are for those who may begin some."""
+    shown = (_LIBRARIES, _JOBS) if jobs else (_LIBRARIES,)
+    return [types.Resource(uri=uri, name=name, description=words, mime_type=JSON) for uri, name, words in shown]
+
+
+def docs_templates(*, jobs: bool) -> list[types.ResourceTemplate]:
+    """The addresses of single ones."""
+    shown = (_VERSIONS, _JOB) if jobs else (_VERSIONS,)
+    return [
+        types.ResourceTemplate(uri_template=uri, name=name, description=words, mime_type=JSON)
+        for uri, name, words in shown
+    ]
+
+
+async def read_docs_resource(call: ToolCall, uri: str, *, jobs: bool) -> types.ReadResourceResult:
+    """One of them, as the tool of the same purpose tells it."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH) from None
+    path = [unquote(part) for part in parts.path.strip("/").split("/") if part]
+    told = await _read(call, parts.netloc, path, jobs=jobs)
+    if told is None:
+        raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH)
+    contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=told.model_dump_json(by_alias=True))
+    return types.ReadResourceResult(contents=[contents], ttl_ms=_LASTS_MS)
+
+
+async def _read(call: ToolCall, room: str, path: list[str], *, jobs: bool) -> ToolResult | None:
+    match room, path:
+        case "libraries", []:
+            return (await list_libraries(call)).result
+        case "libraries", [library, "versions"]:
+            return await _versions(call, library)
+        case "jobs", [] if jobs:
+            return (await list_jobs(call)).result
+        case "jobs", [number] if jobs and number.isdecimal() and len(number) <= _DIGITS:
+            return (await get_job(call, job_id=number)).result
+    return None
+
+
+async def _versions(call: ToolCall, library: str) -> LibraryVersions | None:
+    listed = (await list_libraries(call)).result
+    assert isinstance(listed, LibraryList)  # noqa: S101 (what that tool gives)
+    found = next((one for one in listed.libraries if one.name.lower() == library.lower()), None)
+    return None if found is None else LibraryVersions(library=found.name, versions=found.versions)

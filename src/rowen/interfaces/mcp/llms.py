@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowen.interfaces.mcp.budget import DEFAULT_TOKENS, fitting
+from rowen.interfaces.mcp.answers import DEFAULT_TOKENS, fitting
 from rowen.model.wording import address, count, inline, moment
 
 if TYPE_CHECKING:

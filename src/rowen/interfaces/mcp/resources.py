@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import mcp_types as types
 
 from rowen.interfaces.mcp.addresses import SOURCES, TEMPLATES, ResourceAddress, source_uri
-from rowen.interfaces.mcp.budget import MOST_TOKENS
+from rowen.interfaces.mcp.answers import MOST_TOKENS, next_look
 from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall
-from rowen.interfaces.mcp.tools.changing import GetDiffArguments, compared
-from rowen.interfaces.mcp.tools.finding import FetchArguments, fetched
-from rowen.interfaces.mcp.tools.listing import ListSourcesArguments, held_source, listed, source_line
-from rowen.interfaces.mcp.words import next_look
+from rowen.interfaces.mcp.tools.changes import get_diff
+from rowen.interfaces.mcp.tools.items import fetch_item
+from rowen.interfaces.mcp.tools.sources import held_source, list_sources, source_line
 from rowen.model.wording import count
 
 if TYPE_CHECKING:
@@ -69,16 +68,15 @@ async def read_resource(call: ToolCall, uri: str) -> types.ReadResourceResult:
 async def _read(call: ToolCall, where: ResourceAddress) -> tuple[ToolAnswer, Source | None]:
     match where.room:
         case "sources":
-            return await listed(call, ListSourcesArguments(limit=500, budget=MOST_TOKENS)), None
+            return await list_sources(call, limit=500, budget=MOST_TOKENS), None
         case "source":
             source = await call.rowen.sources.get(where.name)
             known = held_source(source, call.now)
             return ToolAnswer(source_line(known, call.now), known), source
         case "diff":
-            asked = GetDiffArguments(id=where.name, older=where.older, newer=where.newer, budget=MOST_TOKENS)
-            answer = await compared(call, asked)
+            answer = await get_diff(call, url=where.name, older=where.older, newer=where.newer, budget=MOST_TOKENS)
         case _:
-            answer = await fetched(call, FetchArguments(id=where.name, budget=MOST_TOKENS))
+            answer = await fetch_item(call, url=where.name, budget=MOST_TOKENS)
     name: str = getattr(answer.result, "source", "")
     return answer, await call.rowen.sources.get(name)
 

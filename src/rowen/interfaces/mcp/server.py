@@ -14,7 +14,6 @@ import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from pydantic import ValidationError
 
 from rowen.errors import Hint, RefusedError, RowenError, StoreError, UsageError
 from rowen.interfaces.mcp.resources import list_resources, list_templates, read_resource
@@ -117,7 +116,7 @@ class AssistantServer:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}.")
         try:
             self._check(ctx, tool)
-            answer = await tool.run(await self._call(), _arguments(tool, params.arguments or {}))
+            answer = await tool.run(await self._call(), **_arguments(tool, params.arguments or {}))
         except RowenError as problem:
             await self._note(ctx, tool, problem.http_status)
             return _failed(problem)
@@ -162,7 +161,7 @@ class AssistantServer:
         cursor = params.cursor if params else None
         found = await self._resource(list_resources(await self._call(), cursor))
         if self._profile == "docs-server" and cursor is None:
-            from rowen.interfaces.mcp.docs_resources import docs_resources
+            from rowen.interfaces.mcp.docs_server import docs_resources
 
             found.resources[:0] = docs_resources(jobs=self._shows_jobs(ctx))
         return found
@@ -172,7 +171,7 @@ class AssistantServer:
     ) -> types.ListResourceTemplatesResult:
         found = list_templates()
         if self._profile == "docs-server":
-            from rowen.interfaces.mcp.docs_resources import docs_templates
+            from rowen.interfaces.mcp.docs_server import docs_templates
 
             found.resource_templates[:0] = docs_templates(jobs=self._shows_jobs(ctx))
         return found
@@ -184,7 +183,7 @@ class AssistantServer:
     async def _read_resource(self, ctx: _Ctx, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         if self._profile == "docs-server" and uri.startswith("docs://"):
-            from rowen.interfaces.mcp.docs_resources import read_docs_resource
+            from rowen.interfaces.mcp.docs_server import read_docs_resource
 
             return await self._resource(read_docs_resource(await self._call(), uri, jobs=self._shows_jobs(ctx)))
         return await self._resource(read_resource(await self._call(), uri))
@@ -237,13 +236,14 @@ def _described(tool: ToolSpec) -> types.Tool:
     )
 
 
-def _arguments(tool: ToolSpec, given: dict[str, Any]) -> Any:
+def _arguments(tool: ToolSpec, values: dict[str, Any]) -> dict[str, Any]:
     try:
-        return tool.takes.model_validate(given)
-    except ValidationError as problem:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problem.errors())
-        takes = ", ".join(field.alias or name for name, field in tool.takes.model_fields.items())
-        raise UsageError(f"{tool.name} was called wrongly: {wrong}.", hint=f"It takes: {takes}.") from None
+        return tool.takes.read(values)
+    except UsageError as problem:
+        names = ", ".join(tool.takes.parameters) or "no arguments"
+        raise UsageError(
+            f"{tool.name} was called with wrong arguments: {problem}", hint=problem.hint or f"It takes: {names}."
+        ) from None
 
 
 def _answered(answer: ToolAnswer) -> types.CallToolResult:

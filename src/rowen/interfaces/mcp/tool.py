@@ -1,44 +1,110 @@
-"""What a tool is: its words for a model, what it takes, what it gives, and the function behind it."""
+"""Tools: the description for a model, the arguments, the result, and the function that runs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from inspect import Parameter as Missing
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+import msgspec
+from msgspec import Meta
+from pydantic import BaseModel
 
-from rowen.errors import RowenError
+from rowen.errors import RowenError, UsageError
 from rowen.model.access import Reach, Scope
-from rowen.model.text import check_storable
-from rowen.operations.registry import scope_of
+from rowen.model.text import UNSTORABLE, is_storable
+from rowen.operations.registry import Parameter, parameter_of, scope_of, signature_of, struct_of, validated_by
 
 if TYPE_CHECKING:
     from rowen.operations import Rowen
 
-__all__ = ["Arguments", "ToolAnswer", "ToolCall", "ToolResult", "ToolSpec"]
+__all__ = ["Arguments", "ToolAnswer", "ToolCall", "ToolResult", "ToolSpec", "arguments_of", "at_most"]
 
 log = logging.getLogger(__name__)
 
 
-class Arguments(BaseModel):
-    """What a tool takes; a name that it does not know is an error, since a model would believe that it was heeded."""
+class Arguments:
+    """The arguments of a tool: parameters by the names that a model sends."""
 
-    model_config = ConfigDict(extra="forbid")
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        self.parameters = parameters
+        self._struct = struct_of("Arguments", parameters)
 
-    _storable = model_validator(mode="before")(check_storable)
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema: each argument with its help, without titles and examples, which cost tokens."""
+        _, components = msgspec.json.schema_components([self._struct])
+        schema = components["Arguments"]
+        for name, parameter in self.parameters.items():
+            schema["properties"][name] = {"description": parameter.help} | _short(schema["properties"][name])
+        return {"type": "object", "properties": {}, **_without(schema, "title")}
+
+    def read(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return validated arguments for the function of a tool, with defaults.
+
+        Texts are read as numbers and truth values where those are wanted, since models mix them up. An unknown name
+        is an error, since a model would believe that it had an effect.
+        """
+        if not is_storable(values):
+            raise UsageError(UNSTORABLE[0].upper() + UNSTORABLE[1:])
+        checked = validated_by(self._struct, values, strict=False)
+        return {one.name: one.convert(getattr(checked, one.name)) for one in self.parameters.values()}
+
+
+def arguments_of(
+    operation: str | None,
+    *,
+    only: Iterable[str] | None = None,
+    leave_out: Iterable[str] = (),
+    rename: Mapping[str, str] | None = None,
+    **own: Any,
+) -> Arguments:
+    """Return the arguments of a tool: those of an operation, and its own, which replace others of the same name.
+
+    Own arguments are annotated types, or pairs of such a type and a default. `rename` has the names that a model sends,
+    by the names of the parameters.
+    """
+    declared = {name: parameter_of(name, *_with_default(hint)) for name, hint in own.items()}
+    derived = {one.name: one for one in signature_of(operation).sent} if operation else {}
+    kept = {
+        name: declared.pop(name, one)
+        for name, one in derived.items()
+        if name in own or (name not in leave_out and (only is None or name in only))
+    }
+    return Arguments({(rename or {}).get(name, name): one for name, one in {**kept, **declared}.items()})
+
+
+def at_most(results: int) -> Any:
+    """Return the type of `limit` for a tool, which gives fewer results at once than other interfaces."""
+    return Annotated[int, Meta(ge=1, le=results, description="Maximum number of results.")]
+
+
+def _with_default(hint: Any) -> tuple[Any, Any]:
+    return hint if isinstance(hint, tuple) else (hint, Missing.empty)
+
+
+def _short(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of one argument without its help, which stands beside it; models want a type with `enum`."""
+    schema = ({"type": "string"} if "enum" in schema else {}) | _without(schema, "examples", "description")
+    return schema | ({"anyOf": [_short(part) for part in schema["anyOf"]]} if "anyOf" in schema else {})
+
+
+def _without(schema: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name not in names}
 
 
 class ToolResult(BaseModel):
-    """What a tool gives to programs."""
+    """The result of a tool for programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What a tool works with: Rowen, the time, and what may be read or begun."""
+    """The context of a call: Rowen, the time, and what may be read or started."""
 
     rowen: Rowen
     local_files: bool = False
@@ -47,11 +113,11 @@ class ToolCall:
 
     @property
     def reach(self) -> Reach:
-        """What of this machine may be named: files where the user said so, its secrets never."""
+        """What of this machine may be named: files where the user allowed it, its secrets never."""
         return Reach.FILES if self.local_files else Reach.OUTSIDE
 
     def begin(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
-        """Begin work that may outlive the call."""
+        """Start work that may outlive the call."""
         task = asyncio.ensure_future(work)
         self.background.add(task)
         task.add_done_callback(self._ended)
@@ -68,7 +134,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool says to a model, and the same for programs; `uris` are resources that it told of."""
+    """An answer for a model, and the same for programs; `uris` are the resources in it."""
 
     markdown: str
     result: ToolResult
@@ -82,9 +148,9 @@ class ToolSpec:
     name: str
     title: str
     description: str
-    takes: type[Arguments]
+    takes: Arguments
     gives: type[ToolResult]
-    run: Callable[[ToolCall, Any], Awaitable[ToolAnswer]]
+    run: Callable[..., Awaitable[ToolAnswer]]
     operations: tuple[str, ...]
     writes: bool = False
     destroys: bool = False
@@ -99,24 +165,24 @@ class ToolSpec:
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of what it takes."""
-        return dict(_plain(self.takes.model_json_schema()))
+        """The JSON Schema of the arguments."""
+        return self.takes.schema
 
     @property
     def output_schema(self) -> dict[str, Any]:
-        """The JSON Schema of what it gives."""
-        return dict(_plain(self.gives.model_json_schema(mode="serialization")))
+        """The JSON Schema of the result."""
+        return dict(_untitled(self.gives.model_json_schema(mode="serialization")))
 
 
-def _plain(schema: Any) -> Any:
-    """A schema without titles, which repeat the names and cost a model a fifth of the tokens."""
+def _untitled(schema: Any) -> Any:
+    """Return a schema without titles, which repeat the names and cost a model a fifth of the tokens."""
     match schema:
         case dict():
             return {
-                name: _plain(value)
+                name: _untitled(value)
                 for name, value in schema.items()
                 if not (name == "title" and isinstance(value, str))
             }
         case list():
-            return [_plain(one) for one in schema]
+            return [_untitled(part) for part in schema]
     return schema

@@ -1,10 +1,10 @@
-"""The tools: one module for each thing that an assistant may want."""
+"""The tools, grouped by resource."""
 
 from rowen.interfaces.mcp.tool import ToolSpec
-from rowen.interfaces.mcp.tools.changing import GET_DIFF, GET_EXTRACTION, LIST_CHANGES
-from rowen.interfaces.mcp.tools.finding import FETCH, SEARCH
-from rowen.interfaces.mcp.tools.listing import FIND_VERSION, LIST_SOURCES
-from rowen.interfaces.mcp.tools.writing import ADD_SOURCE, EXTRACT, REMOVE_SOURCE, SYNC_SOURCE
+from rowen.interfaces.mcp.tools.changes import GET_DIFF, LIST_CHANGES
+from rowen.interfaces.mcp.tools.extraction import EXTRACT, GET_EXTRACTION
+from rowen.interfaces.mcp.tools.items import FETCH, SEARCH
+from rowen.interfaces.mcp.tools.sources import ADD_SOURCE, FIND_VERSION, LIST_SOURCES, REMOVE_SOURCE, SYNC_SOURCE
 
 __all__ = ["TOOLS"]
 

@@ -1,60 +1,43 @@
-"""search and fetch: finding passages, and reading what they stand in."""
+"""search and fetch: find passages, and read the items that they stand in."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from msgspec import Meta
 from pydantic import Field
 
 from rowen.interfaces.mcp.addresses import item_uri
-from rowen.interfaces.mcp.budget import DEFAULT_TOKENS, Budget, cut, fitting, tokens
-from rowen.interfaces.mcp.tool import Arguments, ToolAnswer, ToolCall, ToolResult, ToolSpec
-from rowen.interfaces.mcp.words import Quotes, freshness, next_look
-from rowen.model.datasets import RECORD_KINDS
+from rowen.interfaces.mcp.answers import DEFAULT_TOKENS, Budget, Quotes, cut, fitting, freshness, next_look, tokens
+from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall, ToolResult, ToolSpec, arguments_of, at_most
 from rowen.model.passages import excerpt, within
 from rowen.model.search import Query
 from rowen.model.wording import inline, moment
+from rowen.operations.parameters import SearchWords
 
 if TYPE_CHECKING:
     from rowen.model.items import Entry
-    from rowen.model.search import Answer, Hit
+    from rowen.model.search import Hit
 
-__all__ = ["FETCH", "SEARCH", "FoundPassage", "SearchAnswer", "found_in"]
+__all__ = ["FETCH", "SEARCH", "FoundPassage", "SearchAnswer", "fetch_item", "search_items"]
 
 # As many as a person looks at; more of them leave each only a line of the budget.
 _RESULTS = 6
+
+
 # Prose is a little shorter in tokens than what is counted, and the addresses take a share: the first try fits mostly.
 _FIRST_TRY_CHARS_PER_TOKEN = 2.0
+
+
 # Each further try gives the passages a fifth less; after so many nothing of them is left.
 _TRIES, _LESS = 12, 0.8
 
 
-class SearchArguments(Arguments):
-    """What `search` takes."""
-
-    query: str = Field(
-        description='What to look for: a question or words. "Quoted phrases" must occur, -word must not, word* matches'
-        " beginnings.",
-        min_length=1,
-    )
-    sources: list[str] = Field(default=[], description="Only in these sources, by name (see list_sources).")
-    version: str | None = Field(default=None, description="Only in this version of packages: 2, 2.x, ^2.1, >=1.0,<2.")
-    tags: list[str] = Field(default=[], description="Only items with one of these tags.")
-    languages: list[str] = Field(default=[], description="Only items in one of these languages: en, pt-BR.")
-    record_kinds: list[str] = Field(
-        default=[], description=f"Only records of data catalogs that describe one of: {', '.join(RECORD_KINDS)}."
-    )
-    path: str | None = Field(default=None, description="Only below this URL, or this path on any host.")
-    limit: Annotated[int, Field(ge=1, le=50, description="At most so many results.")] = _RESULTS
-    budget: Budget = DEFAULT_TOKENS
-    after: str | None = Field(default=None, description="The `next` of the answer before, for more results.")
-
-
 class FoundPassage(ToolResult):
-    """One result."""
+    """One search result."""
 
     id: str = Field(description="Give this to fetch to read the whole text.")
     title: str
@@ -68,31 +51,16 @@ class FoundPassage(ToolResult):
 
 
 class SearchAnswer(ToolResult):
-    """What `search` gives."""
+    """The result of `search`."""
 
     results: list[FoundPassage]
     notes: tuple[str, ...] = ()
     next: str | None = None
 
 
-async def found_in(call: ToolCall, asked: SearchArguments) -> ToolAnswer:
-    """Search, and say it within the budget."""
-    found = await call.rowen.search(
-        asked.query,
-        sources=asked.sources or None,
-        version=asked.version,
-        limit=asked.limit,
-        after=asked.after,
-        tags=asked.tags,
-        languages=asked.languages,
-        record_kinds=asked.record_kinds,
-        path=asked.path,
-    )
-    return await passages_of(call, found, asked.budget)
-
-
-async def passages_of(call: ToolCall, found: Answer, budget: int) -> ToolAnswer:
-    """The passages of an answer, cut until both forms of it fit."""
+async def search_items(call: ToolCall, *, words: str, budget: int = DEFAULT_TOKENS, **filters: Any) -> ToolAnswer:
+    """Search, and cut the passages until both forms of the answer fit the budget."""
+    found = await call.rowen.search(words, **filters)
     checked = await call.rowen.items.last_checked([hit.url for hit in found]) if found else {}
     notes = [*(f"Nothing has {wrong!r}; {right!r} was searched for." for wrong, right in found.corrections.items())]
     notes += found.notes
@@ -151,20 +119,8 @@ def _entry(number: int, one: FoundPassage, quotes: Quotes, now: datetime) -> str
     )
 
 
-class FetchArguments(Arguments):
-    """What `fetch` takes."""
-
-    id: str = Field(description="The `id` or `url` of a search result, or the URL of any item.", min_length=1)
-    source: str | None = Field(default=None, description="Which source's copy, where several have it.")
-    focus: str | None = Field(
-        default=None, description="Words to begin at: the stretch of the text that has most of them comes first."
-    )
-    offset: int = Field(default=0, ge=0, description="Go on at this character: the `next_offset` of the answer before.")
-    budget: Budget = DEFAULT_TOKENS
-
-
 class ItemText(ToolResult):
-    """What `fetch` gives."""
+    """The result of `fetch`."""
 
     id: str
     title: str
@@ -184,14 +140,22 @@ class ItemText(ToolResult):
     language: str | None = None
 
 
-async def fetched(call: ToolCall, asked: FetchArguments) -> ToolAnswer:
-    """One item, or as much of it as fits."""
-    entry = await call.rowen.get(asked.id, source=asked.source)
+async def fetch_item(
+    call: ToolCall,
+    *,
+    url: str,
+    source: str | None = None,
+    focus: str | None = None,
+    offset: int = 0,
+    budget: int = DEFAULT_TOKENS,
+) -> ToolAnswer:
+    """Return one item, or as much of it as fits."""
+    entry = await call.rowen.get(url, source=source)
     planned = next_look(await call.rowen.sources.get(entry.source), call.now)
     # What stands round the text: addresses and dates, in both forms of the answer.
     around = tokens(_read(entry, 0, 0, planned).model_dump_json()) + _MARKS
-    room = max(LEAST_TEXT_TOKENS, asked.budget - around)
-    start = asked.offset or (_place_of(entry.text, asked.focus, room) if asked.focus else 0)
+    room = max(LEAST_TEXT_TOKENS, budget - around)
+    start = offset or (_place_of(entry.text, focus, room) if focus else 0)
     text = cut(entry.text[start:], room)
     while tokens(json.dumps(text, ensure_ascii=False)) > room and len(text) > 1:
         text = cut(text, tokens(text) * 4 // 5)
@@ -200,12 +164,14 @@ async def fetched(call: ToolCall, asked: FetchArguments) -> ToolAnswer:
 
 # The preamble, the heading and the lines that say where to go on.
 _MARKS = 120
+
+
 # A paragraph: however small the budget, something can be read.
 LEAST_TEXT_TOKENS = 60
 
 
 def _place_of(text: str, focus: str, room: int) -> int:
-    """Where the stretch begins that has most of the words."""
+    """Return where the part begins that has most of the words."""
     words = Query.parse(focus).words
     found = excerpt(text, words, room).strip("…")
     return max(0, text.find(found[:200])) if found else 0
@@ -254,18 +220,39 @@ SEARCH = ToolSpec(
     "Use this first for any question that the kept sources (documentation, sites, repositories, data catalogs, feeds)"
     " may answer. Finds passages by words and by meaning in all sources, and gives each with the address to cite and"
     " when it was last compared with the original. Answer from the passages and cite their URLs.",
-    SearchArguments,
+    arguments_of(
+        "items.search",
+        leave_out=("meaning",),
+        rename={"words": "query"},
+        words=Annotated[SearchWords, Meta(min_length=1)],
+        limit=(at_most(50), _RESULTS),
+        budget=(Budget, DEFAULT_TOKENS),
+    ),
     SearchAnswer,
-    found_in,
+    search_items,
     ("items.search", "items.last_checked"),
 )
+
+
 FETCH = ToolSpec(
     "fetch",
     "Read one item",
     "Use this to read the whole text of something that search found, or of any URL that is kept. Long texts come in"
     " parts: go on with offset, or name words in focus. It reads the kept copy and asks no other server.",
-    FetchArguments,
+    arguments_of(
+        "items.get",
+        rename={"url": "id"},
+        focus=(
+            Annotated[str | None, Meta(description="Words to begin at: the part with most of them comes first.")],
+            None,
+        ),
+        offset=(
+            Annotated[int, Meta(ge=0, description="Continue at this character: the last answer's `next_offset`.")],
+            0,
+        ),
+        budget=(Budget, DEFAULT_TOKENS),
+    ),
     ItemText,
-    fetched,
+    fetch_item,
     ("items.get", "sources.get"),
 )
