@@ -177,7 +177,8 @@ async def test_search_takes_every_filter_of_the_operation_and_numbers_as_text(li
         many = await assistant.call_tool("search", {"query": "hay", "limit": 51})
 
     assert set(tools["search"].input_schema["properties"]) == declared - {"meaning"}
-    assert [len(answer.structured_content["results"]) for answer in (recent, old, other)] == [1, 0, 0]
+    assert [len(answer.structured_content["results"]) for answer in (recent, old)] == [1, 0]
+    assert "No source is of the kind 'git'" in text_of(other)
     assert "'4711' is no date or span of time" in text_of(number)
     assert "limit: Expected `int` <= 50." in text_of(many)
 
