@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rowen.content.blocks import BlockKind, scan
 from rowen.content.chunks import split
-from rowen.content.read import read
+from rowen.content.markdown import BlockKind, scan
+from rowen.content.readers import read
 from rowen.errors import ItemError
 from rowen.model.items import Document, Raw
 from rowen.model.url import file_url

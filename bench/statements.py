@@ -13,7 +13,7 @@ from pathlib import Path
 from turbohtml import parse
 
 from rowen.content.page_statements import page_type, statements_in
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.formats.rdf.rdfa import read_rdfa
 from rowen.model.items import Raw
 from tests.portals.council import PREFIXES, TYPES

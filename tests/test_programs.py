@@ -11,7 +11,7 @@ import pytest
 from rowen import programs
 from rowen.connectors.git.program import Program
 from rowen.errors import RowenError
-from rowen.publish import notices
+from rowen.publish import webhooks
 from tests.cancelling import cancelled_at_each_wait
 
 PIPE = asyncio.subprocess.PIPE
@@ -43,7 +43,7 @@ async def chatty() -> None:
 
 async def message() -> None:
     with pytest.raises(RowenError):
-        await notices.send("json://127.0.0.1:9/", "Subject", "Text", allowed=[])
+        await webhooks.send("json://127.0.0.1:9/", "Subject", "Text", allowed=[])
 
 
 async def git() -> None:

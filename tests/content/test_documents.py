@@ -3,7 +3,7 @@
 import pytest
 
 from rowen.content.chunks import split
-from rowen.content.read import is_document, read, supported
+from rowen.content.readers import is_document, read, supported
 from rowen.errors import ItemError
 from rowen.model.items import Document, Raw
 from tests.content.office_files import (

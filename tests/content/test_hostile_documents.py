@@ -8,9 +8,9 @@ from io import BytesIO
 
 import pytest
 
-from rowen.content.documents import markup, packages, sheets
-from rowen.content.documents.markup import elements
-from rowen.content.read import read
+from rowen.content.documents import flow, packages
+from rowen.content.documents.packages import elements
+from rowen.content.readers import read
 from rowen.errors import ItemError
 from rowen.model.items import Document, Raw
 from tests.content.office_files import Sheet, docx, epub, opendocument, packed, paragraph, pdf, relations, xlsx
@@ -95,21 +95,21 @@ def test_deep_nesting_is_refused_before_it_costs_anything():
 
 
 def test_nesting_up_to_the_limit_is_read():
-    depth = markup.DEEPEST - 6
+    depth = packages.DEEPEST - 6
     deep = "<w:ins>" * depth + "<w:r><w:t>Hay</w:t></w:r>" + "</w:ins>" * depth
 
     assert body("a.docx", word(WORD.format(f"<w:p>{deep}</w:p>"))).text == "Hay"
 
 
 def test_a_million_elements_too_many_are_refused(monkeypatch):
-    monkeypatch.setattr(markup, "MOST_ELEMENTS", 1_000)
+    monkeypatch.setattr(packages, "MOST_ELEMENTS", 1_000)
 
     with pytest.raises(ItemError, match="too large"):
         body("a.docx", word(WORD.format("<w:p/>" * 1_001)))
 
 
 def test_a_workbook_without_end_is_cut_and_says_so(monkeypatch):
-    monkeypatch.setattr(sheets, "MOST_CHARS", 10_000)
+    monkeypatch.setattr(flow, "MOST_CHARS", 10_000)
     rows = "".join(f'<row r="{n}"><c t="s"><v>0</v></c><c><v>{n}</v></c></row>' for n in range(1, 5_000))
 
     document = body("a.xlsx", xlsx([Sheet("One", rows), Sheet("Two", rows)], texts=["hay " * 20]))
@@ -145,7 +145,7 @@ def test_cells_that_are_repeated_a_billion_times_are_not():
     document = body("a.ods", opendocument(f"<table:table table:name='S'>{row * 100}</table:table>"))
 
     assert document.record["truncated"] is True
-    assert len(document.text) <= 1.5 * sheets.MOST_CHARS
+    assert len(document.text) <= 1.5 * flow.MOST_CHARS
     assert time.process_time() - start < 30
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rowen.content import page_statements
 from rowen.content.page_statements import statements_in
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.errors import RowenError
 from rowen.model.items import Raw
 from tests.conftest import ScratchDatabase

@@ -6,8 +6,8 @@ import pytest
 
 from rowen.content.chunks import split
 from rowen.content.documents import pdf as reader
-from rowen.content.documents.pdf_pages import Bookmark, markdown
-from rowen.content.read import read
+from rowen.content.documents.pdf import Bookmark, markdown
+from rowen.content.readers import read
 from rowen.errors import ItemError
 from rowen.model.items import Document, Raw
 from tests.content.office_files import pdf

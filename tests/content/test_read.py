@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.content.chunks import split
-from rowen.content.read import read, supported
+from rowen.content.readers import read, supported
 from rowen.errors import ItemError
 from rowen.model.files import MEDIA
 from rowen.model.items import Document, Raw

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.formats.rdf.rdfa import read_rdfa
 from rowen.model.items import Raw
 from tests.corpus import CORPUS, needs

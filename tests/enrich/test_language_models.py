@@ -11,8 +11,7 @@ import pytest
 from rowen.enrich.extract.conversation import ModelAnswer, ModelTerms, answer_of
 from rowen.enrich.extract.prompt import PageText, asked
 from rowen.enrich.ledger import Purse, paid_from
-from rowen.enrich.llm.base import LanguageModel, ModelTools
-from rowen.enrich.llm.registry import KINDS, make
+from rowen.enrich.llm.base import KINDS, LanguageModel, ModelTools, make
 from rowen.errors import (
     AnswerInvalidError,
     AnswerMismatchError,

@@ -13,7 +13,7 @@ from rowen import Complete, Fetched
 from rowen.enrich import model_folder
 from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.embedders.local import Local
-from rowen.enrich.tokenizer_file import spelling_of
+from rowen.enrich.tokenizers import spelling_of
 from rowen.errors import ConfigurationError, EmbeddingError
 from rowen.settings import Settings
 from tests.conftest import ScratchDatabase

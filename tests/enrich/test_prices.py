@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rowen.enrich.llm.base import ModelTools
-from rowen.enrich.llm.registry import make
-from rowen.enrich.prices import known_price, told_price
+from rowen.enrich.llm.base import ModelTools, make
+from rowen.enrich.provider import known_price, told_price
 from rowen.errors import ConfigurationError
 from rowen.model.models import Price
 from rowen.settings import load
@@ -66,7 +65,7 @@ def test_what_is_no_price_is_refused(wrong: str) -> None:
 
 
 def test_the_table_says_where_it_is_from_and_has_nothing_but_figures() -> None:
-    table = json.loads((files("rowen.enrich.data") / "prices.json").read_text("utf-8"))
+    table = json.loads((files("rowen.enrich") / "data" / "prices.json").read_text("utf-8"))
 
     assert table["from"].startswith("genai-prices ")
     assert sum(map(len, table["hosts"].values())) > 300

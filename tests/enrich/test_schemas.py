@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from rowen.enrich.schemas.bundled import bundled_schemas
-from rowen.enrich.schemas.compatibility import compare
 from rowen.enrich.schemas.derivation import lenient, strict, without_nulls
 from rowen.enrich.schemas.validation import check_definition, violations
+from rowen.enrich.schemas.versions import bundled_schemas, compare
 from rowen.errors import NotFoundError, RefusedError, UsageError
 from rowen.model.schemas import Schema, SchemaRef
 from tests.conftest import ScratchDatabase

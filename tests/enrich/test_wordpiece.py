@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.enrich.wordpiece import WordPiece
+from rowen.enrich.tokenizers import WordPiece
 
 CASES = json.loads((Path(__file__).parent / "wordpiece_cases.json").read_text("utf-8"))
-VOCABULARY = (resources.files("rowen.enrich.data") / "wordpiece.txt").read_text("utf-8").split("\n")[:-1]
+VOCABULARY = (resources.files("rowen.enrich") / "data" / "wordpiece.txt").read_text("utf-8").split("\n")[:-1]
 WORDS = WordPiece(VOCABULARY)
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rowen import Fetched, Gone
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.model.status import Tidied
 from tests.conftest import ScratchDatabase
@@ -45,8 +45,8 @@ class PartlyReading:
 @pytest.fixture(autouse=True)
 def _kinds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    registry.register(PartlyReading)
+    monkeypatch.setattr(embedders, "_registered", dict(embedders._registered))
+    embedders.register(PartlyReading)
 
 
 async def test_words_are_sent_without_addresses_and_markup(database: ScratchDatabase, provider: Provider) -> None:

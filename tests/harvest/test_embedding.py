@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched, Gone
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
@@ -218,8 +218,8 @@ async def test_a_third_party_kind_joins_by_being_registered(
         async def close(self) -> None:
             return
 
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    registry.register(Letters)
+    monkeypatch.setattr(embedders, "_registered", dict(embedders._registered))
+    embedders.register(Letters)
     async with database.open(embedder="letters") as r:
         run = await sync(r, *pages(1, 2))
         [facts] = await r.embeddings.list()
@@ -371,4 +371,4 @@ async def test_the_setting_local_fast_names_its_replacement(database: ScratchDat
             await r.embeddings.embed()
 
     assert "gemini, local, none, openai" in (caught.value.hint or "")
-    assert "local-fast" not in registry.kinds()
+    assert "local-fast" not in embedders.kinds()

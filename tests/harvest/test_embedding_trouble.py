@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rowen import Complete, Fetched
-from rowen.enrich.embedders.openai import OpenAI
+from rowen.enrich.embedders.remote import OpenAI
 from rowen.errors import StoreError, StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
 from rowen.operations.search import QuestionVectors
@@ -434,7 +434,7 @@ async def test_an_embedder_with_a_bug_costs_no_sync(
 
     async with database.open(**provider.settings) as r:
         with monkeypatch.context() as patch:
-            patch.setattr("rowen.enrich.embedders.openai.OpenAI.embed", broken)
+            patch.setattr("rowen.enrich.embedders.remote.OpenAI.embed", broken)
             run = await sync(r, *pages(1))
         remarks = r.embeddings.remarks()
         healed = await sync(r, *pages(1, 2))

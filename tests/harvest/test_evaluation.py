@@ -136,7 +136,7 @@ async def test_a_model_of_another_kind_has_the_address_and_the_key_of_its_own_pr
         assert tuple(other.spec) == ("anthropic", "claude-haiku-4-5", "https://api.anthropic.com/v1")
         assert (other.price, ours.price) == ((1.0, 5.0), (1.0, 4.0))
         assert (ours.spec.url, ours.spec.model, colon.spec.model) == (f"{model.url}/v1", "double", "qwen2.5:3b")
-        sent = other._remote._provider._credentials.headers("https://api.anthropic.com")  # type: ignore[attr-defined]
+        sent = other._provider._credentials.headers("https://api.anthropic.com")  # type: ignore[attr-defined]
         assert sent == {"x-api-key": "sk-theirs"}
 
 

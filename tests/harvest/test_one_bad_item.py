@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowen.content import read
+from rowen.content import readers
 from rowen.enrich.extract.grounding import GroundingText
 from rowen.errors import ItemError
 from rowen.harvest import page_facts
@@ -137,14 +137,14 @@ async def test_a_count_of_tokens_that_is_none_costs_no_page(database: ScratchDat
 async def test_a_page_over_which_a_reader_stumbles_costs_that_page(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_well = read.read
+    read_well = readers.read
 
     def stumble(raw: Raw) -> Any:
         if raw.url.endswith("/2"):
             raise OverflowError("int too large to convert to float")
         return read_well(raw)
 
-    monkeypatch.setattr(read, "read", stumble)
+    monkeypatch.setattr(readers, "read", stumble)
     with market() as (shop, _):
         async with database.open(workers=0) as r:
             await r.sources.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})

@@ -8,7 +8,7 @@ import pytest
 from bench.quality.coverage import by_coverage, table
 
 from rowen import Answer, Complete, Document, Fetched, Rowen
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import untitled as page
 from tests.harvest.senses import Senses
@@ -23,7 +23,7 @@ BODIES = [f"{'cat ' * (9 - n // 4)}and number{n} {OTHERS[n % 5]}" for n in range
 @pytest.fixture(autouse=True)
 def _worlds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
-    monkeypatch.setattr(registry, "_registered", {**registry._registered, "senses": Senses})
+    monkeypatch.setattr(embedders, "_registered", {**embedders._registered, "senses": Senses})
     monkeypatch.setenv("ROWEN_EMBEDDER", "senses")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, Gone, Rowen
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.model.search import plain
 from tests.conftest import ScratchDatabase
 from tests.harvest.embedded import untitled as page
@@ -19,7 +19,7 @@ INDEX = "create index on embedding using hnsw ((vector::halfvec(5)) halfvec_cosi
 @pytest.fixture(autouse=True)
 def _worlds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
-    monkeypatch.setattr(registry, "_registered", {**registry._registered, "senses": Senses})
+    monkeypatch.setattr(embedders, "_registered", {**embedders._registered, "senses": Senses})
     monkeypatch.setattr(Senses, "down", False)
     monkeypatch.setenv("ROWEN_EMBEDDER", "senses")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, Gone
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.model.datasets import DATASET
 from rowen.model.status import Tidied
 from tests.conftest import ScratchDatabase
@@ -19,7 +19,7 @@ from tests.portals.scripted import Scripted, page, shows
 @pytest.fixture(autouse=True)
 def _kinds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
-    monkeypatch.setattr(registry, "_registered", {**registry._registered, "senses": Senses})
+    monkeypatch.setattr(embedders, "_registered", {**embedders._registered, "senses": Senses})
 
 
 def dataset(number: int, publisher: str) -> Document:

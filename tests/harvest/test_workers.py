@@ -63,7 +63,7 @@ def hostile(deed: str) -> str:
     """The code of a worker that does something bad when it meets the word."""
     return f"""
 import ctypes, os, time
-from rowen.content import read as reader
+from rowen.content import readers as reader
 real = reader.read
 def read(raw):
     if b"HOSTILE" in raw.body:

@@ -29,7 +29,7 @@ MOST_MEMORY_BYTES = 300 << 20
 MEASURED = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.content.chunks import split
 from rowen.errors import ItemError
 from rowen.model.items import Raw

@@ -20,7 +20,7 @@ import pytest
 
 import rowen.interfaces.web
 from rowen import Rowen
-from rowen.content.rules import FieldRule
+from rowen.content.structured import FieldRule
 from rowen.errors import ConfigurationError, RowenError
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Prepared, Refused

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from rowen.enrich.schemas.compatibility import compare
-from rowen.enrich.schemas.cost import schema_cost
-from rowen.enrich.schemas.validation import check_definition, violations
+from rowen.enrich.schemas.validation import check_definition, schema_cost, violations
+from rowen.enrich.schemas.versions import compare
 from rowen.errors import UsageError
 from rowen.model.schemas import Schema
 from tests.conftest import ScratchDatabase

@@ -16,7 +16,7 @@ from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.hints import read_entries
 from rowen.content.chunks import split
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.errors import RowenError
 from rowen.formats import UnreadableError
 from rowen.formats.charset import XmlDecoder

@@ -23,9 +23,9 @@ from rowen.connectors.packages.indexes import NpmIndex, PyPIIndex
 from rowen.connectors.packages.sites import versioned
 from rowen.connectors.sdmx.record import SdmxAddress
 from rowen.connectors.socrata import dataset_of
-from rowen.enrich import registry as embedders
+from rowen.enrich import base as embedders
 from rowen.enrich.base import EmbedderTools, Spec
-from rowen.enrich.llm import registry as language_models
+from rowen.enrich.llm import base as language_models
 from rowen.enrich.llm.base import Message, ModelQuestion, ModelTools
 from rowen.errors import RowenError
 from rowen.net.client import Client

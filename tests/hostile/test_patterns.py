@@ -12,6 +12,7 @@ import pytest
 
 from rowen.connectors.files.gitignore import any_of
 from rowen.connectors.web.options import WebOptions
+from rowen.content import markdown
 from rowen.formats.xml import _tags_of
 from rowen.model.passages import pattern as snippet_pattern
 from rowen.model.search import Query
@@ -25,17 +26,17 @@ GLANCE_S = 0.0003
 
 MOST_SUSPECTS = 4
 
-BOUNDED = {
-    "rowen.content.headings": 800,  # `title_and_anchor` cuts a heading to 800 characters first
-}
-"""The longest text that a module's patterns ever see, where the code cuts it; nothing else is exempt."""
+# `title_and_anchor` cuts a heading to 800 characters first.
+_OF_HEADINGS = (markdown._ANCHOR, markdown._CLOSING, markdown._IMAGE_OR_LINK, markdown._EMPHASIS, markdown._ESCAPE)
+BOUNDED = dict.fromkeys((*_OF_HEADINGS, markdown._MARKED, markdown._NOT_IN_SLUG), 800)
+"""The longest text that a pattern ever sees, where the code cuts it; nothing else is exempt."""
 
 MADE = {
     "rowen.model.passages.pattern",
     "rowen.connectors.files.gitignore._Decision.__init__",
     "rowen.connectors.files.gitignore.any_of",
     "rowen.connectors.web.options.UrlPatterns.__init__",
-    "rowen.content.pieces._Cutter._rarely",
+    "rowen.content.chunks._Cutter._rarely",
     "rowen.formats.xml._tags_of",
     "rowen.model.versions._numbers",
 }
@@ -44,7 +45,7 @@ MADE = {
 
 @pytest.mark.parametrize("use", patterns(), ids=lambda use: use.place.removeprefix("rowen."))
 def test_a_pattern_takes_linear_time_on_the_texts_that_are_worst_for_it(use: Use) -> None:
-    bound = next((bound for module, bound in BOUNDED.items() if use.place.startswith(f"{module}:")), None)
+    bound = BOUNDED.get(use.pattern)
 
     growth = (_growth(use, number, bound) for number in _suspects(use, bound or GLANCE_SIZE))
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.errors import ItemError
 from rowen.model.items import Raw
 from tests.hostile.clock import costs_at_most, grows

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowen.errors import UsageError
-from rowen.publish import changelog, distributions
+from rowen.publish import changelog, report
 from rowen.publish.row import Identity
 from tests.conftest import ScratchDatabase
 from tests.portals.datajson import DataJsonSite
@@ -16,8 +16,8 @@ from tests.publish.snapshots import exported, harvest
 
 
 def test_many_different_values_are_counted_together_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributions, "_MOST_VALUES", 2)
-    spread = distributions.Distributions()
+    monkeypatch.setattr(report, "_MOST_VALUES", 2)
+    spread = report.Distributions()
     row: Any = {"kind": "ckan", "record_kind": None, "languages": [], "language": "de", "resources": []}
 
     spread.add([row | {"licence": name} for name in ("a", "b", "c", "d", "a")])

@@ -11,7 +11,7 @@ import pytest
 from rowen import Complete, Document, Fetched
 from rowen.model.changes import PublishedChange
 from rowen.model.datasets import DATASET
-from rowen.publish import data_json, dcat, syndication
+from rowen.publish import catalog, feeds
 from tests.conftest import ScratchDatabase
 from tests.hostile.twisting import VALUES
 from tests.portals.scripted import Scripted, shows
@@ -75,7 +75,7 @@ async def test_hostile_facts_are_published_and_so_are_all_others(
             run = await it.rowen.sync("docs")
         held = len(list(documents()))
         told = await it.rowen.webhooks.deliver("team")
-        catalog = await pages(it, "/catalog/dcat", r"hydra[^ ]*next>? <([^>]*)>")
+        turtle = await pages(it, "/catalog/dcat", r"hydra[^ ]*next>? <([^>]*)>")
         listed = (await it.http.get("/catalog/data.json")).json()["dataset"]
         atom = await pages(it, "/feeds/atom", r'rel="next" href="([^"]*)"')
         feed = await pages(it, "/feeds/json", r'"next_url": "([^"]*)"')
@@ -86,7 +86,7 @@ async def test_hostile_facts_are_published_and_so_are_all_others(
     assert (run.status, run.stats.failed, run.stats.updated) == ("completed", 0, held)
     assert told == len(receiver.heard) == 2 * held
     assert len(listed) == held
-    assert sum(text.count("a dcat:Dataset ") + text.count("ns#Dataset>") for text in catalog) >= held - 3
+    assert sum(text.count("a dcat:Dataset ") + text.count("ns#Dataset>") for text in turtle) >= held - 3
     assert sum(text.count("<entry>") for text in atom) == sum(text.count('"date_published"') for text in feed)
     assert sum(text.count("<entry>") for text in atom) >= 2 * held
     assert {form: answer.status_code for form, answer in exports.items()} == dict.fromkeys(EXPORTS, 200)
@@ -116,10 +116,10 @@ async def test_an_error_that_nobody_expected_leaves_one_item_out_of_a_catalog_or
     async with interface(database) as it:
         await it.rowen.sources.add("scripted:a", name="docs")
         await it.rowen.sync("docs")
-        for module in (dcat, data_json):
-            monkeypatch.setattr(module, "_dataset", stumbling(module._dataset, lambda listed: listed.url))
+        for name in ("_dataset", "_json_dataset"):
+            monkeypatch.setattr(catalog, name, stumbling(getattr(catalog, name), lambda listed: listed.url))
         for name in ("_entry", "_item"):
-            monkeypatch.setattr(syndication, name, stumbling(getattr(syndication, name), of_change))
+            monkeypatch.setattr(feeds, name, stumbling(getattr(feeds, name), of_change))
         paths = ("/catalog/dcat", "/catalog/data.json", "/feeds/atom", "/feeds/json")
         answers = {path: await it.http.get(path) for path in paths}
 

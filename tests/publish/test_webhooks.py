@@ -17,7 +17,7 @@ from rowen import Complete, Fetched, RefusedError, UsageError
 from rowen.jobs import webhooks as webhook_jobs
 from rowen.model.changes import Change
 from rowen.net.client import Client
-from rowen.publish.webhook import message
+from rowen.publish.webhooks import message
 from rowen.store import webhooks
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.ledger import charged_to
 from rowen.errors import EmbeddingError
@@ -104,7 +104,7 @@ async def test_an_embedder_writes_every_attempt_and_no_text(
                 return client
 
             spec = Spec("openai", "double", None, provider.base)
-            embedder = registry.make(spec, EmbedderTools(opened, settings, ProviderLedger(r._engine.database)))
+            embedder = embedders.make(spec, EmbedderTools(opened, settings, ProviderLedger(r._engine.database)))
             with charged_to(run_id=5):
                 await embedder.embed(["a private text of some words"])
                 with pytest.raises(EmbeddingError, match="this run") as caught:

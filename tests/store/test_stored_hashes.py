@@ -25,7 +25,7 @@ from rowen.connectors.ldes.versions import Versions
 from rowen.connectors.web import visit
 from rowen.connectors.web.boilerplate import Edge
 from rowen.content import chunks, readers
-from rowen.enrich.extract import identity, prompt
+from rowen.enrich.extract import prompt
 from rowen.enrich.llm.base import ModelSpec
 from rowen.formats.rdf.rdfa import read_rdfa
 from rowen.formats.rdf.statements import kept_statements
@@ -151,7 +151,7 @@ def _answer() -> list[Any]:
     model = ModelSpec("openai", "m", "https://m.example")
     # The marks around the page are no part of the question.
     words = [re.sub(r"page-[0-9a-f]+", "page-", one.text) for one in prompt.asked(PAGE, "Be brief.")]
-    return [words, identity.answer_key(PAGE, SCHEMA, model, context_tokens=8000)]
+    return [words, prompt.answer_key(PAGE, SCHEMA, model, context_tokens=8000)]
 
 
 class Stored(NamedTuple):
@@ -196,9 +196,7 @@ STORED = {
     "git": Stored(_of("git"), lambda: git_digest([("b", "2"), ("a", None)]), {1: "6dfb29e5231cde71"}),
     "token": Stored(_of("token"), lambda: [token_digest("secret"), callback_hash("token")], {1: "cd4773fa0ee84ee5"}),
     "recipe": Stored(lambda: readers.VERSION, _recipes, {2: "5a31638689ab5266"}),
-    "answer": Stored(
-        lambda: f"{prompt.PROMPT_VERSION}/{identity.CLEANER_VERSION}", _answer, {"1/1": "d4e901ea3fde4105"}
-    ),
+    "answer": Stored(lambda: f"{prompt.PROMPT_VERSION}/{prompt.CLEANER_VERSION}", _answer, {"1/1": "d4e901ea3fde4105"}),
 }
 
 

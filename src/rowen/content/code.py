@@ -4,11 +4,15 @@ Indentation, blank lines and closing brackets are enough to see them in nearly e
 is left out on purpose: it would make cuts depend on the version of Python that reads the file.
 """
 
+import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["CodeLine", "fenced", "lines", "units"]
+from rowen.content.base import Part
+from rowen.content.markdown import first_heading
+
+__all__ = ["CodeLine", "fenced", "lines", "read_notebook", "units"]
 
 _CLOSER = re.compile(
     r"[)\]}]|</|(?:end|else|elif|elsif|elseif|except|finally|catch|rescue|ensure|fi|done|esac|then|do|begin)\b|\{\s*$"
@@ -20,6 +24,10 @@ _QUOTED = re.compile(r""" \"{3} | '{3} | "(?:[^"\\]++|\\.)*+"? | '(?:[^'\\]++|\\
 _BACKTICKS = re.compile(r"`{3,}")
 _INSIDE = 1 << 30
 _DEEPEST = 8
+# Only the beginning of what code printed: the rest is data, and changes with every execution.
+_MOST_OUTPUT_LINES = 6
+# An output may be a single line of any length.
+_LONGEST_OUTPUT_LINE = 200
 
 
 class CodeLine(NamedTuple):
@@ -94,3 +102,78 @@ def _begins(block: list[CodeLine], i: int, depth: int) -> bool:
     if line.indent > depth or line.continues:
         return False
     return line.after_blank or above.indent > depth or (above.continues and above.indent <= depth)
+
+
+def read_notebook(text: str) -> Part:
+    """The cells of a notebook in their order; what is no notebook is kept as text."""
+    try:
+        book = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return Part(fenced(text.strip("\n"), "json"))
+    if not isinstance(book, dict):
+        return Part(fenced(text.strip("\n"), "json"))
+    language = _language(book)
+    markdown = "\n\n".join(part for cell in _cells(book) for part in _parts(cell, language))
+    return Part(markdown, title=_title(book) or first_heading(markdown))
+
+
+def _cells(book: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    # Before version 4 of the format, cells were inside of worksheets.
+    for holder in (book, *_dicts(book.get("worksheets"))):
+        yield from _dicts(holder.get("cells"))
+
+
+def _parts(cell: dict[str, Any], language: str) -> Iterator[str]:
+    source = _joined(cell.get("source", cell.get("input"))).strip("\n")
+    if not source.strip():
+        return
+    match cell.get("cell_type"):
+        case "code":
+            yield fenced(source, language)
+            yield from filter(None, map(_output, _dicts(cell.get("outputs"))))
+        case "heading":
+            yield f"{'#' * min(6, max(1, _whole(cell.get('level'))))} {source}"
+        case _:
+            yield source
+
+
+def _output(output: dict[str, Any]) -> str:
+    data = output.get("data")
+    text = _joined(data.get("text/plain") if isinstance(data, dict) else output.get("text"))
+    lines = text.strip("\n").split("\n")
+    shown = [line[:_LONGEST_OUTPUT_LINE] for line in lines[:_MOST_OUTPUT_LINES]]
+    if len(lines) > _MOST_OUTPUT_LINES:
+        shown.append("…")
+    return fenced("\n".join(shown), "text") if text.strip() else ""
+
+
+def _language(book: dict[str, Any]) -> str:
+    metadata = book.get("metadata")
+    for part in ("language_info", "kernelspec"):
+        info = metadata.get(part) if isinstance(metadata, dict) else None
+        told = (
+            (info.get("name") if part == "language_info" else info.get("language")) if isinstance(info, dict) else None
+        )
+        if isinstance(told, str) and told.replace("+", "").replace("#", "").isalnum():
+            return told.lower()
+    return "python"
+
+
+def _title(book: dict[str, Any]) -> str:
+    metadata = book.get("metadata")
+    title = metadata.get("title") if isinstance(metadata, dict) else None
+    return title if isinstance(title, str) else ""
+
+
+def _joined(source: Any) -> str:
+    if isinstance(source, list):
+        return "".join(line for line in source if isinstance(line, str))
+    return source if isinstance(source, str) else ""
+
+
+def _dicts(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
+def _whole(level: Any) -> int:
+    return level if isinstance(level, int) else 1

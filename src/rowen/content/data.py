@@ -1,23 +1,41 @@
 """JSON, YAML, TOML and XML are kept as they are, fenced; what is all on one line is laid out."""
 
+import csv
+import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from rowen.content.base import Part
 from rowen.content.code import fenced
+from rowen.model.text import spend
 
-__all__ = ["read_fenced", "read_json", "read_json_lines", "read_xml"]
+__all__ = [
+    "fitting_table",
+    "markdown_table",
+    "read_csv",
+    "read_fenced",
+    "read_json",
+    "read_json_lines",
+    "read_tsv",
+    "read_xml",
+]
 
 # On average over all lines: only text without line breaks comes to it.
 _LONG_LINE = 400
 # Nested brackets would otherwise make a text grow with the square of its depth.
 _DEEPEST_INDENT = 24
-
 # Short lists and objects without anything inside stay on one line: coordinates, for one, come by the million.
 _TOKEN = re.compile(
     r'(?P<short>\[[^\[\]{}"]{0,100}\]|\{\s*\})|(?P<text>"(?:[^"\\]++|\\.)*+"?)|(?P<mark>[{}\[\],:])|(?P<word>[^\s"{}\[\],:]+)'
 )
+# The delimiter is found out from so many characters, whatever the size of the file.
+_SAMPLE = 16_384
+_DELIMITERS = ",;\t|"
+_LONGEST_HEAD = 500  # a third of a passage, each of which repeats the head of its table
+# Names of columns are repeated with each passage of a table; longer ones are cut off.
+_LONGEST_NAME = 100
 
 
 def read_json(text: str) -> Part:
@@ -80,3 +98,80 @@ def _tokens(source: str) -> Iterator[str]:
 
 def _new_line(depth: int) -> str:
     return "\n" + "  " * min(depth, _DEEPEST_INDENT)
+
+
+def read_csv(text: str) -> Part:
+    """Rows of a file whose delimiter is found out."""
+    return _read(text, _delimiter(text[:_SAMPLE]))
+
+
+def read_tsv(text: str) -> Part:
+    """Rows of a file whose cells are parted by tabs."""
+    return _read(text, "\t")
+
+
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """A table whose first row is its head; rows are as wide as they are, at least as wide as the head."""
+    lines = []
+    width = 0
+    for row in rows:
+        cells = [_cell(value) for value in row]
+        width = width or len(cells)
+        spend(3 * max(0, width - len(cells)))
+        cells += [""] * (width - len(cells))
+        lines.append("| " + " | ".join(cells) + " |")
+        if len(lines) == 1:
+            lines.append("|" + " --- |" * width)
+    return "\n".join(lines)
+
+
+def fitting_table(rows: list[list[str]]) -> str:
+    """A table, or, where its head is too wide to be repeated, one paragraph a row."""
+    if not rows:
+        return ""
+    wide = sum(len(cell) + 3 for cell in rows[0]) > _LONGEST_HEAD
+    return _records(rows) if wide else markdown_table(rows)
+
+
+def _read(text: str, delimiter: str) -> Part:
+    try:
+        rows = [row for row in _rows(text, delimiter) if any(cell.strip() for cell in row)]
+    except csv.Error:
+        return Part(fenced(text.strip("\n"), "csv"))
+    return Part(fitting_table(rows))
+
+
+def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
+
+
+def _records(rows: list[list[str]]) -> str:
+    """A table too wide to repeat its head in every chunk: one paragraph a row, each value with its column's name."""
+    names = [_cell(name) for name in rows[0]]
+    paragraphs = ["Columns: " + ", ".join(names)]
+    head = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names]
+    for row in rows[1:]:
+        named = zip_longest(head, row, fillvalue="")
+        lines = [f"{name}: {_cell(value)}".removeprefix(": ") for name, value in named if value.strip()]
+        spend(sum(map(len, lines)))
+        paragraphs.append("\n".join("\\" + line if line.startswith("#") else line for line in lines))
+    return "\n\n".join(paragraphs)
+
+
+def _cell(value: str) -> str:
+    words = " ".join(value.split())
+    return words.replace("|", "\\|") if "|" in words else words
+
+
+def _delimiter(sample: str) -> str:
+    """The delimiter that parts the most lines into the same number of cells."""
+    lines = [line for line in sample.split("\n")[:50] if line.strip()]
+    if len(lines) > 1 and len(sample) == _SAMPLE:
+        lines.pop()
+    return max(_DELIMITERS, key=lambda mark: _agreement(lines, mark))
+
+
+def _agreement(lines: list[str], mark: str) -> tuple[int, int]:
+    counts = [len(row) for row in _rows("\n".join(lines), mark)]
+    width = counts[0] if counts else 1
+    return (counts.count(width), width) if width > 1 else (0, 0)

@@ -11,15 +11,13 @@ from typing import Any
 
 from turbohtml import Comment, Document, Element, Markdown, Text, parse
 
-from rowen.content.concealed import drop_concealed
-from rowen.content.headings import Slugs, title_and_anchor
-from rowen.content.html_tables import as_boxes, make_regular
+from rowen.content.markdown import Slugs, title_and_anchor
 from rowen.content.structured import facts_in
 from rowen.model.items import FactsWanted
 from rowen.model.text import LONGEST_ANCHOR, spend
 from rowen.model.url import runs_script, trimmed
 
-__all__ = ["HtmlPage", "read_page"]
+__all__ = ["HtmlPage", "as_boxes", "drop_concealed", "make_regular", "read_page"]
 
 _DROPPED = ",".join(
     (
@@ -45,13 +43,11 @@ _LAYOUT = ",".join(f"table:has({inside})" for inside in ("table", "pre", "h1", "
     ",table[role=presentation]"
 )
 Converter = Callable[[Element, str], str]
-
 _CALLOUTS = ",".join(f".{kind}>h3,.{kind}>h4" for kind in ("note", "tip", "warning", "caution", "important"))
 # Siblings before a heading that may be empty; each heading looks at them, so that time stays linear.
 _FARTHEST_SIBLING = 8
 _SECTIONS = ("section", "div", "header", "article", "hgroup")
 _FOLLOWED = ("http://", "https://", "file://")
-
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 _CODE_CLASS = re.compile(r"(?:^|\s)(?:(?:highlight-source|highlight|language|lang)-|brush:\s?)([A-Za-z][\w+#.-]*)")
 _NO_CODE_LANGUAGE = frozenset({"default", "none", "text", "notranslate", "source", "plaintext", "highlight"})
@@ -59,6 +55,20 @@ _SPACES = ("\xa0", "&nbsp;", "&#160;", "&#xA0;", "&#xa0;")
 _SYMBOL = re.compile(r"[^\w]*", re.ASCII)
 _ANCHOR = re.compile(r" \{#[^{}]*\}$")
 _GAP = re.compile(r"\n(?:[ \t>]*(`{3,}+)[^\n]*+(?>.*?\n[ \t>]*+\1[^\n]*+|.*)(?=\n|\Z)|\n{2,}+)", re.DOTALL)
+# A cell over many rows is repeated in each if it is short; a long one would multiply the text.
+_LONGEST_REPEATED = 80
+Span = tuple[Element, int, int]
+"""A cell, and over how many columns and rows it reaches."""
+Carried = dict[int, tuple[int, str]]
+"""By column, for how many more rows a cell from above reaches down, and its words."""
+_CONCEALING = re.compile(
+    r"(?:^|;)(?:display:none|visibility:hidden|opacity:0(?:\.0+)?|font-size:0(?:\.0+)?(?:px|pt|r?em|%)?)"
+    r"(?:!important)?(?:;|$)"
+)
+# Pages that fade in conceal all that they say until their scripts have run; what speaks to programs has no such parts.
+_WHOLE = "main,article,h1"
+# Those of a page are dozens. Each is looked into, so that without a limit time would be quadratic.
+_MOST = 1_000
 
 
 def _emphasis(mark: str) -> "Converter":
@@ -334,3 +344,94 @@ def _opens(element: Element) -> tuple[bool, str]:
 
 def _usable(anchor: str) -> str | None:
     return anchor if 0 < len(anchor) <= LONGEST_ANCHOR and not re.search(r"[\s{}]", anchor) else None
+
+
+def make_regular(table: Element) -> None:
+    """Spans become cells: a cell that spans rows is repeated in each, one that spans columns is followed by blanks."""
+    rows = [(row, cells) for row in table.select("tr") if (cells := row.select("td,th"))]
+    if not rows:
+        return
+    if table.select_one("[colspan],[rowspan]") is not None:
+        if not _spread_all([(row, [_span(cell) for cell in cells]) for row, cells in rows]):
+            as_boxes(table)
+            return
+        rows = [(row, row.select("td,th")) for row, _ in rows]
+    widest = max(len(cells) for _, cells in rows)
+    if widest * len(rows) > _most(sum(len(cells) for _, cells in rows)):
+        as_boxes(table)
+        return
+    for row, cells in rows:
+        row.extend(Element("td") for _ in range(widest - len(cells)))
+
+
+def as_boxes(table: Element) -> None:
+    """A table that only lays out a page: its cells are parts of the page, not of a row."""
+    for element in table.select("caption,thead,tbody,tfoot,tr,td,th"):
+        if element.closest("table") is table or element.closest("table") is None:
+            element.tag = "div"
+    table.tag = "div"
+
+
+def _most(cells: int) -> int:
+    """How many cells a table of so many may grow to: a few that claim to span thousands are not believed."""
+    return 20 * cells + 1000
+
+
+def _spread_all(rows: list[tuple[Element, list[Span]]]) -> bool:
+    """Lay out all rows, unless that would blow the table up."""
+    area = 0
+    for at, (_, spans) in enumerate(rows):
+        area += sum(across * min(down, len(rows) - at) for _, across, down in spans)
+    if area > _most(sum(len(spans) for _, spans in rows)):
+        return False
+    carried: Carried = {}
+    for row, spans in rows:
+        carried = _spread(row, spans, carried)
+    return True
+
+
+def _spread(row: Element, spans: list[Span], carried: Carried) -> Carried:
+    """Lay out one row below cells that reach into it; returns what reaches into the next row."""
+    kept = {column: (rows - 1, words) for column, (rows, words) in carried.items() if rows > 1}
+    at = 0
+    for cell, across, down in spans:
+        while at in carried:
+            cell.insert_before(_cell(carried[at][1]))
+            at += 1
+        if down > 1:
+            words = " ".join(cell.text.split())
+            kept[at] = (down - 1, words if len(words) <= _LONGEST_REPEATED else "")
+            kept.update({at + step: (down - 1, "") for step in range(1, across)})
+        if across > 1:
+            cell.insert_after(*(Element("td") for _ in range(across - 1)))
+        at += across
+    while at in carried:
+        row.append(_cell(carried[at][1]))
+        at += 1
+    return kept
+
+
+def _cell(words: str) -> Element:
+    cell = Element("td")
+    spend(len(words))
+    if words:
+        cell.set_text(words)
+    return cell
+
+
+def _span(cell: Element) -> Span:
+    return cell, _number(cell, "colspan"), _number(cell, "rowspan")
+
+
+def _number(cell: Element, name: str) -> int:
+    told = cell.attrs.pop(name, None)
+    # HTML 4.9.11: more than 1,000 columns are 1,000.
+    return min(1000, max(1, int(told))) if isinstance(told, str) and re.fullmatch(r"[0-9]{1,5}", told.strip()) else 1
+
+
+def drop_concealed(page: Document) -> None:
+    """Remove what inline styles conceal, except for what holds the page itself."""
+    for element in page.select("body [style]")[:_MOST]:
+        style = re.sub(r"\s+", "", element.attr("style") or "").lower()
+        if _CONCEALING.search(style) and element.tag not in _WHOLE.split(",") and element.select_one(_WHOLE) is None:
+            element.decompose()

@@ -6,19 +6,29 @@ vectors are of the right number and length, and numbers at all, is the flow's bu
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from rowen.enrich.ledger import Ledger, NoLedger
-from rowen.errors import Hint, action
+from rowen.errors import ConfigurationError, EmbeddingError, Hint, action
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
     from rowen.net.client import Client
 
-__all__ = ["WAITING", "Embedded", "Embedder", "EmbedderTools", "Limits", "Spec"]
+__all__ = ["NONE", "WAITING", "Embedded", "Embedder", "EmbedderTools", "Limits", "Spec", "kinds", "make", "register"]
 
 WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
 """What to do about an embedder that cannot be had now."""
+GROUP = "rowen.embedders"
+NONE = "none"
+"""The kind that embeds nothing."""
+# Vectors of these may still be in a database, which says so when it is searched or synced.
+_REMOVED = {
+    "local-fast": "The embedder local-fast is no longer part of Rowen; search goes by words alone."
+    " `rowen embed --embedder local` makes vectors of the local model beside the old ones, and then switches."
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +110,41 @@ class Embedder(Protocol):
     async def close(self) -> None:
         """Release threads and memory."""
         ...
+
+
+_registered: dict[str, type[Embedder]] = {}
+
+
+def register(embedder: type[Embedder]) -> None:
+    """Add a kind in this process; packages declare theirs by the entry point `rowen.embedders` instead."""
+    _registered[embedder.kind] = embedder
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all kinds, sorted."""
+    return tuple(sorted({NONE, *_registered, *_installed()} - _REMOVED.keys()))
+
+
+def make(spec: Spec, tools: EmbedderTools) -> Embedder:
+    """The embedder that is meant."""
+    return _class(spec.kind)(spec, tools)
+
+
+def _class(kind: str) -> type[Embedder]:
+    if kind in _REMOVED and kind not in _registered:
+        raise ConfigurationError(_REMOVED[kind], hint=f"The embedders are: {', '.join(kinds())}.")
+    if kind not in _registered and kind in _installed():
+        try:
+            _registered[kind] = _installed()[kind].load()
+        except ImportError as problem:
+            raise EmbeddingError(
+                f"The embedder {kind!r} cannot be loaded: {problem}.", hint="Reinstall the package that brings it."
+            ) from problem
+    if kind in _registered:
+        return _registered[kind]
+    raise ConfigurationError(f"There is no embedder {kind!r}.", hint=f"The embedders are: {', '.join(kinds())}.")
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

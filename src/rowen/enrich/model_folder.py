@@ -12,8 +12,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rowen.enrich.spelling import Spelling
-from rowen.enrich.tokenizer_file import spelling_of, spelling_of_vocabulary
+from rowen.enrich.tokenizers import Spelling, spelling_of, spelling_of_vocabulary
 from rowen.errors import ConfigurationError, Hint, action
 
 __all__ = [

@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +23,7 @@ from rowen.enrich.ledger import SOURCE_PERIOD, Budgets, Ledger, NoLedger, curren
 from rowen.errors import (
     BudgetExceededError,
     CircuitOpenError,
+    ConfigurationError,
     FetchError,
     FetchTimeoutError,
     ProviderAnswerError,
@@ -35,17 +38,16 @@ from rowen.model.models import CallResult, Charge, LedgerEntry, Price, TokenUsag
 from rowen.net.circuits import State
 from rowen.net.credentials import Credentials
 from rowen.net.politeness import backoff_s
-from rowen.net.target import parse
+from rowen.net.target import parse, redact
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
     from rowen.net.client import Client
     from rowen.net.response import Response
 
-__all__ = ["Key", "PaidCall", "Provider"]
+__all__ = ["GEMINI_HOME", "Key", "PaidCall", "Provider", "api_address", "gemini_model", "known_price", "told_price"]
 
 log = logging.getLogger(__name__)
-
 # A sentence or two: enough to know the reason, too short to repeat a prompt.
 _REASON_CHARS = 300
 _NONE = TokenUsage()
@@ -57,6 +59,21 @@ _NO_SUCH_MODEL = re.compile(
     r"|\bmodel\b[^.]{0,100}\b(?:does not exist|(?:was |is )?not found)\b",
     re.IGNORECASE,
 )
+# A release of a model by its day costs what the model costs, unless the table has it by itself.
+_DAY = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d|latest)$")
+GEMINI_HOME = "https://generativelanguage.googleapis.com/v1beta"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def api_address(named: str | None, home: str, *, key_setting: str) -> str:
+    """Return the base address of an API; refuse a password in it, since the address is stored."""
+    url = (named or home).rstrip("/")
+    if parse(url).login:
+        raise ConfigurationError(
+            f"{redact(url)} contains a password, which would be stored in clear.",
+            hint=f"Leave it out, and set {key_setting} to where the key is found: env:NAME or file:PATH.",
+        )
+    return url
 
 
 class Key(NamedTuple):
@@ -392,3 +409,45 @@ def _reason(body: bytes) -> str:
     words = reason if isinstance(reason, str) and reason else body[:_REASON_CHARS].decode("utf-8", "replace")
     printable = "".join(c if c.isprintable() else " " for c in words)
     return " ".join(printable.split())[:_REASON_CHARS] or "no reason given"
+
+
+def told_price(told: str | None, model: str) -> Price | None:
+    """What the user says of a model: `1/4` for all, `small=0.1/0.4,large=2/8` for some; the name goes first."""
+    prices = dict(_parts(told)) if told else {}
+    return prices.get(model, prices.get(""))
+
+
+def known_price(url: str, model: str) -> Price | None:
+    """What the provider at an address lists for a model, where that is known; its imitators have their own prices."""
+    target = parse(url)
+    listed = _table().get(target.host, {}) if target.origin.startswith("https://") else {}
+    found = listed.get(model) or listed.get(_DAY.sub("", model))
+    return Price(*found) if found else None
+
+
+def _parts(told: str) -> list[tuple[str, Price]]:
+    made = []
+    for part in filter(None, map(str.strip, told.split(","))):
+        name, _, figures = part.rpartition("=")
+        sent, _, received = figures.partition("/")
+        made.append((name.strip(), Price(float(sent), float(received or sent))))
+    return made
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, tuple[float, float]]]:
+    """By host and name; read when a price is first wanted."""
+    text = (files("rowen.enrich") / "data" / "prices.json").read_text("utf-8")
+    hosts: Mapping[str, Mapping[str, tuple[float, float]]] = json.loads(text)["hosts"]
+    return hosts
+
+
+def gemini_model(given: str) -> str:
+    """Return the name of a model without `models/`; refuse what could lead to another path of the API."""
+    name = given.removeprefix("models/")
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{given[:200]!r} is not the name of a Gemini model. Nothing was sent.",
+            hint="A name has letters, digits, dots, hyphens and underscores, such as gemini-2.5-flash-lite.",
+        )
+    return name

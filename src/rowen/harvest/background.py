@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.enrich.base import Embedder
 from rowen.errors import BudgetExceededError, ConfigurationError, EmbeddingError, RowenError
 from rowen.harvest.models import Embedders, wanted_spec
@@ -64,7 +64,7 @@ class BackgroundEmbedding:
     @property
     def off(self) -> bool:
         """Whether embedding is switched off."""
-        return self._settings.embedder == registry.NONE
+        return self._settings.embedder == embedders.NONE
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:

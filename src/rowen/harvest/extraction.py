@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rowen.concurrency import together
-from rowen.content.rules import rules_for
+from rowen.content.structured import rules_for
 from rowen.enrich.ledger import Purse, charged_to, paid_from
 from rowen.enrich.llm.base import LanguageModel
 from rowen.errors import (

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.enrich.base import WAITING, Embedder, EmbedderTools, Spec
 from rowen.enrich.ledger import Ledger, NoLedger
 from rowen.errors import (
@@ -98,12 +98,12 @@ class Embedders:
         if named:
             settings = settings.model_copy(update={"embedder": spec.kind, "embedder_url": spec.url})
         if spec not in self._made:
-            self._made[spec] = registry.make(spec, EmbedderTools(self._opened_client, settings, self._ledger))
+            self._made[spec] = embedders.make(spec, EmbedderTools(self._opened_client, settings, self._ledger))
         return self._made[spec]
 
     def choose(self, active: Model | None, wanted: Spec | None) -> Choice:
         """Return the embedder of the database's vectors if there are any, otherwise the wanted one."""
-        if wanted is not None and wanted.kind == registry.NONE:
+        if wanted is not None and wanted.kind == embedders.NONE:
             return Choice(None)
         if active is None:
             return Choice(self.of(wanted or DEFAULT))
@@ -212,8 +212,7 @@ class LanguageModels:
 
         `anthropic:claude-haiku-4-5` names one of another kind, at the provider's own address and with its usual key.
         """
-        from rowen.enrich.llm.base import ModelTools
-        from rowen.enrich.llm.registry import make
+        from rowen.enrich.llm.base import ModelTools, make
 
         if model not in self._made:
             settings, name = self._named(model)
@@ -231,7 +230,7 @@ class LanguageModels:
 
     def _named(self, model: str | None) -> tuple[Settings, str | None]:
         """Return the settings and the name of a model, whose name may start with its kind."""
-        from rowen.enrich.llm.registry import KINDS
+        from rowen.enrich.llm.base import KINDS
 
         kind, colon, name = (model or "").partition(":")
         if not (colon and name and kind in KINDS):

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from rowen.enrich.extract.conversation import ModelTerms, answer_of, expected_tokens
 from rowen.enrich.extract.grounding import evidence, without_ungrounded
-from rowen.enrich.extract.identity import answer_key
-from rowen.enrich.extract.prompt import PageText, cleaned
+from rowen.enrich.extract.prompt import PageText, answer_key, cleaned
 from rowen.enrich.extract.structured import converted, filled
 from rowen.enrich.llm.base import LanguageModel
 from rowen.enrich.schemas.validation import violations

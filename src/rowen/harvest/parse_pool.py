@@ -315,7 +315,7 @@ def _weight(task: Task) -> int:
 
 
 def _is_apart(raw: Raw) -> bool:
-    from rowen.content.read import is_document
+    from rowen.content.readers import is_document
 
     if is_document(raw) or raw.profile is not None:
         return True

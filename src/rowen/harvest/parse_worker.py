@@ -203,7 +203,6 @@ def prepare_all(tasks: list[Task]) -> list[Answer]:
 def _prepare(task: Task) -> Answer:
     # A parent that starts a worker, or finds nothing changed, needs no readers.
     from rowen.content import chunks as chunker
-    from rowen.content import read as reader
 
     try:
         match task:
@@ -218,9 +217,9 @@ def _prepare(task: Task) -> Answer:
                 case Text(url, text):
                     return Passages(url, chunker.split(text))
                 case Uncut(raw):
-                    return Prepared(reader.read(raw), [])
+                    return Prepared(readers.read(raw), [])
                 case Raw():
-                    document = reader.read(task)
+                    document = readers.read(task)
                     return Prepared(document, chunker.split(document.text))
                 case Call(function, arguments):
                     try:
@@ -254,7 +253,7 @@ def main(places: Sequence[str] = ()) -> None:
     """Serve until the parent closes the pipe; `places` are the import paths of plug-in readers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A sandboxed process cannot import anything any more.
-    from rowen.content import chunks, read  # noqa: F401
+    from rowen.content import chunks  # noqa: F401
 
     readers.join(places)
     lock_in()

@@ -22,8 +22,8 @@ from rowen.model.sources import Source
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.target import redact
-from rowen.publish.statements import SparqlUpdate, updates
-from rowen.publish.webhook import GIVE_UP, wait_s
+from rowen.publish.rdf import SparqlUpdate, updates
+from rowen.publish.webhooks import GIVE_UP, wait_s
 from rowen.store import changes, rdf
 from rowen.store.database import Database
 

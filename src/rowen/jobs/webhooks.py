@@ -26,8 +26,7 @@ from rowen.net.circuits import Breakers, CircuitLimits
 from rowen.net.client import Client
 from rowen.net.credentials import resolve
 from rowen.net.politeness import Throttle
-from rowen.publish.notices import MOST_IN_A_NOTICE, notice, send
-from rowen.publish.webhook import GIVE_UP, message, verdict, wait_s
+from rowen.publish.webhooks import GIVE_UP, MOST_IN_A_NOTICE, message, notice, send, verdict, wait_s
 from rowen.settings import Settings
 from rowen.store import changes, webhooks
 from rowen.store.changes import LogBatch

@@ -160,7 +160,7 @@ def _said(schema: Schema, one: DeclaredSchema) -> Any:
 
 def checked_rules(rules: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
     """Rules by users, checked."""
-    from rowen.content.rules import FieldRule
+    from rowen.content.structured import FieldRule
 
     made = {}
     for name, text in (rules or {}).items():

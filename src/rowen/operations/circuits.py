@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.enrich.base import Spec
 from rowen.errors import Hint, NotFoundError, RowenError, action
 from rowen.harvest.circuits import BEAT_S
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Circuits"]
 
 # The kinds of embedders that call nobody.
-_LOCAL = frozenset({registry.NONE, "local"})
+_LOCAL = frozenset({embedders.NONE, "local"})
 
 
 class Circuits(ResourceGroup):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.enrich.base import Embedder, Spec
 from rowen.errors import EmbeddingError, UsageError
 from rowen.harvest.background import POLL_S
@@ -152,7 +152,7 @@ class Embeddings(ResourceGroup):
         wanted = wanted_spec(self._settings)
         bases = [base for base in (wanted, spec_of(active) if active else None, DEFAULT) if base is not None]
         kind = flags.kind or bases[0].kind
-        if kind == registry.NONE:
+        if kind == embedders.NONE:
             raise UsageError(
                 "The embedder `none` makes no vectors.", hint="ROWEN_EMBEDDER or --embedder names another."
             )

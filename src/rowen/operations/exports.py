@@ -83,10 +83,9 @@ class Exports(ResourceGroup):
         """
         from rowen.operations.snapshot_facts import SnapshotWork, finish
         from rowen.publish.changelog import ChangeFiles
-        from rowen.publish.folder import new_folder
+        from rowen.publish.folder import checked, new_folder
         from rowen.publish.formats import writer
         from rowen.publish.lines import WithdrawnLines
-        from rowen.publish.manifest import checked
 
         _check(form, excel=excel, joint=joint)
         check_record_kinds(record_kinds := one_or_more(record_kinds))
@@ -123,8 +122,8 @@ class Exports(ResourceGroup):
     ) -> Export:
         """Write the facts in force into a new folder, a file for each schema: as JSON lines, CSV or Parquet."""
         from rowen.model.schemas import SchemaRef
-        from rowen.publish.facts import FactFiles
         from rowen.publish.folder import new_folder
+        from rowen.publish.lines import FactFiles
         from rowen.store.extractions import current_in_batches
 
         sources = one_or_more(sources)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from msgspec import Meta
 
     from rowen.operations.parameters import Limit, OnlyChangeKinds, OnlySource, SearchWords
-    from rowen.publish.addresses import PublicAddresses
+    from rowen.publish.feeds import PublicAddresses
 
 __all__ = ["Feeds"]
 
@@ -69,8 +69,7 @@ class Feeds(ResourceGroup):
 
         With kinds only those; with a field those in which that field of facts differs.
         """
-        from rowen.publish.addresses import PublicAddresses
-        from rowen.publish.syndication import FeedHead, feed
+        from rowen.publish.feeds import FeedHead, PublicAddresses, feed
 
         check_words(query)
         async with self._database.connection() as c:
@@ -90,7 +89,7 @@ class Feeds(ResourceGroup):
     ) -> Publication:
         """The change log as a Linked Data Event Stream: its first page, or `blocks/3`, or `pages/17`."""
         from rowen.publish import event_stream
-        from rowen.publish.addresses import PublicAddresses
+        from rowen.publish.feeds import PublicAddresses
 
         addresses = PublicAddresses(self._base, source)
         level, number = _node(node)
@@ -128,7 +127,7 @@ class Feeds(ResourceGroup):
         source: OnlySource | None = None,
     ) -> AsyncGenerator[bytes]:
         """New changes as server-sent events, from the one that a client saw last; never ends."""
-        from rowen.publish.server_events import event, last_seen
+        from rowen.publish.feeds import event, last_seen
 
         since = last_seen(last_event_id)
         async with self._database.connection() as c:
@@ -148,8 +147,8 @@ class Feeds(ResourceGroup):
         after: Annotated[str, Meta(max_length=200, description="The page after this place.")] | None = None,
     ) -> Publication:
         """All datasets as one DCAT catalog, or those of a source: its first page, or the one after a place."""
-        from rowen.publish.addresses import PublicAddresses
-        from rowen.publish.dcat import catalog_page
+        from rowen.publish.catalog import catalog_page
+        from rowen.publish.feeds import PublicAddresses
 
         place = _place(after)
         held = await self._datasets(source)
@@ -160,20 +159,20 @@ class Feeds(ResourceGroup):
     @operation(scope=Scope.READ)
     async def data_json(self, *, source: OnlySource | None = None) -> AsyncGenerator[bytes]:
         """The same as a data.json, in pieces."""
-        from rowen.publish import data_json
-        from rowen.publish.addresses import PublicAddresses
+        from rowen.publish.catalog import DATA_JSON_FOOT, data_json_datasets, data_json_head
+        from rowen.publish.feeds import PublicAddresses
 
         held = await self._datasets(source)
-        yield data_json.head(PublicAddresses(self._base, source).catalog("data.json"))
+        yield data_json_head(PublicAddresses(self._base, source).catalog("data.json"))
         place: CatalogPlace | None = None
         first = True
         while True:
             page = await self._page(held, place, merged=source is None)
-            yield data_json.written(page.datasets, first=first)
+            yield data_json_datasets(page.datasets, first=first)
             first, place = first and not page.datasets, page.next
             if place is None:
                 break
-        yield data_json.FOOT
+        yield DATA_JSON_FOOT
 
     async def _datasets(self, source: str | None) -> Mapping[int, int]:
         """How many datasets each source holds: all that hold any, or the one that is meant."""

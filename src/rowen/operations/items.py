@@ -140,7 +140,7 @@ class Items(ResourceGroup):
     ) -> str:
         """What changed between two texts of an item, by default the last two, as a unified diff or as HTML."""
         if form == "html":
-            from rowen.publish.diffs import as_html
+            from rowen.publish.feeds import as_html
 
             return as_html(await self.compare(url, source=source, older=older, newer=newer))
         before, after = _two(url, await self.history(url, source=source), older, newer)
@@ -254,7 +254,7 @@ class Items(ResourceGroup):
         form: Annotated[DiffForm, Meta(description="Format of the difference.")] = "unified",
     ) -> str:
         """The same as text, one line a field, or as HTML."""
-        from rowen.publish.diffs import fields_as_html, fields_as_text
+        from rowen.publish.feeds import fields_as_html, fields_as_text
 
         found = await self.compare_fields(url, source=source, schema=schema)
         return fields_as_html(found) if form == "html" else fields_as_text(found)

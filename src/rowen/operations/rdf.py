@@ -61,7 +61,7 @@ class Rdf(ResourceGroup):
     @operation(scope=Scope.READ)
     async def dump(self, name: SourceName, to: Path, *, graph: Graph | None = None) -> StatementReport:
         """Write all that pages state now as N-Quads; deltas after `last_change` lead on from there."""
-        from rowen.publish.statements import checked_graph, quad_lines, whole_file
+        from rowen.publish.rdf import checked_graph, quad_lines, whole_file
 
         graph = checked_graph(graph)
         pages = written = 0
@@ -83,7 +83,7 @@ class Rdf(ResourceGroup):
         self, name: SourceName, to: Path, *, since: SinceNumber | None = None, graph: Graph | None = None
     ) -> StatementReport:
         """Write how statements changed into a folder, a file for what was stored together, from where its files end."""
-        from rowen.publish.statements import checked_graph, delta_file, last_delta, whole_file
+        from rowen.publish.rdf import checked_graph, delta_file, last_delta, whole_file
 
         graph = checked_graph(graph)
         last = since if since is not None else last_delta(to)
@@ -128,7 +128,7 @@ class Rdf(ResourceGroup):
         graph: Graph | None = None,
     ) -> Publication:
         """One delta file, in the shape of the mu-semtech stack; it never changes."""
-        from rowen.publish.statements import checked_graph, delta_file
+        from rowen.publish.rdf import checked_graph, delta_file
 
         graph = checked_graph(graph)
         async with self._database.connection() as c:
@@ -222,7 +222,7 @@ class Rdf(ResourceGroup):
 
 def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None) -> str | None:
     """The graph's name, if all may be stored that was given."""
-    from rowen.publish.statements import checked_graph
+    from rowen.publish.rdf import checked_graph
 
     refuse_unfit({"headers": dict(headers or {})})
     parse(endpoint)

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rowen.enrich.schemas.bundled import bundled_schemas
-from rowen.enrich.schemas.compatibility import compare
 from rowen.enrich.schemas.validation import check_definition
+from rowen.enrich.schemas.versions import bundled_schemas, compare
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.model.access import Scope
 from rowen.model.schemas import Schema, SchemaComparison, SchemaRef, SchemaUse

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowen.enrich import registry
+from rowen.enrich import base as embedders
 from rowen.errors import ConfigurationError, EmbeddingError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
 from rowen.harvest.models import wanted_spec
@@ -230,7 +230,7 @@ class QuestionVectors:
     async def vector_of(self, text: str) -> QuestionVector:
         """The vector of what is asked; None where only words can be searched for."""
         text = normalise(text)[:QUESTION_CHARS].strip()
-        if not text or self._settings.embedder == registry.NONE:
+        if not text or self._settings.embedder == embedders.NONE:
             return QuestionVector(None)
         async with self._database.connection() as c:
             model = await embeddings.active(c)

@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any
 from rowen.model.hashes import canonical_json
 from rowen.model.items import Export
 from rowen.model.wording import moment
-from rowen.publish.changelog import CHANGED
-from rowen.publish.comparison import compare
-from rowen.publish.coverage import Coverage
-from rowen.publish.distributions import Distributions
-from rowen.publish.manifest import COVERAGE, FORMAT, FORMAT_VERSION, MANIFEST, file_facts, write_json
-from rowen.publish.report import REPORT, ReportedSource, report
+from rowen.publish.changelog import CHANGED, compare
+from rowen.publish.folder import COVERAGE, FORMAT, FORMAT_VERSION, MANIFEST, file_facts, write_json
+from rowen.publish.report import REPORT, Coverage, Distributions, ReportedSource, report
 from rowen.publish.row import COLUMNS
 from rowen.version import __version__
 
 if TYPE_CHECKING:
     from rowen.publish.changelog import ChangeFiles
+    from rowen.publish.folder import Earlier
     from rowen.publish.formats import Format, SnapshotWriter
     from rowen.publish.lines import WithdrawnLines
-    from rowen.publish.manifest import Earlier
     from rowen.store.items.exports import Exported
 
 __all__ = ["SnapshotWork", "WrittenSource", "finish"]

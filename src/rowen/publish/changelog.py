@@ -1,5 +1,6 @@
 """What changed since an earlier moment: a line for each item, for programs, and a page for people."""
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,18 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from rowen.errors import ExportError
 from rowen.model.wording import address, inline
 from rowen.publish.report import cell
 from rowen.publish.row import Identity
 
-__all__ = ["CHANGED", "CHANGELOG", "CHANGES", "Change", "ChangeFiles"]
+__all__ = ["CHANGED", "CHANGELOG", "CHANGES", "Change", "ChangeFiles", "compare"]
 
 CHANGES = "changes.jsonl"
 CHANGELOG = "changelog.md"
-
 Change: TypeAlias = Literal["created", "updated", "amended", "deleted"]
 CHANGED: tuple[Change, ...] = ("created", "updated", "amended", "deleted")
-
 _HEADINGS: dict[Change, str] = {
     "created": "Created",
     "updated": "Updated: title, text or tags",
@@ -94,3 +94,54 @@ def _link(one: Identity) -> str:
     title = inline(one.title) or "(no title)"
     is_page = one.url.startswith(("http://", "https://"))
     return f"[{title}](<{address(one.url)}>)" if is_page else f"{title}: {inline(one.url)}"
+
+
+def compare(before: Path, after: Path, *, sources: frozenset[str]) -> Iterator[tuple[Change, Identity]]:
+    """What differs between two identity files, in their order; items of other sources are not looked at."""
+    return _changes(_read(before, sources), _read(after, sources))
+
+
+def _changes(before: Iterator[Identity], after: Iterator[Identity]) -> Iterator[tuple[Change, Identity]]:
+    old, new = next(before, None), next(after, None)
+    while old is not None or new is not None:
+        if new is None or (old is not None and _place(old) < _place(new)):
+            assert old is not None  # noqa: S101 (one of the two is left)
+            yield "deleted", old
+            old = next(before, None)
+        elif old is None or _place(new) < _place(old):
+            yield "created", new
+            new = next(after, None)
+        else:
+            if old.content_hash != new.content_hash:
+                yield "updated", new
+            elif old.record_hash != new.record_hash:
+                yield "amended", new
+            old, new = next(before, None), next(after, None)
+
+
+def _place(one: Identity) -> tuple[str, str]:
+    return one.source, one.key
+
+
+def _read(path: Path, sources: frozenset[str]) -> Iterator[Identity]:
+    last = ("", "")
+    for one in _lines(path):
+        if _place(one) < last:
+            raise ExportError(f"{path} is not in order: {one.url} comes too late.")
+        last = _place(one)
+        if one.source in sources:
+            yield one
+
+
+def _lines(path: Path) -> Iterator[Identity]:
+    match path.suffix:
+        case ".parquet":
+            from rowen.publish.parquet import identities
+
+            yield from identities(path)
+        case ".csv":
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                yield from (Identity(**row) for row in csv.DictReader(file))
+        case _:
+            with path.open(encoding="utf-8") as file:
+                yield from (Identity(**json.loads(line)) for line in file)

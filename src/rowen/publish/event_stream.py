@@ -12,7 +12,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from rowen.model.changes import LogSpan, Publication, PublishedChange
 from rowen.model.hashes import canonical_json
-from rowen.publish.addresses import PublicAddresses
+from rowen.publish.feeds import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
 
 __all__ = ["BLOCK_LINES", "PAGE_LINES", "block", "members", "root"]

@@ -3,7 +3,7 @@
 import pyoxigraph as ox
 
 from rowen.content.chunks import split
-from rowen.content.read import read
+from rowen.content.readers import read
 from rowen.errors import ItemError
 from rowen.formats.charset import decode
 from rowen.model.items import Document, Raw

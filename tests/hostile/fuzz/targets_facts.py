@@ -2,13 +2,12 @@
 
 from turbohtml import parse
 
-from rowen.content.rules import FieldRule, rules_for, values_of
-from rowen.content.structured import facts_in
-from rowen.enrich.extract.answers import parsed
+from rowen.content.structured import FieldRule, facts_in, rules_for, values_of
+from rowen.enrich.extract.conversation import parsed
 from rowen.enrich.extract.grounding import evidence
 from rowen.enrich.extract.structured import filled, wanted_names
-from rowen.enrich.schemas.bundled import bundled_schemas
 from rowen.enrich.schemas.validation import violations
+from rowen.enrich.schemas.versions import bundled_schemas
 from rowen.model.items import FactsWanted
 from tests.hostile.fuzz.harness import target
 

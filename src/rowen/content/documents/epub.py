@@ -8,7 +8,7 @@ from turbohtml import parse
 
 from rowen.content.base import Part
 from rowen.content.documents import DamagedError
-from rowen.content.documents.facts import Facts, facts_of, record_of
+from rowen.content.documents.flow import Facts, facts_of, record_of
 from rowen.content.documents.packages import ZipPackage, joined
 from rowen.content.html import HtmlPage, read_page
 from rowen.errors import ItemError

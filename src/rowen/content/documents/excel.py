@@ -8,10 +8,8 @@ from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
 from rowen.content.documents import DamagedError
-from rowen.content.documents.facts import core_facts, record_of
-from rowen.content.documents.markup import elements, whole
-from rowen.content.documents.packages import ZipPackage
-from rowen.content.documents.sheets import Row, Workbook
+from rowen.content.documents.flow import Row, Workbook, core_facts, record_of
+from rowen.content.documents.packages import ZipPackage, elements, whole
 
 __all__ = ["read_excel"]
 

@@ -1,15 +1,51 @@
 """The blocks of a document in their order, written as plain HTML: what turns pages into Markdown does the rest."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element
 
-from rowen.model.text import spend
+from rowen.content.base import Part
+from rowen.content.data import fitting_table
+from rowen.content.documents.packages import ZipPackage
+from rowen.content.html import read_page
+from rowen.content.markdown import escaped
+from rowen.model.text import left_chars, spend
 
-__all__ = ["Cell", "TextFlow", "TextRun", "inline"]
+__all__ = [
+    "Cell",
+    "Facts",
+    "Row",
+    "TextFlow",
+    "TextRun",
+    "Workbook",
+    "core_facts",
+    "facts_of",
+    "inline",
+    "part_of",
+    "record_of",
+    "sensible_title",
+]
 
 _FOLLOWED = ("http://", "https://", "mailto:")
+# More is left out, and the text says so.
+MOST_CHARS = 10_000_000
+# Where less than one cell in four is filled, columns are not kept apart: the table would be mostly bars.
+_SPARSEST = 4
+Row = Mapping[int, str]
+"""The cells of a row that are not empty, by their column."""
+# Programs fill in a title where the author gave none.
+_PREFIX = re.compile(r"(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)|Word Document) - ", re.IGNORECASE)
+_NO_TITLE = re.compile(
+    r"(?:untitled|title|document|presentation|präsentation|présentation|slide|book|mappe|dokument|folie|workbook"
+    r"|powerpoint[ -]pr\S+|présentation powerpoint)?[ _-]*\d*"
+    r"|\S+\.(?:docx?|dotx?|xlsx?|pptx?|odt|ods|odp|rtf|pdf|tex|dvi|indd|qxp|pages|txt|html?)",
+    re.IGNORECASE,
+)
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 
 
 class TextRun(NamedTuple):
@@ -141,3 +177,115 @@ def _cells(cells: Sequence[Cell]) -> Iterator[str]:
     for cell in cells:
         spend(len("<td></td>"))
         yield f'<td colspan="{cell.span}">{cell.html}</td>' if cell.span > 1 else f"<td>{cell.html}</td>"
+
+
+class Workbook:
+    """Takes sheets one by one, until there is more text than anybody would search."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        # Half of the budget, since the names of columns may be spent once more for each cell.
+        self._left_chars = min(MOST_CHARS, left_chars() // 2)
+
+    def add(self, name: str, rows: Iterable[Row]) -> None:
+        """A sheet; one without any cell leaves no trace."""
+        blocks = list(map(_block, _blocks(self._within_limit(rows))))
+        if blocks:
+            self._parts += [f"## {' '.join(name.split())}", *blocks]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether something had to be left out."""
+        return self._left_chars < 0
+
+    def markdown(self) -> str:
+        """All sheets up to here."""
+        rest = ["*The rest of this workbook was left out: it is too large.*"] if self.is_full else []
+        return "\n\n".join(self._parts + rest)
+
+    def _within_limit(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self._left_chars -= sum(len(cell) + 3 for cell in row.values()) + 1
+            if self.is_full:
+                return
+            yield row
+
+
+def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    block: list[Row] = []
+    for row in rows:
+        if row:
+            block.append(row)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _block(rows: list[Row]) -> str:
+    """Rows of one cell each are remarks, not a table."""
+    if all(len(row) == 1 for row in rows):
+        return "\n\n".join(escaped(" ".join(cell.split())) for row in rows for cell in row.values())
+    columns = sorted({column for row in rows for column in row})
+    if len(columns) * len(rows) > _SPARSEST * sum(map(len, rows)):
+        return fitting_table([list(row.values()) for row in rows])
+    return fitting_table([[row.get(column, "") for column in columns] for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Empty where the document does not say."""
+
+    title: str = ""
+    authors: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    language: str | None = None
+
+
+def facts_of(title: str, authors: Iterable[str], keywords: Iterable[str], language: str) -> Facts:
+    """Facts as they stand in a file, tidied up."""
+    words = (word.strip() for each in keywords for word in re.split(r"[,;\n]", each))
+    names = (" ".join(name.split()) for name in authors)
+    tongue = language.strip()
+    return Facts(
+        title=sensible_title(title),
+        authors=tuple(dict.fromkeys(filter(None, names))),
+        keywords=tuple(dict.fromkeys(filter(None, words))),
+        language=tongue.replace("_", "-") if _LANGUAGE.fullmatch(tongue) else None,
+    )
+
+
+def core_facts(package: ZipPackage) -> Facts:
+    """The core properties of an Office file."""
+    root = package.tree("docProps/core.xml")
+    return facts_of(_text(root, "title"), [_text(root, "creator")], [_text(root, "keywords")], _text(root, "language"))
+
+
+def sensible_title(told: str) -> str:
+    """A title, unless it is one that programs make up."""
+    title = _PREFIX.sub("", " ".join(told.split()))
+    return "" if _NO_TITLE.fullmatch(title) else title
+
+
+def part_of(html: str, facts: Facts, **record: Any) -> Part:
+    """A document whose text is given as HTML; without a title of its own, the first heading is its title."""
+    page = read_page(html)
+    return Part(
+        text=page.text,
+        title=facts.title or sensible_title(page.title),
+        tags=facts.keywords,
+        language=facts.language,
+        links=page.links,
+        record=record_of(facts, record),
+    )
+
+
+def record_of(facts: Facts, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the facts is kept beside the text. No dates: a program writes a new one with every export."""
+    return {**({"authors": list(facts.authors)} if facts.authors else {}), **more}
+
+
+def _text(root: Element, name: str) -> str:
+    found = next(root.iter(name), None)
+    return "".join(found.itertext()) if found is not None else ""

@@ -6,22 +6,185 @@ from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
 from rowen.content.documents import DamagedError
-from rowen.content.documents.facts import Facts, facts_of, part_of, record_of
-from rowen.content.documents.flow import TextFlow
-from rowen.content.documents.markup import elements, whole
-from rowen.content.documents.odf_text import OdfStyles, OdfWriter
-from rowen.content.documents.packages import ZipPackage
-from rowen.content.documents.sheets import Row, Workbook
+from rowen.content.documents.flow import (
+    Cell,
+    Facts,
+    Row,
+    TextFlow,
+    TextRun,
+    Workbook,
+    facts_of,
+    inline,
+    part_of,
+    record_of,
+)
+from rowen.content.documents.packages import ZipPackage, elements, whole
 
-__all__ = ["read_sheets", "read_slides", "read_text"]
+__all__ = ["OdfStyles", "OdfWriter", "read_sheets", "read_slides", "read_text"]
 
 _CONTENT = "content.xml"
 _STYLES = "automatic-styles"
+
+
+class OdfStyles:
+    """Which styles are bold, italic, code, a quote or a title, and which lists are numbered."""
+
+    def __init__(self, root: Element) -> None:
+        self._styles: dict[str, Element] = {}
+        self._lists: dict[str, Element] = {}
+        self.add(root)
+
+    def add(self, root: Element) -> None:
+        """Take in the styles below an element."""
+        for each in root.iter("style"):
+            self._styles[each.get("name", "")] = each
+        for each in root.iter("list-style"):
+            self._lists[each.get("name", "")] = each
+
+    def look(self, name: str | None, look: TextRun) -> TextRun:
+        """A look changed by a style and those that it comes from."""
+        for style in reversed(self._lineage(name)):
+            for properties in style.iterfind("text-properties"):
+                weight, posture = properties.get("font-weight"), properties.get("font-style")
+                look = look._replace(
+                    bold=weight == "bold" if weight else look.bold,
+                    italic=posture in ("italic", "oblique") if posture else look.italic,
+                    raised=properties.get("text-position", "").startswith("super") or look.raised,
+                )
+        return look
+
+    def names(self, name: str | None) -> frozenset[str]:
+        """A style's name and those of its ancestors, as people see them, in lower case."""
+        found = [name or "", *(style.get("parent-style-name", "") for style in self._lineage(name))]
+        return frozenset(each.replace("_20_", " ").lower() for each in found)
+
+    def is_numbered(self, name: str, level: int) -> bool:
+        """Whether a list of this style has numbers at a level, counted from 0."""
+        style = self._lists.get(name, ())
+        return any(
+            each.tag == "list-level-style-number" and each.get("level") == str(level + 1) and each.get("num-format")
+            for each in style
+        )
+
+    def _lineage(self, name: str | None) -> list[Element]:
+        lineage: list[Element] = []
+        while name in self._styles and len(lineage) < _LONGEST_LINEAGE:
+            lineage.append(self._styles[name])
+            name = lineage[-1].get("parent-style-name", "")
+        return lineage
+
+
+class OdfWriter:
+    """Writes blocks into a flow."""
+
+    LEFT_OUT = frozenset(
+        {"tracked-changes", "forms", "table-of-content", "alphabetical-index", "illustration-index", "table-index"}
+        | {"object-index", "user-index", "bibliography", "annotation", "sequence-decls", "shapes", "desc"}
+    )
+
+    def __init__(self, styles: OdfStyles) -> None:
+        self.styles = styles
+        self._notes: list[Element] = []
+
+    def write(self, block: Element, flow: TextFlow) -> None:
+        """Write one block, and below it the notes to it."""
+        match block.tag:
+            case "h":
+                flow.heading(whole(block.get("outline-level"), 1), self.words(block))
+            case "p":
+                self._paragraph(block, flow)
+            case "list":
+                self._list(block, flow, 0, block.get("style-name", ""))
+            case "table":
+                flow.table([[self._cell(cell) for cell in _cells(row)] for row in _rows(block)])
+            case tag if tag in _INNER:
+                for inner in block:
+                    self.write(inner, flow)
+        notes, self._notes = self._notes, []
+        for note in notes:
+            runs = (run for part in note.iterfind("note-body") for run in self._runs(part, TextRun("")))
+            flow.paragraph(inline([_citation(note), TextRun(" "), *runs]))
+
+    def words(self, block: Element) -> str:
+        """The words of a block on one line, as HTML without any mark."""
+        return inline(self._runs(block, TextRun("")), plain=True)
+
+    def _paragraph(self, block: Element, flow: TextFlow) -> None:
+        names = self.styles.names(block.get("style-name"))
+        runs = list(self._runs(block, self.styles.look(block.get("style-name"), TextRun(""))))
+        if names & {"title"}:
+            flow.heading(1, inline(runs, plain=True))
+        elif names & {"preformatted text", "source code"}:
+            flow.code("".join(run.text for run in runs))
+        elif names & {"quotations", "quote"}:
+            flow.quote(inline(runs))
+        else:
+            flow.paragraph(inline(runs))
+
+    def _list(self, block: Element, flow: TextFlow, level: int, style: str) -> None:
+        numbered = self.styles.is_numbered(style, level)
+        number = 0
+        for entry in block:
+            own = [part for part in entry if part.tag in ("p", "h")]
+            if entry.tag == "list-item" and own:
+                number = whole(entry.get("start-value"), number + 1)
+                html = "<br>".join(filter(None, (self._inline(part) for part in own)))
+                flow.item(min(level, _DEEPEST_LIST), html, number=number if numbered else None)
+            for inner in entry.iterfind("list"):
+                self._list(inner, flow, level + bool(own), inner.get("style-name") or style)
+
+    def _inline(self, block: Element) -> str:
+        return inline(self._runs(block, self.styles.look(block.get("style-name"), TextRun(""))))
+
+    def _cell(self, cell: Element) -> Cell:
+        flow = TextFlow()
+        for block in cell if cell.tag == "table-cell" else ():
+            self.write(block, flow)
+        return Cell(flow.html())
+
+    def _runs(self, parent: Element, look: TextRun) -> Iterator[TextRun]:
+        yield look._replace(text=_spaced(parent.text))
+        for child in parent:
+            yield from self._child(child, look)
+            yield look._replace(text=_spaced(child.tail))
+
+    def _child(self, child: Element, look: TextRun) -> Iterator[TextRun]:
+        match child.tag:
+            case "s":
+                yield look._replace(text=" " * min(_MOST_SPACES, max(1, whole(child.get("c"), 1))))
+            case "tab":
+                yield look._replace(text=" ")
+            case "line-break":
+                yield look._replace(text="\n")
+            case "span":
+                yield from self._runs(child, self.styles.look(child.get("style-name"), look))
+            case "a":
+                yield from self._runs(child, look._replace(href=child.get("href", "")))
+            case "note":
+                self._notes.append(child)
+                yield _citation(child)
+            case "ruby-text" | "object" | "image" | "title":
+                return
+            case tag if tag not in self.LEFT_OUT:
+                yield from self._runs(child, look)
+                if tag in ("p", "h"):
+                    yield TextRun("\n")
+
+
 # Deleted words, forms and tables of contents are taken whole, to be left out.
 _BLOCKS = frozenset({_STYLES, "h", "p", "list", "table", "frame", *OdfWriter.LEFT_OUT})
 _ROWS = frozenset({_STYLES, "table-row", *OdfWriter.LEFT_OUT})
 _TABLES = frozenset({"table"})
 _MOST_COPIES = 1_000  # a row or a cell is repeated by a number in an attribute, which may be any
+# Spaces are a number in an attribute, which may be any.
+_MOST_SPACES = 100
+# Styles name their parents; in a damaged file they name each other.
+_LONGEST_LINEAGE = 16
+# Deeper items are shown at this level.
+_DEEPEST_LIST = 8
+_INNER = frozenset(
+    {"section", "frame", "text-box", "g", "custom-shape", "list-header", "index-body", "rect", "ellipse"}
+)
 
 
 def read_text(body: bytes) -> Part:
@@ -143,3 +306,25 @@ def _copies(row: Element) -> Iterable[Row]:
 def _shown(cell: Element) -> str:
     lines = ["".join(part.itertext()) for part in cell.iterfind("p")]
     return " ".join(lines).strip() or cell.get("string-value") or cell.get("value") or cell.get("date-value") or ""
+
+
+def _citation(note: Element) -> TextRun:
+    return TextRun("".join("".join(each.itertext()) for each in note.iterfind("note-citation")), raised=True)
+
+
+def _spaced(text: str | None) -> str:
+    """White space as in HTML: a program that lays out its XML adds line ends that mean nothing."""
+    return text.replace("\n", " ").replace("\t", " ") if text else ""
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    for child in table:
+        if child.tag == "table-row":
+            yield child
+        elif child.tag in ("table-header-rows", "table-rows", "table-row-group"):
+            yield from _rows(child)
+
+
+def _cells(row: Element) -> Iterator[Element]:
+    """The cells of a row, and those that another one covers: empty, but in their place."""
+    return (cell for cell in row if cell.tag in ("table-cell", "covered-table-cell"))

@@ -5,10 +5,8 @@ from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
 from rowen.content.documents import DamagedError
-from rowen.content.documents.facts import core_facts, part_of
-from rowen.content.documents.flow import Cell, TextFlow, TextRun, inline
-from rowen.content.documents.markup import whole
-from rowen.content.documents.packages import ZipPackage
+from rowen.content.documents.flow import Cell, TextFlow, TextRun, core_facts, inline, part_of
+from rowen.content.documents.packages import ZipPackage, whole
 
 __all__ = ["read_powerpoint"]
 

@@ -1,11 +1,13 @@
-"""What embedders over HTTP have in common: a provider, and what its failures mean for texts and for settings."""
+"""Embedders over HTTP: OpenAI's API, which many servers implement, and Google's Gemini."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import base64
+import binascii
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from rowen.enrich.base import WAITING, EmbedderTools
-from rowen.enrich.prices import known_price
-from rowen.enrich.provider import Key, PaidCall, Provider
+from rowen.enrich.base import WAITING, Embedded, EmbedderTools, Limits, Spec
+from rowen.enrich.provider import GEMINI_HOME, Key, PaidCall, Provider, api_address, gemini_model, known_price
 from rowen.errors import (
     BadVectorsError,
     BudgetExceededError,
@@ -19,113 +21,201 @@ from rowen.errors import (
     ProviderRefusedError,
     TextsRefusedError,
 )
-from rowen.model.models import Price, TokenUsage
+from rowen.model.models import Price, TokenUsage, tokens
 from rowen.net.target import parse, redact
-from rowen.settings import Settings
 
-__all__ = ["RemoteModel", "base_url", "embedder_key", "embedder_price", "guessed_tokens"]
+__all__ = ["Gemini", "OpenAI"]
 
-_KEY_HINT = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
-_NOT_NAMED = "No key was sent: its address is known from the database alone. Name it in ROWEN_EMBEDDER_URL as well."
 # English has about four characters a token; used only where a provider does not count, and before it has.
 _CHARS_PER_TOKEN = 4
 
 
-def base_url(given: str | None, home: str) -> str:
-    """The address of an API as it is stored, which may not hold a password."""
-    url = (given or home).rstrip("/")
-    if parse(url).login:
-        raise ConfigurationError(
-            f"{redact(url)} contains a password, which would be stored in clear.",
-            hint="Leave it out, and name where the key is found in ROWEN_EMBEDDER_KEY.",
-        )
-    return url
+class _RemoteEmbedder(ABC):
+    """One model of a provider: the provider with its key, the price, and what its failures mean for texts."""
 
+    kind: ClassVar[str]
+    home: ClassVar[str]
+    default_model: ClassVar[str]
+    # The reference to the usual key, the header that carries it, and its form there.
+    key: ClassVar[tuple[str, str, str]]
+    weight = 1.0
 
-def embedder_key(settings: Settings, *, kind: str, home: str, default: str, header: str, form: str = "{}") -> Key:
-    """The user's key for the address that his settings name, or else the usual one for the provider's own.
+    def __init__(self, spec: Spec, tools: EmbedderTools, limits: Limits) -> None:
+        settings = tools.settings
+        url = api_address(spec.url, self.home, key_setting="ROWEN_EMBEDDER_KEY")
+        model = self._model(spec.model, url)
+        self.spec = Spec(self.kind, model, spec.dimensions, url)
+        self.name = f"{self.kind}:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")
+        self.limits = limits.within(settings)
+        listed = known_price(url, model)
+        self.price = settings.embedder_price if settings.embedder_price is not None else listed and listed.sent_usd
+        # The key is for the address that the settings name. The address that is called may come from a database that
+        # others write to: it has no say in this.
+        is_meant = settings.embedder in (None, self.kind)
+        named = (settings.embedder_url if is_meant else None) or self.home
+        default, header, form = self.key
+        usual = default if parse(named).origin == parse(self.home).origin else None
+        value = settings.embedder_key.get_secret_value() if is_meant and settings.embedder_key else usual
+        key = Key.for_address(named, value, header=header, form=form, setting="ROWEN_EMBEDDER_KEY")
+        self._provider = Provider(url, key=key, client=tools.client, settings=settings, ledger=tools.ledger)
 
-    The address that is called may stand in a database that others write to: it has no say in this.
-    """
-    meant = settings.embedder in (None, kind)
-    named = (settings.embedder_url if meant else None) or home
-    usual = default if parse(named).origin == parse(home).origin else None
-    value = settings.embedder_key.get_secret_value() if meant and settings.embedder_key else usual
-    return Key.for_address(named, value, header=header, form=form, setting="ROWEN_EMBEDDER_KEY")
-
-
-def embedder_price(settings: Settings, url: str, model: str) -> float | None:
-    """What a million tokens cost: as the user says, or as the provider lists it."""
-    if settings.embedder_price is not None:
-        return settings.embedder_price
-    found = known_price(url, model)
-    return None if found is None else found.sent_usd
-
-
-def guessed_tokens(texts: Sequence[str]) -> int:
-    """About how many tokens texts are."""
-    return sum(len(text) // _CHARS_PER_TOKEN + 1 for text in texts)
-
-
-class RemoteModel:
-    """One model of a provider; every failure is told in the words of embedding."""
-
-    def __init__(self, url: str, model: str, *, tools: EmbedderTools, key: Key, price: float | None) -> None:
-        self._model = model
-        self._price = None if price is None else Price(price)
-        self._provider = Provider(url, key=key, client=tools.client, settings=tools.settings, ledger=tools.ledger)
-
-    async def post(
-        self,
-        url: str,
-        question: Mapping[str, Any],
-        texts: Sequence[str],
-        usage: Callable[[dict[str, Any]], TokenUsage | None] = lambda _: None,
-    ) -> dict[str, Any]:
-        """The JSON object that answers for texts; raises an `EmbeddingError` where there is none to be had."""
-        call = PaidCall(
-            purpose="embed",
-            model=self._model,
-            inputs=len(texts),
-            expected=TokenUsage(guessed_tokens(texts)),
-            price=self._price,
-            usage=usage,
-        )
-        try:
-            return await self._provider.post(url, question, call)
-        except ProviderError as problem:
-            # Whoever waits for an open circuit looks for it in the cause.
-            raise self._in_words_of_embedding(problem) from problem.__cause__ or problem
-
-    def unreadable(self, why: str) -> BadVectorsError:
-        """The error for an answer that has another shape than agreed."""
-        return self._unreadable(self._provider.unreadable(why))
+    @abstractmethod
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
+        """Return the vectors in the order of the texts."""
 
     async def close(self) -> None:
-        """Wait until every attempt is recorded."""
+        """Wait until every attempt is recorded; the client belongs to the flow."""
         await self._provider.close()
 
-    def _unreadable(self, problem: ProviderAnswerError) -> BadVectorsError:
-        return BadVectorsError(
-            f"{problem} Nothing of it was stored.",
-            hint="Is ROWEN_EMBEDDER_URL the base address of its API, and not of its web page?",
-        )
+    def _model(self, named: str | None, url: str) -> str:
+        return named or self.default_model
 
-    def _in_words_of_embedding(self, problem: ProviderError) -> EmbeddingError:
-        told = str(problem)
+    def _usage(self, answer: dict[str, Any]) -> TokenUsage | None:
+        """Return the tokens that the provider counted; None if it counted none."""
+        return None
+
+    async def _post(self, path: str, request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+        """Return the JSON object that answers for texts; raise an `EmbeddingError` where there is none."""
+        call = PaidCall(
+            purpose="embed",
+            model=str(self.spec.model),
+            inputs=len(texts),
+            expected=TokenUsage(_guessed_tokens(texts)),
+            price=None if self.price is None else Price(self.price),
+            usage=self._usage,
+        )
+        try:
+            return await self._provider.post(f"{self.spec.url}{path}", request, call)
+        except ProviderError as problem:
+            # A caller that waits for an open circuit looks for it in the cause.
+            raise self._as_embedding_error(problem) from problem.__cause__ or problem
+
+    def _unreadable(self, why: str) -> EmbeddingError:
+        """Return the error for an answer that has another shape than agreed."""
+        return self._as_embedding_error(self._provider.unreadable(why))
+
+    def _as_embedding_error(self, problem: ProviderError) -> EmbeddingError:
+        message = str(problem)
         match problem:
             case ProviderAnswerError():
-                return self._unreadable(problem)
+                return BadVectorsError(
+                    f"{message} Nothing of it was stored.",
+                    hint="Is ROWEN_EMBEDDER_URL the base address of its API, and not of its web page?",
+                )
+            case ProviderKeyError() if self._provider.is_named:
+                hint = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
+                return EmbeddingError(message, hint=hint)
             case ProviderKeyError():
-                return EmbeddingError(told, hint=_KEY_HINT if self._provider.is_named else _NOT_NAMED)
+                hint = "No key was sent: its address is known from the database alone."
+                return EmbeddingError(message, hint=f"{hint} Name it in ROWEN_EMBEDDER_URL as well.")
             case ProviderRefusedError():
-                return TextsRefusedError(told)
+                return TextsRefusedError(message)
             case ProviderDownError():
-                hint = problem.hint or WAITING
-                return EmbedderDownError(told, retry_in_s=problem.retry_in_s, busy=problem.busy, hint=hint)
+                hint_now = problem.hint or WAITING
+                return EmbedderDownError(message, retry_in_s=problem.retry_in_s, busy=problem.busy, hint=hint_now)
             case BudgetExceededError(scope="price"):
-                return EmbeddingError(told, hint="ROWEN_EMBEDDER_PRICE tells it; 0 for a server of your own.")
+                return EmbeddingError(message, hint="Set ROWEN_EMBEDDER_PRICE; 0 for a server of your own.")
             case BudgetExceededError():
                 hint = "The texts keep waiting. ROWEN_BUDGET_RUN_USD, _SOURCE_USD and _DAY_USD set the budgets."
-                return EmbeddingError(told, hint=hint)
-        return EmbeddingError(told, hint=problem.hint or "Check ROWEN_EMBEDDER_URL and ROWEN_EMBEDDER_MODEL.")
+                return EmbeddingError(message, hint=hint)
+        return EmbeddingError(message, hint=problem.hint or "Check ROWEN_EMBEDDER_URL and ROWEN_EMBEDDER_MODEL.")
+
+
+class OpenAI(_RemoteEmbedder):
+    """Any server that answers `POST /embeddings`: OpenAI, Ollama, vLLM, llama.cpp, LM Studio and many others."""
+
+    kind = "openai"
+    home = "https://api.openai.com/v1"
+    default_model = "text-embedding-3-small"
+    key = ("env:OPENAI_API_KEY", "Authorization", "Bearer {}")
+
+    def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
+        # OpenAI takes 2,048 texts, 300,000 tokens and 8,192 tokens a text. We send less: a failure costs the whole
+        # request, and servers of one's own have less memory.
+        super().__init__(spec, tools, Limits(texts=128, tokens=100_000, chars_per_text=8_000, concurrency=4))
+
+    def _model(self, named: str | None, url: str) -> str:
+        if named is None and url != self.home:
+            raise ConfigurationError(f"No model of {redact(url)} is set.", hint="Set ROWEN_EMBEDDER_MODEL to its name.")
+        return named or self.default_model
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
+        """Return the vectors, put into the order of the texts by the index that each one carries."""
+        request: dict[str, Any] = {"model": self.spec.model, "input": list(texts)}
+        if self.spec.url == self.home:
+            # A third of the bytes. Not every server knows it, but all that do not ignore it answer with numbers.
+            request["encoding_format"] = "base64"
+        if self.spec.dimensions:
+            request["dimensions"] = self.spec.dimensions
+        answer = await self._post("/embeddings", request, texts)
+        entries = answer.get("data")
+        if not isinstance(entries, list):
+            raise self._unreadable("it has no list `data`")
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise self._unreadable("an entry of `data` is no object")
+        indexes = [entry.get("index", place) for place, entry in enumerate(entries)]
+        if sorted(map(str, indexes)) != sorted(map(str, range(len(entries)))):
+            raise self._unreadable("the indexes of its vectors are not those of the texts")
+        vectors: list[Any] = [None] * len(entries)
+        for index, entry in zip(indexes, entries, strict=True):
+            vectors[int(index)] = self._vector(entry.get("embedding"))
+        usage = self._usage(answer)
+        return Embedded(vectors, usage.sent if usage else _guessed_tokens(texts))
+
+    def _vector(self, written: Any) -> Any:
+        if isinstance(written, list):
+            return written
+        if not isinstance(written, str):
+            raise self._unreadable("an entry of `data` has no vector")
+        import numpy as np
+
+        try:
+            return np.frombuffer(base64.b64decode(written, validate=True), "<f4")
+        except (binascii.Error, ValueError):
+            raise self._unreadable("a vector in base64 is broken") from None
+
+    def _usage(self, answer: dict[str, Any]) -> TokenUsage | None:
+        # Many local servers count nothing.
+        usage = answer.get("usage")
+        for name in ("total_tokens", "prompt_tokens"):
+            if isinstance(usage, dict) and (count := tokens(usage.get(name))):
+                return TokenUsage(count)
+        return None
+
+
+class Gemini(_RemoteEmbedder):
+    """`batchEmbedContents` of one model of Google's. Passages and questions have task types of their own."""
+
+    kind = "gemini"
+    home = GEMINI_HOME
+    default_model = "gemini-embedding-001"
+    key = ("env:GEMINI_API_KEY", "x-goog-api-key", "{}")
+
+    def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
+        # The API takes 100 texts of 2,048 tokens: 6,000 characters are no more than that in most languages.
+        super().__init__(spec, tools, Limits(texts=100, tokens=20_000, chars_per_text=6_000, concurrency=4))
+
+    def _model(self, named: str | None, url: str) -> str:
+        return gemini_model(named or self.default_model)
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
+        """Return the vectors in the order of the texts. Gemini does not count tokens, so they are estimated."""
+        common: dict[str, Any] = {
+            "model": f"models/{self.spec.model}",
+            "taskType": "RETRIEVAL_QUERY" if question else "RETRIEVAL_DOCUMENT",
+        }
+        if self.spec.dimensions:
+            common["outputDimensionality"] = self.spec.dimensions
+        requests = [{**common, "content": {"parts": [{"text": text}]}} for text in texts]
+        answer = await self._post(f"/models/{self.spec.model}:batchEmbedContents", {"requests": requests}, texts)
+        entries = answer.get("embeddings")
+        if not isinstance(entries, list):
+            raise self._unreadable("it has no list `embeddings`")
+        vectors = [entry.get("values") if isinstance(entry, dict) else None for entry in entries]
+        if not all(isinstance(vector, list) for vector in vectors):
+            raise self._unreadable("an entry of `embeddings` has no vector")
+        return Embedded(vectors, _guessed_tokens(texts))
+
+
+def _guessed_tokens(texts: Sequence[str]) -> int:
+    return sum(len(text) // _CHARS_PER_TOKEN + 1 for text in texts)

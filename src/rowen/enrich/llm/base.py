@@ -7,19 +7,38 @@ function by which some providers return structured data.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from rowen.enrich.ledger import Ledger, NoLedger
+from rowen.errors import ConfigurationError
 from rowen.model.models import Price, TokenUsage
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
     from rowen.net.client import Client
 
-__all__ = ["Finish", "LanguageModel", "Message", "ModelQuestion", "ModelReply", "ModelSpec", "ModelTools", "Role"]
+__all__ = [
+    "KINDS",
+    "Finish",
+    "LanguageModel",
+    "Message",
+    "ModelQuestion",
+    "ModelReply",
+    "ModelSpec",
+    "ModelTools",
+    "Role",
+    "make",
+]
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
 Finish: TypeAlias = Literal["done", "length", "refused"]
+KINDS = {
+    "anthropic": "rowen.enrich.llm.remote:Anthropic",
+    "gemini": "rowen.enrich.llm.remote:GeminiChat",
+    "ollama": "rowen.enrich.llm.remote:Ollama",
+    "openai": "rowen.enrich.llm.remote:OpenAIChat",
+}
 
 
 class Message(NamedTuple):
@@ -92,3 +111,18 @@ class LanguageModel(Protocol):
     async def close(self) -> None:
         """Wait until every attempt is recorded."""
         ...
+
+
+def make(tools: ModelTools, *, model: str | None = None) -> LanguageModel:
+    """The model that the settings name, or another one at the same address."""
+    kind = tools.settings.llm
+    if kind is None:
+        raise ConfigurationError(
+            "No language model is set, and this page needs one to be read.",
+            hint="ROWEN_LLM names a kind: openai, anthropic, gemini, ollama; ROWEN_LLM_URL and _MODEL say which one.",
+        )
+    if kind not in KINDS:
+        raise ConfigurationError(f"There is no language model {kind!r}.", hint=f"The kinds are: {', '.join(KINDS)}.")
+    module, _, name = KINDS[kind].partition(":")
+    made: LanguageModel = getattr(import_module(module), name)(tools, model)
+    return made

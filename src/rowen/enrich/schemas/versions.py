@@ -1,12 +1,15 @@
 """How two versions of a schema differ, and whether data of the older one still satisfies the newer one."""
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from rowen.model.hashes import canonical_json
 from rowen.model.schemas import Schema, SchemaChange, SchemaComparison
 
-__all__ = ["compare"]
+__all__ = ["bundled_schemas", "compare"]
 
 # Words whose smaller value allows more, and whose larger value allows more.
 _LOWER_IS_WIDER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
@@ -106,3 +109,16 @@ def _listed(kinds: frozenset[str] | None) -> str:
 
 def _shown(value: Any) -> str:
     return "none" if value is None else str(value)[:60]
+
+
+@cache
+def bundled_schemas() -> tuple[Schema, ...]:
+    """Return the schemas of `bundled/<name>/<version>.json`, by name and version."""
+    entries = (files("rowen.enrich.schemas") / "bundled").iterdir()
+    folders = sorted((entry for entry in entries if entry.is_dir()), key=lambda folder: folder.name)
+    return tuple(
+        Schema(folder.name, file.name.removesuffix(".json"), json.loads(file.read_text("utf-8")), bundled=True)
+        for folder in folders
+        for file in sorted(folder.iterdir(), key=lambda one: one.name)
+        if file.name.endswith(".json")
+    )

@@ -1,6 +1,7 @@
 """The merged index as a DCAT-AP catalog in Turtle, paged by Hydra: what was harvested can be harvested again."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -8,16 +9,18 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from rowen.model.changes import Publication
 from rowen.model.datasets import CatalogPage, ListedDataset
 from rowen.model.text import each
-from rowen.model.url import is_link
-from rowen.publish.addresses import PublicAddresses
+from rowen.model.url import is_link, runs_script
+from rowen.publish.feeds import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
 
-__all__ = ["catalog_page"]
+__all__ = ["DATA_JSON_FOOT", "MEDIA_TYPE_JSON", "catalog_page", "data_json_datasets", "data_json_head"]
 
 _WEB = ("http://", "https://")
 # DCAT has classes for these only: all else that catalogs list is a dataset to it.
 _CLASSES = {"series": "dcat:DatasetSeries", "service": "dcat:DataService"}
 _RELATIONS = {"service": "dcat:service"}
+MEDIA_TYPE_JSON = "application/json"
+DATA_JSON_FOOT = b"\n]}\n"
 
 
 def catalog_page(addresses: PublicAddresses, page: CatalogPage, *, after: str | None, total: int) -> Publication:
@@ -112,3 +115,56 @@ def _date(value: str) -> Literal:
     if len(value) == len("2026-11-18"):
         return Literal(value, datatype=name("xsd:date"))
     return Literal(value, datatype=name("xsd:dateTime")) if "T" in value else Literal(value)
+
+
+def data_json_head(address: str) -> bytes:
+    """What stands before the first dataset."""
+    told = {
+        "@context": "https://project-open-data.cio.gov/v1.1/schema/catalog.jsonld",
+        "@id": address,
+        "@type": "dcat:Catalog",
+        "conformsTo": "https://project-open-data.cio.gov/v1.1/schema",
+    }
+    return json.dumps(told)[:-1].encode() + b', "dataset": [\n'
+
+
+def data_json_datasets(datasets: Iterable[ListedDataset], *, first: bool) -> bytes:
+    """Some datasets; `first` says that none was written before them."""
+    lines = list(
+        each(datasets, lambda one: json.dumps(_json_dataset(one), ensure_ascii=False), name=lambda one: one.url)
+    )
+    return ((("" if first else ",\n") + ",\n".join(lines)) if lines else "").encode("utf-8", "replace")
+
+
+def _json_dataset(listed: ListedDataset) -> dict[str, Any]:
+    licence = listed.said("licence") or ""
+    told: dict[str, Any] = {
+        "@type": "dcat:Dataset",
+        "identifier": listed.said("identifier") or listed.url,
+        "title": listed.title,
+        "description": listed.text,
+        "keyword": list(listed.tags),
+        "modified": listed.said("modified") or listed.updated_at.isoformat(),
+        "landingPage": listed.link("landing_page"),
+        "license": None if runs_script(licence) else licence or None,
+        "issued": listed.said("issued"),
+        "spatial": listed.said("spatial"),
+        "temporal": listed.said("temporal"),
+        "language": [one for one in listed.listed("languages") if isinstance(one, str)] or None,
+        "publisher": {"@type": "org:Organization", "name": name} if (name := listed.said("publisher")) else None,
+        "accessLevel": "public",
+        "distribution": [_json_distribution(one) for one in listed.listed("resources") if isinstance(one, Mapping)],
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _json_distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
+    told = {
+        "@type": "dcat:Distribution",
+        "title": resource.get("name"),
+        "description": resource.get("description"),
+        "format": resource.get("format"),
+        "mediaType": resource.get("media_type"),
+        "downloadURL": url if is_link(url := str(resource.get("url"))) else None,
+    }
+    return {name: value for name, value in told.items() if value}

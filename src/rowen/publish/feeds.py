@@ -6,15 +6,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from rowen.model.changes import Change, FeedForm, ItemDiff, Publication, PublishedChange, hunks_of
+from rowen.model.changes import (
+    Change,
+    DiffLine,
+    DiffPiece,
+    FeedForm,
+    FieldChange,
+    FieldDiff,
+    ItemDiff,
+    Publication,
+    PublishedChange,
+    hunks_of,
+)
 from rowen.model.passages import excerpt, words_of
 from rowen.model.text import each
-from rowen.publish.addresses import PublicAddresses
-from rowen.publish.diffs import as_html
 
-__all__ = ["FeedHead", "diff_of_change", "feed", "field_lines", "summary"]
+__all__ = [
+    "MEDIA_TYPE_EVENTS",
+    "FeedHead",
+    "PublicAddresses",
+    "as_html",
+    "as_text",
+    "diff_of_change",
+    "event",
+    "feed",
+    "field_lines",
+    "fields_as_html",
+    "fields_as_text",
+    "last_seen",
+    "summary",
+]
 
 # Some lines of a feed reader's preview.
 _SUMMARY_CHARS = 400
@@ -22,6 +46,50 @@ _SUMMARY_CHARS = 400
 _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WEB = ("http://", "https://")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MEDIA_TYPE_EVENTS = "text/event-stream; charset=utf-8"
+_MARKS = {"same": " ", "removed": "-", "added": "+"}
+_FIELD_MARKS = {"added": "+", "removed": "-", "changed": "~"}
+_ELEMENTS = {"removed": "del", "added": "ins"}
+
+
+@dataclass(frozen=True, slots=True)
+class PublicAddresses:
+    """The addresses of one source's publications, or of those of all sources."""
+
+    base: str
+    source: str | None = None
+
+    @property
+    def root(self) -> str:
+        """What all of them begin with."""
+        base = self.base.rstrip("/")
+        return base if self.source is None else f"{base}/sources/{quote(self.source, safe='')}"
+
+    def change(self, number: int) -> str:
+        """One line of the log, whichever source it is of."""
+        return f"{self.base.rstrip('/')}/changes/{number}"
+
+    def feed(
+        self,
+        form: str,
+        *,
+        query: str | None = None,
+        kinds: Sequence[str] = (),
+        field: str | None = None,
+        before: int | None = None,
+    ) -> str:
+        """A feed, or its page of what came before a number."""
+        given = [("query", query), *(("kind", kind) for kind in kinds), ("field", field), ("before", before)]
+        asked = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given if value is not None)
+        return f"{self.root}/feeds/{form}" + (f"?{asked}" if asked else "")
+
+    def stream(self, node: str = "") -> str:
+        """The event stream's first page, or another: `blocks/3`, `pages/17`."""
+        return f"{self.root}/ldes" + (f"/{node}" if node else "")
+
+    def catalog(self, form: str, after: str | None = None) -> str:
+        """The catalog of all datasets (`dcat`, `data.json`), or its page after a place."""
+        return f"{self.root}/catalog/{form}" + (f"?after={quote(after, safe='')}" if after else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +254,85 @@ def _writable(text: str) -> str:
 
 def _time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def event(change: Change) -> bytes:
+    """One line of the log; its number is the id that a client sends again as `Last-Event-ID`."""
+    told = {
+        "number": change.number,
+        "kind": change.kind,
+        "url": change.url,
+        "title": change.title,
+        "source": change.source,
+        "at": change.at.isoformat(),
+        "moved_from": change.moved_from,
+        "schema": change.schema,
+        "diff": change.diff,
+    }
+    # JSON on one line: a line break inside would end the field.
+    return f"id: {change.number}\nevent: {change.kind}\ndata: {json.dumps(told)}\n\n".encode()
+
+
+def last_seen(last_event_id: str | None) -> int | None:
+    """The number behind a `Last-Event-ID`; None if there is none, or none of ours."""
+    # A bigint has 19 digits; more would be an error of the database.
+    told = (last_event_id or "").strip()
+    return int(told) if told.isascii() and told.isdigit() and len(told) <= 18 else None
+
+
+def as_html(diff: ItemDiff) -> str:
+    """What changed, as a fragment of HTML: lines in `pre`, words that differ in `del` and `ins`."""
+    told = [_title(diff), _tags(diff)]
+    told += ["<pre>" + "\n".join(_line(line) for line in hunk.lines) + "</pre>" for hunk in diff.hunks]
+    return "\n".join(part for part in told if part)
+
+
+def as_text(diff: ItemDiff) -> str:
+    """What changed, as a unified diff without its line numbers."""
+    return "\n…\n".join("\n".join(_MARKS[line.kind] + line.text for line in hunk.lines) for hunk in diff.hunks)
+
+
+def fields_as_html(diff: FieldDiff) -> str:
+    """What changed field by field, as a table in HTML: the pointer, what went and what came."""
+    rows = [f"<tr><th>{escape(one.path or '/')}</th><td>{_values_html(one)}</td></tr>" for one in diff.fields]
+    return "\n".join(["<table>", *rows, "</table>"]) if rows else ""
+
+
+def fields_as_text(diff: FieldDiff) -> str:
+    """The same, one line a field."""
+    return "\n".join(f"{_FIELD_MARKS[one.op]} {one.path or '/'}\t{' → '.join(_values(one))}" for one in diff.fields)
+
+
+def _values(change: FieldChange) -> list[str]:
+    before = [] if change.op == "added" else [json.dumps(change.before, ensure_ascii=False)]
+    return before if change.op == "removed" else [*before, json.dumps(change.after, ensure_ascii=False)]
+
+
+def _values_html(change: FieldChange) -> str:
+    elements = {"added": ["ins"], "removed": ["del"], "changed": ["del", "ins"]}[change.op]
+    told = zip(elements, _values(change), strict=True)
+    return " ".join(f"<{element}>{escape(value)}</{element}>" for element, value in told)
+
+
+def _title(diff: ItemDiff) -> str:
+    before, after = diff.title
+    if before == after:
+        return ""
+    gone = f"<del>{escape(before)}</del> " if before else ""
+    return f"<p>{gone}<ins>{escape(after)}</ins></p>"
+
+
+def _tags(diff: ItemDiff) -> str:
+    told = [f"<del>{escape(tag)}</del>" for tag in diff.tags_removed]
+    told += [f"<ins>{escape(tag)}</ins>" for tag in diff.tags_added]
+    return f"<p>{' '.join(told)}</p>" if told else ""
+
+
+def _line(line: DiffLine) -> str:
+    element = _ELEMENTS.get(line.kind)
+    return _MARKS[line.kind] + "".join(_piece(piece, element) for piece in line.pieces)
+
+
+def _piece(piece: DiffPiece, element: str | None) -> str:
+    text = escape(piece.text)
+    return f"<{element}>{text}</{element}>" if piece.changed and element else text

@@ -1,1 +1,0 @@
-"""The vocabulary of the default embedder."""
