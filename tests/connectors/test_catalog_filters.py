@@ -64,7 +64,7 @@ async def fail(index: Index, listing: Shelf) -> SourceError:
 
 
 @pytest.mark.parametrize("problem", [FetchTimeoutError, SourceBusyError, TooMuchError])
-async def test_a_list_of_changes_that_a_busy_catalog_breaks_off_is_not_the_filter_s_fault(
+async def test_a_busy_catalog_that_breaks_off_changes_does_not_discredit_the_filter(
     catalog: Catalog, index: Index, problem: type[SourceError]
 ) -> None:
     await index.sync(Shelf(catalog))
@@ -82,9 +82,7 @@ async def test_a_list_of_changes_that_a_busy_catalog_breaks_off_is_not_the_filte
     assert index.items == expected(catalog)
 
 
-async def test_a_list_of_changes_that_is_rejected_in_its_middle_is_the_filter_s_fault(
-    catalog: Catalog, index: Index
-) -> None:
+async def test_a_rejection_in_the_middle_of_changes_discredits_the_filter(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     for number in range(50):
         catalog.put(f"n{number:03}", "Edited.")
@@ -107,7 +105,7 @@ async def test_a_catalog_that_is_too_slow_for_the_first_changes_is_walked(catalo
     assert (len(index.fell_back), index.items) == (1, expected(catalog))
 
 
-async def test_a_run_that_fails_says_what_the_list_of_changes_met_and_not_what_was_asked_after_it(
+async def test_a_failed_run_reports_the_error_of_the_changes_and_not_of_the_check(
     catalog: Catalog, index: Index
 ) -> None:
     await index.sync(Shelf(catalog))
@@ -117,7 +115,7 @@ async def test_a_run_that_fails_says_what_the_list_of_changes_met_and_not_what_w
     assert await fail(index, down) is REJECTED
 
 
-async def test_what_a_run_says_of_a_filter_is_what_was_found_last(catalog: Catalog, index: Index) -> None:
+async def test_a_run_reports_the_latest_error_of_the_filter(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     filtered = Filtered(catalog)
     filtered.problem = REJECTED
@@ -174,7 +172,7 @@ async def test_a_filter_that_was_rejected_is_tried_as_it_would_be_used(catalog: 
     assert rejecting.counted == [catalog.clock]
 
 
-async def test_a_filter_that_was_never_obeyed_is_found_out_by_the_first_walk_and_not_asked(
+async def test_a_filter_that_never_worked_is_detected_by_the_first_walk_and_not_used(
     catalog: Catalog, index: Index
 ) -> None:
     catalog.ignores_filter = True
@@ -197,9 +195,7 @@ async def test_a_trial_of_a_filter_that_is_ignored_costs_one_count(catalog: Cata
     assert (filtered.counted, catalog.asked) == ([FAR_FUTURE], ["count", "page", "page"])
 
 
-async def test_a_filter_that_is_obeyed_again_is_used_although_all_records_have_one_date(
-    catalog: Catalog, index: Index
-) -> None:
+async def test_a_repaired_filter_is_used_although_all_records_have_one_date(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     catalog.ignores_filter = True
     await index.sync(Shelf(catalog))

@@ -40,7 +40,9 @@ def edit(catalog: Catalog, name: str, *, seconds: float = 0) -> None:
 
 
 @pytest.mark.parametrize("rising", [True, False])
-async def test_nothing_new_costs_three_questions(catalog: Catalog, index: Index, rising: bool) -> None:
+async def test_an_unchanged_catalog_stamped_alike_costs_three_requests(
+    catalog: Catalog, index: Index, rising: bool
+) -> None:
     await index.sync(Shelf(catalog, rising=rising))
     before = index.cursor
     for _ in range(3):

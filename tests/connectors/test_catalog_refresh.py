@@ -33,7 +33,7 @@ async def test_a_first_run_walks_everything_and_tries_the_filter(catalog: Catalo
     assert index.cursor["filters"] is True
 
 
-async def test_nothing_changed_costs_two_questions_and_moves_nothing(catalog: Catalog, index: Index) -> None:
+async def test_an_unchanged_catalog_costs_two_requests_and_no_checkpoint(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     catalog.asked.clear()
     before = index.cursor
@@ -43,7 +43,7 @@ async def test_nothing_changed_costs_two_questions_and_moves_nothing(catalog: Ca
     assert (index.cursor, index.ending) == (before, None)
 
 
-async def test_what_changed_is_read_and_the_cursor_follows(catalog: Catalog, index: Index) -> None:
+async def test_changes_are_read_and_move_the_cursor(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     catalog.put("n003", "Edited.")
     catalog.put("new")
@@ -88,7 +88,7 @@ async def test_one_added_and_one_deleted_at_once_are_both_found(catalog: Catalog
     assert index.items == expected(catalog)
 
 
-async def test_a_listing_that_tells_deletions_is_not_counted(catalog: Catalog, index: Index) -> None:
+async def test_a_listing_with_deletions_needs_no_count(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog, tells=True))
     catalog.put("n003")
     catalog.gone.add("n003")
@@ -101,7 +101,7 @@ async def test_a_listing_that_tells_deletions_is_not_counted(catalog: Catalog, i
 
 @pytest.mark.parametrize("die_after", [1, 2, 3])
 @pytest.mark.parametrize("again", [None, 1, 2])
-async def test_a_walk_that_was_killed_goes_on_and_is_exact(
+async def test_a_killed_walk_resumes_and_is_exact(
     catalog: Catalog, index: Index, die_after: int, again: int | None
 ) -> None:
     await index.sync(Shelf(catalog), die_after=die_after)
@@ -115,7 +115,7 @@ async def test_a_walk_that_was_killed_goes_on_and_is_exact(
     assert index.items == expected(catalog)
 
 
-async def test_a_walk_that_goes_on_reads_hardly_a_page_twice(catalog: Catalog, index: Index) -> None:
+async def test_a_resumed_walk_reads_hardly_a_page_twice(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog), die_after=3)
     catalog.asked.clear()
     await index.sync(Shelf(catalog))
@@ -124,7 +124,7 @@ async def test_a_walk_that_goes_on_reads_hardly_a_page_twice(catalog: Catalog, i
     assert isinstance(index.ending, Complete)
 
 
-async def test_an_edit_that_slipped_past_a_walk_that_went_on_is_not_swept(catalog: Catalog, index: Index) -> None:
+async def test_an_edit_that_a_resumed_walk_missed_is_not_deleted(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog), die_after=2)
 
     def move(following: int) -> None:
@@ -141,7 +141,7 @@ async def test_an_edit_that_slipped_past_a_walk_that_went_on_is_not_swept(catalo
     assert index.items == expected(catalog)
 
 
-async def test_a_place_that_has_expired_is_forgotten(catalog: Catalog, index: Index) -> None:
+async def test_an_expired_place_is_dropped(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog), die_after=2)
     catalog.expired = True
     await index.sync(Shelf(catalog))
@@ -150,7 +150,7 @@ async def test_a_place_that_has_expired_is_forgotten(catalog: Catalog, index: In
     assert index.items == expected(catalog)
 
 
-async def test_a_filter_that_is_ignored_is_found_out(catalog: Catalog, index: Index) -> None:
+async def test_an_ignored_filter_is_detected(catalog: Catalog, index: Index) -> None:
     catalog.ignores_filter = True
     await index.sync(Shelf(catalog))
     assert index.cursor["filters"] is False
@@ -176,7 +176,7 @@ async def test_a_filter_that_begins_to_lie_is_found_out(catalog: Catalog, index:
     assert index.cursor["filters"] is False
 
 
-async def test_an_empty_filter_hides_behind_no_undated_record(catalog: Catalog, index: Index) -> None:
+async def test_undated_records_do_not_hide_an_empty_list_of_changes(catalog: Catalog, index: Index) -> None:
     class WithUndated(Shelf):
         async def pages(self, **how: Any) -> AsyncGenerator[ListingPage]:
             async for page in super().pages(**how):
@@ -192,7 +192,7 @@ async def test_an_empty_filter_hides_behind_no_undated_record(catalog: Catalog, 
     assert index.items == expected(catalog)
 
 
-async def test_a_list_of_changes_that_falls_short_is_not_believed(catalog: Catalog, index: Index) -> None:
+async def test_a_list_of_changes_that_falls_short_is_not_trusted(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog, rising=False))
     for number in range(5):
         catalog.put(f"n{number:03}", "Edited.")
@@ -203,7 +203,7 @@ async def test_a_list_of_changes_that_falls_short_is_not_believed(catalog: Catal
     assert index.items == expected(catalog)
 
 
-async def test_undated_records_do_not_make_a_filter_a_liar(catalog: Catalog, index: Index) -> None:
+async def test_undated_records_do_not_count_against_the_filter(catalog: Catalog, index: Index) -> None:
     for number in range(20):
         catalog.put(f"undated{number}", dated=False)
     await index.sync(Shelf(catalog))
@@ -211,7 +211,7 @@ async def test_undated_records_do_not_make_a_filter_a_liar(catalog: Catalog, ind
     assert index.cursor["filters"] is True
 
 
-async def test_a_count_that_is_wrong_by_one_is_walked_twice_once(catalog: Catalog, index: Index) -> None:
+async def test_a_count_that_is_wrong_by_one_costs_one_second_walk(catalog: Catalog, index: Index) -> None:
     catalog.miscount = 1
     await index.sync(Shelf(catalog))
     assert (catalog.asked.count("page"), index.ending) == (8, Complete(expected=35))
@@ -227,7 +227,7 @@ async def test_a_count_that_is_wrong_by_one_is_walked_twice_once(catalog: Catalo
     assert index.items == expected(catalog)
 
 
-async def test_records_that_always_come_twice_do_not_stop_the_sweep(index: Index) -> None:
+async def test_permanent_duplicates_do_not_prevent_deletions(index: Index) -> None:
     catalog = Catalog()
     catalog.fill(150)
     catalog.twice = ["n001"]
@@ -287,7 +287,7 @@ async def test_a_doubt_deletes_nothing(catalog: Catalog, index: Index) -> None:
     assert len(index.items) == 35
 
 
-async def test_a_doubt_in_the_rest_of_a_walk_that_was_killed_is_not_forgotten(catalog: Catalog, index: Index) -> None:
+async def test_a_doubt_in_the_rest_of_a_resumed_walk_counts(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog), die_after=2)
     catalog.doubt_at = 34
     await index.sync(Shelf(catalog))
@@ -295,7 +295,7 @@ async def test_a_doubt_in_the_rest_of_a_walk_that_was_killed_is_not_forgotten(ca
     assert index.ending == Incomplete("The window is full.")
 
 
-async def test_what_is_deleted_while_it_is_walked_is_found_by_the_next_run(catalog: Catalog, index: Index) -> None:
+async def test_a_deletion_during_a_walk_is_found_by_the_next_run(catalog: Catalog, index: Index) -> None:
     def remove(following: int) -> None:
         catalog.after_page = None
         catalog.dates.pop("n034")
@@ -309,7 +309,7 @@ async def test_what_is_deleted_while_it_is_walked_is_found_by_the_next_run(catal
     assert index.items == expected(catalog)
 
 
-async def test_a_catalog_that_declares_too_few_is_believed_the_second_time(catalog: Catalog, index: Index) -> None:
+async def test_a_count_that_is_too_low_is_believed_the_second_time(catalog: Catalog, index: Index) -> None:
     catalog.miscount = -1
     await index.sync(Shelf(catalog))
     await index.sync(Shelf(catalog))
@@ -375,7 +375,7 @@ async def test_a_reconciliation_is_due_after_a_while(catalog: Catalog, index: In
     assert index.items == expected(catalog)
 
 
-async def test_an_unchanged_document_costs_one_question(catalog: Catalog, index: Index) -> None:
+async def test_an_unchanged_document_costs_one_request(catalog: Catalog, index: Index) -> None:
     catalog.size, catalog.etag = 1000, "a"
     await index.sync(Shelf(catalog, dated=False))
     catalog.asked.clear()
@@ -390,7 +390,7 @@ async def test_an_unchanged_document_costs_one_question(catalog: Catalog, index:
     assert index.items == expected(catalog)
 
 
-async def test_a_broken_record_is_told_again_while_its_document_stays_the_same(catalog: Catalog, index: Index) -> None:
+async def test_a_broken_record_fails_again_while_its_document_is_unchanged(catalog: Catalog, index: Index) -> None:
     catalog.size, catalog.etag, catalog.broken = 1000, "a", frozenset({"n003"})
     await index.sync(Shelf(catalog, dated=False))
     await index.sync(Shelf(catalog, dated=False))
@@ -405,7 +405,7 @@ async def test_a_broken_record_is_told_again_while_its_document_stays_the_same(c
     assert index.items == expected(catalog)
 
 
-async def test_a_document_that_was_read_in_part_is_not_taken_for_the_one_before(catalog: Catalog, index: Index) -> None:
+async def test_a_partly_read_document_is_not_taken_for_the_previous_one(catalog: Catalog, index: Index) -> None:
     catalog.size, catalog.etag = 10, "a"
     before = dict(catalog.words)
     await index.sync(Shelf(catalog, dated=False))
@@ -417,7 +417,7 @@ async def test_a_document_that_was_read_in_part_is_not_taken_for_the_one_before(
     assert index.items == expected(catalog)
 
 
-async def test_a_broken_record_does_not_make_every_run_a_walk(catalog: Catalog, index: Index) -> None:
+async def test_a_broken_record_does_not_cause_whole_walks(catalog: Catalog, index: Index) -> None:
     catalog.broken = frozenset({"n003"})
     await index.sync(Shelf(catalog))
     catalog.asked.clear()
@@ -444,7 +444,7 @@ async def test_a_catalog_without_a_count_is_walked_to_its_end(catalog: Catalog, 
     assert index.items == expected(catalog)
 
 
-async def test_a_cursor_of_another_reading_is_forgotten(catalog: Catalog, index: Index) -> None:
+async def test_a_cursor_of_another_record_version_is_dropped(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     index.cursor = {**index.cursor, "version": 0}
     catalog.asked.clear()
@@ -461,10 +461,8 @@ def test_a_cursor_that_names_unidentified_records_as_before_is_understood() -> N
     assert CatalogCursor.of(cursor.to_json(), 1) == cursor
 
 
-async def test_a_listing_that_never_ends_is_left(
-    catalog: Catalog, index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.progress.LEAST_GROWN", 50)
+async def test_a_listing_without_end_is_left(catalog: Catalog, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowen.connectors.catalog.state.LEAST_GROWN", 50)
     catalog.lists_nothing = catalog.endless = True
     await index.sync(Shelf(catalog))
 
@@ -473,7 +471,7 @@ async def test_a_listing_that_never_ends_is_left(
     assert "place" not in index.cursor
 
 
-async def test_a_second_look_ends_where_pages_come_again(index: Index) -> None:
+async def test_a_second_walk_ends_where_pages_repeat(index: Index) -> None:
     catalog = Catalog()
     catalog.fill(200)
     catalog.miscount = 1

@@ -1,4 +1,4 @@
-"""The engine behind catalogs whose identifiers can be listed alone: what names prove, and what they do not."""
+"""The engine of catalogs whose identifiers can be listed alone: what identifiers prove, and what they do not."""
 
 from datetime import timedelta
 
@@ -21,7 +21,9 @@ def index() -> Index:
     return Index()
 
 
-async def test_a_deletion_shows_in_the_count_and_is_proved_by_names(catalog: NamedCatalog, index: Index) -> None:
+async def test_a_changed_count_makes_a_run_list_identifiers_which_prove_a_deletion(
+    catalog: NamedCatalog, index: Index
+) -> None:
     await index.sync(NamedShelf(catalog))
     del catalog.dates["n003"]
     catalog.asked.clear()
@@ -31,7 +33,7 @@ async def test_a_deletion_shows_in_the_count_and_is_proved_by_names(catalog: Nam
     assert (index.ending, index.deleted) == (Complete(expected=34), {url_of("n003")})
 
 
-async def test_an_item_that_comes_back_with_its_old_date_is_read_by_its_name(
+async def test_an_item_that_comes_back_with_its_old_date_is_requested_by_its_identifier(
     catalog: NamedCatalog, index: Index
 ) -> None:
     await index.sync(NamedShelf(catalog))
@@ -45,7 +47,7 @@ async def test_an_item_that_comes_back_with_its_old_date_is_read_by_its_name(
     assert index.items == expected(catalog)
 
 
-async def test_records_that_are_no_items_are_not_asked_for_in_every_roll_call(
+async def test_records_that_are_no_items_are_not_requested_with_each_identifier_listing(
     catalog: NamedCatalog, index: Index
 ) -> None:
     catalog.gone, catalog.broken = {"n001", "n002"}, frozenset({"n005"})
@@ -58,7 +60,9 @@ async def test_records_that_are_no_items_are_not_asked_for_in_every_roll_call(
     assert index.deleted == {url_of("n003")}
 
 
-async def test_a_record_that_stops_being_an_item_costs_no_roll_call(catalog: NamedCatalog, index: Index) -> None:
+async def test_a_record_that_stops_being_an_item_costs_no_identifier_listing(
+    catalog: NamedCatalog, index: Index
+) -> None:
     await index.sync(NamedShelf(catalog))
     catalog.put("n003")
     catalog.gone.add("n003")
@@ -86,13 +90,10 @@ async def test_an_edit_before_the_place_of_an_interrupted_walk_is_read(
 
     assert isinstance(index.ending, Complete)
     assert index.items == expected(catalog)
-    # In a first walk, all that is known is that nothing was edited before the newest date of its first page.
-    is_proved = not ignores_filter and not is_first
-    assert ("names" in catalog.asked) == is_proved
-    assert catalog.asked.count("page") <= (3 if is_proved else 5)
+    assert catalog.asked.count("page") <= 5
 
 
-async def test_names_prove_nothing_where_a_filter_begins_to_lie(catalog: NamedCatalog, index: Index) -> None:
+async def test_a_resumed_walk_reads_an_edit_without_a_working_filter(catalog: NamedCatalog, index: Index) -> None:
     await index.sync(NamedShelf(catalog))
     index.now += timedelta(days=8)
     await index.sync(NamedShelf(catalog), die_after=2)
@@ -103,9 +104,7 @@ async def test_names_prove_nothing_where_a_filter_begins_to_lie(catalog: NamedCa
     assert index.items == expected(catalog)
 
 
-async def test_a_record_that_slipped_past_a_walk_is_read_and_not_only_named(
-    catalog: NamedCatalog, index: Index
-) -> None:
+async def test_a_record_that_a_walk_missed_is_read_by_its_identifier(catalog: NamedCatalog, index: Index) -> None:
     await index.sync(NamedShelf(catalog))
     catalog.words["n001"] = "Edited in silence."
     catalog.hides, catalog.miscount = {"n001"}, 1
@@ -121,7 +120,7 @@ async def test_a_record_that_slipped_past_a_walk_is_read_and_not_only_named(
     assert index.items == expected(catalog)
 
 
-async def test_a_roll_call_that_falls_short_deletes_nothing(catalog: NamedCatalog, index: Index) -> None:
+async def test_an_identifier_listing_that_falls_short_deletes_nothing(catalog: NamedCatalog, index: Index) -> None:
     await index.sync(NamedShelf(catalog))
     del catalog.dates["n003"]
     catalog.forgets = 1
@@ -132,7 +131,7 @@ async def test_a_roll_call_that_falls_short_deletes_nothing(catalog: NamedCatalo
     assert len(index.items) == 35
 
 
-async def test_a_name_that_was_lost_deletes_nothing_at_once(catalog: NamedCatalog, index: Index) -> None:
+async def test_a_lost_identifier_deletes_nothing_at_once(catalog: NamedCatalog, index: Index) -> None:
     await index.sync(NamedShelf(catalog))
     del catalog.dates["n003"]
     catalog.nameless.add("n005")
@@ -143,7 +142,7 @@ async def test_a_name_that_was_lost_deletes_nothing_at_once(catalog: NamedCatalo
     assert len(index.items) == 35
 
 
-async def test_a_list_of_changes_that_was_interrupted_is_resumed(catalog: NamedCatalog, index: Index) -> None:
+async def test_an_interrupted_list_of_changes_is_read_again(catalog: NamedCatalog, index: Index) -> None:
     await index.sync(NamedShelf(catalog))
     for number in range(30):
         catalog.put(f"n{number:03}", "Edited.")
@@ -157,7 +156,7 @@ async def test_a_list_of_changes_that_was_interrupted_is_resumed(catalog: NamedC
     assert index.items == expected(catalog)
 
 
-async def test_a_list_of_changes_that_was_interrupted_is_not_resumed_where_a_walk_is_wanted(
+async def test_a_whole_walk_that_is_due_replaces_an_interrupted_list_of_changes(
     catalog: NamedCatalog, index: Index
 ) -> None:
     await index.sync(NamedShelf(catalog))
@@ -171,9 +170,7 @@ async def test_a_list_of_changes_that_was_interrupted_is_not_resumed_where_a_wal
     assert index.items == expected(catalog)
 
 
-async def test_what_was_read_again_by_a_run_that_did_not_end_is_not_taken_for_no_item(
-    catalog: NamedCatalog, index: Index
-) -> None:
+async def test_a_record_that_an_unfinished_run_read_again_stays_an_item(catalog: NamedCatalog, index: Index) -> None:
     catalog.size = 100
     await index.sync(NamedShelf(catalog))
     catalog.put("m", "New, and broken.")
@@ -193,7 +190,7 @@ async def test_what_was_read_again_by_a_run_that_did_not_end_is_not_taken_for_no
 
 
 @pytest.mark.parametrize("harm", ["repeats", "deletions"])
-async def test_what_an_interrupted_full_walk_left_unread_is_not_proved_by_its_name(
+async def test_edits_that_an_interrupted_full_walk_did_not_reach_are_read(
     catalog: NamedCatalog, index: Index, harm: str
 ) -> None:
     await index.sync(NamedShelf(catalog))

@@ -102,7 +102,7 @@ async def test_a_full_walk_without_changes_writes_nothing(database: ScratchDatab
     assert (run.mode, run.stats.unchanged, run.stats.rows_written) == ("full", 1201, 0)
 
 
-async def test_one_deletion_is_found_by_the_count_and_proved_by_a_roll_call(
+async def test_a_changed_count_reveals_a_deletion_and_the_identifiers_prove_it(
     database: ScratchDatabase, portal: CkanPortal
 ) -> None:
     portal.fill(2500)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.connectors.ckan.course import PageCursor
+from rowen.connectors.ckan.paging import PageCursor
 from tests.conftest import ScratchDatabase
 from tests.logical import contents
 from tests.portals.catalogs import keep
@@ -78,7 +78,7 @@ async def test_an_item_that_lost_its_identifier_stays(
     assert (again.status, again.complete, again.stats.deleted) == ("completed", True, 1)
 
 
-async def test_an_item_that_lost_its_identifier_stays_when_the_roll_is_called(
+async def test_an_item_that_lost_its_identifier_stays_when_identifiers_are_listed(
     database: ScratchDatabase, portal: OddPortal
 ) -> None:
     portal.fill(30)

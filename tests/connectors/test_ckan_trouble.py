@@ -21,10 +21,10 @@ def portal(opened: Opened) -> CkanPortal:
     return opened(CkanPortal)
 
 
-async def test_a_listing_that_never_ends_is_left(
+async def test_a_listing_without_end_is_left(
     database: ScratchDatabase, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.progress.LEAST_GROWN", 50)
+    monkeypatch.setattr("rowen.connectors.catalog.state.LEAST_GROWN", 50)
     portal.fill(5)
     portal.page_max = 20
     portal.endless = True

@@ -279,7 +279,7 @@ async def test_one_that_recovers_has_the_others_asked_for_that_would_have_to_wai
     assert index.items == expected(catalog)
 
 
-async def test_a_roll_call_does_not_take_an_old_copy_for_the_present_one(catalog: Catalog) -> None:
+async def test_an_identifier_does_not_prove_that_a_quarantined_copy_is_current(catalog: Catalog) -> None:
     named, index = NamedCatalog(size=100), Index()
     named.fill(30)
     await index.sync(NamedShelf(named))
@@ -407,7 +407,7 @@ async def test_a_place_is_asked_for_by_itself_and_never_as_a_record(catalog: Cat
     assert index.failed.keys() == {garbled_url("n003")}
 
 
-async def test_a_place_that_still_fails_is_asked_for_once_by_a_run_that_also_calls_the_roll() -> None:
+async def test_a_failing_place_is_requested_once_in_a_run_that_also_lists_identifiers() -> None:
     catalog = NamedCatalog(nameless={"n003"})
     catalog.fill(80)
     index, placed = Index(), PlacedAndNamed(catalog, "n003")
@@ -421,7 +421,7 @@ async def test_a_place_that_still_fails_is_asked_for_once_by_a_run_that_also_cal
     assert placed.retried == ["n003"]
 
 
-async def test_a_place_that_the_source_is_too_busy_for_when_the_roll_is_called_has_failed_again() -> None:
+async def test_a_place_fails_again_if_the_source_is_too_busy_while_identifiers_are_listed() -> None:
     catalog = NamedCatalog(nameless={"n003"})
     catalog.fill(80)
     index, placed = Index(), PlacedAndNamed(catalog, "n003")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.connectors.catalog import progress
+from rowen.connectors.catalog import state
 from tests.conftest import ScratchDatabase
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
@@ -26,9 +26,9 @@ MOST = 60
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that a test can reach."""
-    monkeypatch.setattr(progress, "MOST_UNDECLARED", MOST)
-    monkeypatch.setattr(progress, "MOST_RECORDS", 4 * MOST)
-    monkeypatch.setattr(progress, "LEAST_GROWN", MOST)
+    monkeypatch.setattr(state, "MOST_UNDECLARED", MOST)
+    monkeypatch.setattr(state, "MOST_RECORDS", 4 * MOST)
+    monkeypatch.setattr(state, "LEAST_GROWN", MOST)
 
 
 class Endless(Site):

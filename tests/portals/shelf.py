@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from rowen.connectors.base import FailedBefore, Held
-from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row, Tokens
+from rowen.connectors.catalog.listing import IdentifierPage, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.errors import SourceError
@@ -151,14 +151,14 @@ class NamedCatalog(Catalog):
 
 
 class NamedShelf(Shelf):
-    """Its listing, with a roll call."""
+    """Its listing, with an identifier listing."""
 
     def __init__(self, catalog: NamedCatalog, **how: Any) -> None:
         super().__init__(catalog, rising=False, **how)
-        self.roll = self
+        self.identifiers = self
         self._named = catalog
 
-    async def names(self) -> AsyncGenerator[Names]:
+    async def identifier_pages(self) -> AsyncGenerator[IdentifierPage]:
         catalog = self._named
         names = [] if catalog.lists_nothing else sorted([*catalog.dates, *catalog.twice])
         told = names[: len(names) - catalog.forgets]
@@ -166,7 +166,7 @@ class NamedShelf(Shelf):
             catalog.asked.append("names")
             page = told[start : start + 3 * catalog.size]
             urls = [None if name in catalog.nameless else url_of(name) for name in page]
-            yield Names(urls, len(names) + catalog.miscount)
+            yield IdentifierPage(urls, len(names) + catalog.miscount)
 
     def _row(self, name: str) -> Row:
         if name in self._named.nameless:

@@ -16,8 +16,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen import Document
 from rowen.connectors.base import unread_url
-from rowen.connectors.catalog.progress import Unidentified
-from rowen.connectors.catalog.records import mark_of_bytes, unread
+from rowen.connectors.catalog.records import mark_of_bytes, unparsed_json
+from rowen.connectors.catalog.state import Unidentified
 from rowen.connectors.datajson.record import item_url, traits_of
 from rowen.connectors.git.listing import _digest as git_digest
 from rowen.connectors.ldes.members import StreamMember
@@ -112,7 +112,7 @@ def _looks() -> list[str] | None:
     unidentified = Unidentified()
     for url in URLS:
         unidentified.add(url)
-    return unidentified.kept()
+    return unidentified.stored()
 
 
 def _marks() -> list[Any]:
@@ -124,7 +124,8 @@ def _records() -> list[Any]:
     def never(_: Any) -> Any:
         raise AssertionError
 
-    row = unread({"b": 1, "a": [None, "ü"]}, never, url=URLS[0], steady=lambda one: one, beside="x", mark=b"\x01")
+    record = {"b": 1, "a": [None, "ü"]}
+    row = unparsed_json(record, never, url=URLS[0], steady=lambda one: one, beside="x", mark=b"\x01")
     named = {"title": "Hay", "landingPage": "https://example.org/hay"}
     names = [item_url(named, URLS[0]), item_url({**named, "identifier": "urn:a b"}, URLS[0]), *traits_of(named)]
     return [row.digest, mark_of_bytes(b'{"a": 1}'), unread_url(URLS[0], b"what", 1), _looks(), names]  # type: ignore[union-attr]

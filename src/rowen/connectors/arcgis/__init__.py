@@ -1,4 +1,4 @@
-"""ArcGIS Hub sites and searches of ArcGIS portals: walked whole once, then asked for what was modified."""
+"""ArcGIS Hub sites and searches of ArcGIS portals: walked whole once, then read for changes."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
-from rowen.connectors.catalog.records import objects, one_by_one, row_of
+from rowen.connectors.catalog.records import objects, one_by_one, row_of, unreceived
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
@@ -39,26 +39,26 @@ _HUB = re.compile(r"https?://[^/]+\.(?:hub|opendata)\.arcgis\.com(?:[/:].*)?|.*/
 
 
 def recognise(address: str) -> str | None:
-    """The source of `arcgis:https://…`, of a host of ArcGIS Hub, or of an address of either search."""
+    """Return the source of `arcgis:https://…`, of a host of ArcGIS Hub, or of an address of either search."""
     bare = address.partition("?")[0].rstrip("/")
-    told = address.startswith(_PREFIX) or _HUB.fullmatch(bare) or _SEARCH.fullmatch(bare)
-    return accept(address) if told else None
+    is_known = address.startswith(_PREFIX) or _HUB.fullmatch(bare) or _SEARCH.fullmatch(bare)
+    return accept(address) if is_known else None
 
 
 def accept(address: str) -> str | None:
-    """The source at any web address that a user says to have one: a search with its words, or a site."""
+    """Return the source at any web address that a user says to have one: a search with its words, or a site."""
     url = web_url(address, "arcgis")
     if url is None:
         return None
     parts = urlsplit(url)
-    if found := _SEARCH.fullmatch(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"):
+    if search := _SEARCH.fullmatch(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"):
         words = parse_qs(parts.query).get("q", [""])[0].strip()
-        return f"{found['base']}/search?{urlencode({'q': words})}" if words else None
+        return f"{search['base']}/search?{urlencode({'q': words})}" if words else None
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def is_search(url: str) -> bool:
-    """Whether a source URL is a search of a portal rather than a site."""
+    """Return whether a source URL is a search of a portal rather than a site."""
     return bool(_SEARCH.fullmatch(url.partition("?")[0]))
 
 
@@ -81,7 +81,7 @@ _REFUSED = frozenset({401, 403, 498, 499})
 
 
 class Found(NamedTuple):
-    """One page: its records, how many there are in all if that is told, and whether there are more."""
+    """One page: its records, the total if it is declared, and whether there are more."""
 
     records: list[Any]
     total: int | None
@@ -89,32 +89,32 @@ class Found(NamedTuple):
 
 
 class SearchDialect(Protocol):
-    """How to ask, and how to understand."""
+    """A search API: its requests and its answers."""
 
     url: str
 
     def ask(self, after: datetime | None, *, skip: int, rows: int) -> str:
-        """The question for a page, oldest first."""
+        """Return the question for a page, oldest first."""
         ...
 
     def understand(self, data: Any) -> Found:
-        """What an answer says."""
+        """Return the records of an answer."""
         ...
 
     def ask_for(self, identifier: str) -> str:
-        """The question for one item."""
+        """Return the question for one item."""
         ...
 
     def understand_one(self, data: Any) -> list[Any]:
-        """The records in an answer to that."""
+        """Return the records in an answer to that."""
         ...
 
     def item(self, identifier: str) -> str:
-        """The URL of an item."""
+        """Return the URL of an item."""
         ...
 
     def identifier(self, url: str) -> str:
-        """The identifier in the URL of an item."""
+        """Return the identifier in the URL of an item."""
         ...
 
     async def check(self, portal: PortalClient) -> None:
@@ -130,14 +130,14 @@ class Hub:
         self._site = site
 
     def ask(self, after: datetime | None, *, skip: int, rows: int) -> str:
-        """The question for a page, oldest first."""
+        """Return the question for a page, oldest first."""
         wanted: dict[str, str | int] = {"limit": rows, "startindex": skip + 1, "sortBy": "properties.modified"}
         if after is not None:
             wanted["filter"] = f"modified >= {_milliseconds(after)}"
         return f"{self.url}?{urlencode(wanted)}"
 
     def understand(self, data: Any) -> Found:
-        """What an answer says; the end is where no next page is named."""
+        """Return the records of an answer; the last page names no next one."""
         match data:
             case {"features": list(records), **rest}:
                 more = any(link.get("rel") == "next" for link in objects(rest.get("links")))
@@ -145,22 +145,22 @@ class Hub:
         raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
 
     def ask_for(self, identifier: str) -> str:
-        """The question for one item."""
+        """Return the question for one item."""
         return f"{self.url}/{segment(identifier, safe=SEGMENT)}"
 
     def understand_one(self, data: Any) -> list[Any]:
-        """The item in an answer to that, alone or as the only one of a list."""
+        """Return the item in an answer to that, alone or as the only one of a list."""
         match data:
             case {"features": list(records)}:
                 return records
         return [data]
 
     def item(self, identifier: str) -> str:
-        """The page of an item on this site."""
+        """Return the page of an item on this site."""
         return f"{self._site}/datasets/{quoted(identifier, safe=SEGMENT)}"
 
     def identifier(self, url: str) -> str:
-        """The identifier in the URL of such a page."""
+        """Return the identifier in the URL of such a page."""
         return unquote(url.rpartition("/datasets/")[2], errors="surrogatepass")
 
     async def check(self, portal: PortalClient) -> None:
@@ -188,42 +188,42 @@ class Portal:
         self._home = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/sharing/rest/search')}"
 
     def ask(self, after: datetime | None, *, skip: int, rows: int) -> str:
-        """The question for a page, oldest first."""
+        """Return the question for a page, oldest first."""
         dated = f" AND modified:[{_milliseconds(after):019} TO {'9' * 19}]" if after is not None else ""
         wanted = {"q": f"({self._words}){dated}" if dated else self._words, "num": rows, "start": skip + 1}
         return f"{self.url}?{urlencode({**wanted, 'sortField': 'modified', 'sortOrder': 'asc', 'f': 'json'})}"
 
     def understand(self, data: Any) -> Found:
-        """What an answer says; the next start is -1 at the end."""
+        """Return the records of an answer; the next start is -1 on the last page."""
         match data:
             case {"results": list(records), "nextStart": int(following), **rest}:
                 return Found(records, _total(rest.get("total")), following > 0)
         raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
 
     def ask_for(self, identifier: str) -> str:
-        """The question for one item, by the same words."""
+        """Return the question for one item, by the same words."""
         escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
         wanted = {"q": f'({self._words}) AND id:"{escaped}"', "num": 1, "start": 1, "f": "json"}
         return f"{self.url}?{urlencode(wanted, errors='surrogatepass')}"
 
     def understand_one(self, data: Any) -> list[Any]:
-        """The item in an answer to that."""
+        """Return the item in an answer to that."""
         return self.understand(data).records
 
     def item(self, identifier: str) -> str:
-        """The page of an item in this portal."""
+        """Return the page of an item in this portal."""
         return f"{self._home}/home/item.html?id={quoted(identifier)}"
 
     def identifier(self, url: str) -> str:
-        """The identifier in the URL of such a page."""
+        """Return the identifier in the URL of such a page."""
         return unquote(url.rpartition("?id=")[2], errors="surrogatepass")
 
     async def check(self, portal: PortalClient) -> None:
-        """A search says itself what it is about."""
+        """Return no condition: the search has its own."""
 
 
 def read(body: bytes, where: str) -> Any:
-    """The value of a body; ArcGIS reports errors with status 200 as well."""
+    """Return the value of a body; ArcGIS reports errors with status 200 as well."""
     data = read_json(body, where)
     match data:
         case {"error": {"message": str(said), **rest}}:
@@ -236,7 +236,7 @@ def read(body: bytes, where: str) -> Any:
 
 
 def _scope(data: Any) -> list[Any] | None:
-    """The filters of a site's catalog, wherever in the answer that stands; None if it says nothing of them."""
+    """Return the filters of a site's catalog, wherever in the answer that stands; None if it says nothing of them."""
     waiting = [data]
     while waiting:
         match waiting.pop():
@@ -274,12 +274,12 @@ class ArcGisListing(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The items, oldest first. Whose they are is looked at before all of them, or many changes, are believed."""
+        """Yield the items, oldest first; check whose they are before believing all of them, or many changes."""
         checked = since is None
         if checked:
             await self._dialect.check(self._portal)
-        found = chronology(self._ask, window=WINDOW, undated_kept=False, since=since, place=place)
-        async with aclosing(found) as pages:
+        walk = chronology(self._ask, window=WINDOW, undated_kept=False, since=since, place=place)
+        async with aclosing(walk) as pages:
             async for page in pages:
                 if not checked and page.place is not None:
                     await self._dialect.check(self._portal)
@@ -287,23 +287,23 @@ class ArcGisListing(Listing):
                 yield page
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many items there are; None if there are more than ArcGIS counts."""
+        """Return how many items there are; None if there are more than ArcGIS counts."""
         response = await self._portal.get(self._dialect.ask(since, skip=0, rows=1))
         return self._found(response).total
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One item by its URL, as this search shows it."""
+        """Return one item by its URL, as this search returns it."""
         identifier = self._dialect.identifier(url)
         if self._dialect.item(identifier) != url:
             return None
         try:
             response = await self._portal.get(self._dialect.ask_for(identifier), once=True)
-            found = self._dialect.understand_one(read(response.body, redact(response.url)))
+            records = self._dialect.understand_one(read(response.body, redact(response.url)))
         except SourceGoneError:
-            found = []
-        record = next((one for one in found if identifier_of(one) == identifier), None)
+            records = []
+        record = next((one for one in records if identifier_of(one) == identifier), None)
         if record is None:
-            return Row(Failed(url, "ArcGIS does not show this item."), absent=not found)
+            return Row(Failed(url, "ArcGIS does not show this item."), absent=not records)
         return self._row(record)
 
     async def _ask(self, question: DatedQuestion) -> DatedAnswer:
@@ -326,10 +326,10 @@ class ArcGisListing(Listing):
             await self.count()
 
     def _unread_answer(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
-        """The place of an item that cannot be received. Nobody knows which one it is."""
+        """Return the place of an item that cannot be received, and may be any item."""
         second = int(question.after.timestamp()) if question.after else 0
-        failed = Failed(unread_url(self._dialect.url, second, question.skip), str(problem), problem.hint)
-        return DatedAnswer([Row(failed, named=False, received=False)], None, None, True)
+        url = unread_url(self._dialect.url, second, question.skip)
+        return DatedAnswer([unreceived(url, problem)], None, None, True)
 
     async def retry(self, place: Any) -> Any | None:
         """Request the item at one position by itself."""
@@ -338,10 +338,10 @@ class ArcGisListing(Listing):
     async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
         url = self._dialect.ask(question.after, skip=question.skip, rows=rows)
         response = await self._portal.get(url, could_be_less=rows > 1, once=once)
-        found = self._found(response)
-        found_rows = await one_by_one(self._row, found.records)
+        answer = self._found(response)
+        found_rows = await one_by_one(self._row, answer.records)
         full = len(found_rows) >= rows
-        return DatedAnswer(found_rows, found.total, self._portal.clock(response), found.more, full=full)
+        return DatedAnswer(found_rows, answer.total, self._portal.clock(response), answer.more, full=full)
 
     def _found(self, response: Response) -> Found:
         return self._dialect.understand(read(response.body, redact(response.url)))
@@ -362,7 +362,7 @@ class ArcGisListing(Listing):
 
 
 class ArcGis(SingleRecords):
-    """Reads the items of an ArcGIS Hub site, or those that a search of a portal finds."""
+    """Connector for ArcGIS Hub sites and searches of ArcGIS portals."""
 
     kind: ClassVar[str] = "arcgis"
     Options: "ClassVar[type[Options]]" = ArcGisOptions
@@ -371,7 +371,7 @@ class ArcGis(SingleRecords):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The site at an address, if Hub's search answers there."""
+        """Return the site at an address, if Hub's search answers there."""
         match await probe.json(f"{probe.origin}/api/search/v1/collections/dataset/items?limit=1"):
             case {"type": "FeatureCollection", "features": list(), "numberMatched": int()}:
                 return probe.origin

@@ -38,7 +38,7 @@ _FILES = {
 
 
 def facts_of(record: Any) -> Json:
-    """What a record says of its item, which a feature has in its properties."""
+    """Return the properties of an item."""
     if not isinstance(record, Mapping):
         return {}
     inner = record.get("properties")
@@ -52,12 +52,12 @@ def identifier_of(record: Any) -> str:
 
 
 def steady(record: Json) -> Json:
-    """A record without what moves by itself."""
+    """Return a record without what moves by itself."""
     return without(record, _VOLATILE)
 
 
 def dataset_of(record: Json, url: str, *, language: str | None = None) -> Dataset:
-    """What a record says; whatever it lacks is left out."""
+    """Return the dataset of a record; missing values stay empty."""
     facts, identifier = facts_of(record), identifier_of(record)
     said = wordings(facts.get("title"), facts.get("description") or facts.get("snippet"), preferred=language)
     return Dataset(
@@ -83,7 +83,7 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
 
 
 def _columns(facts: Json) -> tuple[Column, ...]:
-    """The fields of a layer, or of all layers of a service, where the listing has them."""
+    """Return the fields of a layer, or of all layers of a service, where the listing has them."""
     layers = [facts, facts.get("layer"), *objects(facts.get("layers")), *objects(facts.get("tables"))]
     return together(one for layer in layers if isinstance(layer, Mapping) for one in columns_in(layer.get("fields")))
 
@@ -114,12 +114,12 @@ def _extent(value: Any) -> str:
 
 
 def _language(culture: str) -> str:
-    """A culture is a code, or the words of a portal for one, as in "english (united states)"."""
+    """Return a culture is a code, or the words of a portal for one, as in "english (united states)"."""
     return culture if "(" not in culture else code_of(culture.partition("(")[0]) or culture
 
 
 def _period(value: Any) -> str:
-    """The time of a record of OGC, which Hub's features are, or that of a layer."""
+    """Return the time of a record of OGC, which Hub's features are, or that of a layer."""
     match value:
         case {"interval": [start, end]} | {"timeExtent": [start, end]}:
             span = [_instant(start), _instant(end)]
@@ -143,6 +143,6 @@ def _resources(facts: Json, page: str) -> Iterator[Resource]:
 
 
 def _data(identifier: str, page: str) -> str:
-    """Where the file of an item is, in the portal of its page; the items of Hub are those of ArcGIS Online."""
+    """Return where the file of an item is, in the portal of its page; the items of Hub are those of ArcGIS Online."""
     portal = page.partition(_ITEM_PAGE)[0] if _ITEM_PAGE in page else _ONLINE
     return f"{portal}/sharing/rest/content/items/{segment(identifier)}/data" if identifier else ""

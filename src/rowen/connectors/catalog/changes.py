@@ -1,15 +1,19 @@
-"""What changed: from when on a catalog is asked for what was modified.
+"""Read what changed: from which date on, and whether the source applies the modified filter.
 
-Changes are asked for from some time before the newest date that was stored, since an index may show a record only
-after it was stamped: the overlap. Where a job stamps all records at once, the overlap holds everything, and reading it
-in every run would be for nothing. So its records are counted first. An equal count proves that no record has entered
-the overlap. It does not prove that none was edited within it; but an edit stamps the record with the source's present
-time, which is not before the newest date: what is dated at that date or later is read in any case. At that very date
-nothing can be added once the source's clock has passed it, and then it is left out as well.
+Changes are read from some time before the newest stored date on, since an index may show a record only after it was
+stamped: the overlap. Where a job stamps all records at once, the overlap holds everything, and reading it in every run
+would be wasted. So its records are counted first. An equal count proves that no record has entered the overlap. It does
+not prove that none was edited within it; but an edit stamps the record with the source's present time, which is not
+before the newest date, and what is dated at that date or later is read in any case. At that very date nothing can be
+added once the source's clock has passed it; then it is left out as well.
 
 What remains is a record that was in the overlap already, and whose edit was stamped before the newest date but indexed
-after we had looked. By definition of the overlap such an edit shows within its length: as soon as that time has
-passed, the overlap is read whole once more, and only then is it settled.
+after our request. By definition of the overlap such an edit shows within its length: as soon as that time has passed,
+the overlap is read once more, and only then is it settled.
+
+A request with a date may also fail. If the source answers a request without one, the filter is to blame_filter, and the
+catalog is walked whole; otherwise the source is, and the run fails. A filter that failed or was ignored is not used
+until a trial at the beginning of a later run succeeds (`CatalogCursor.is_trial_due`).
 """
 
 import logging
@@ -21,24 +25,24 @@ from rowen.connectors.catalog.cursor import CatalogCursor, Overlap, age_days, st
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST
 from rowen.connectors.catalog.portal_client import SourceBusyError, TooMuchError
-from rowen.connectors.catalog.progress import Progress
+from rowen.connectors.catalog.state import RunState
 from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
 
 __all__ = [
     "IGNORED",
     "Since",
-    "blame",
+    "add_overlap",
+    "are_items_replaced",
+    "blame_filter",
+    "choose_since",
     "count_since",
-    "distrusted",
-    "is_replaced",
-    "is_usable",
-    "probe",
-    "since_when",
-    "trusted",
-    "uncounted",
-    "was_obeyed",
-    "with_overlap",
+    "distrust_filter",
+    "drop_overlap_count",
+    "is_filter_applied",
+    "may_use_filter",
+    "probe_filter",
+    "trust_filter",
 ]
 
 log = logging.getLogger(__name__)
@@ -50,14 +54,14 @@ _CLAMP = 10_000
 
 
 class Since(NamedTuple):
-    """From when on to ask; `is_short` tells that the overlap was counted and need not be read."""
+    """The date to read changes from; `is_short` if the overlap was counted and need not be read."""
 
     since: datetime
     is_short: bool = False
 
 
-async def since_when(run: Progress, modified: datetime) -> Since:
-    """What to ask for, given the newest date that was stored."""
+async def choose_since(run: RunState, modified: datetime) -> Since:
+    """Return the date to read changes from, given the newest stored date."""
     overlap = run.cursor.overlap
     begin = moment(overlap.since) if overlap else None
     if overlap is None or begin is None:
@@ -68,47 +72,47 @@ async def since_when(run: Progress, modified: datetime) -> Since:
     return Since(modified + run.listing.resolution if overlap.is_over else modified, is_short=True)
 
 
-async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Since | None = None) -> CatalogCursor:
-    """The cursor with what the next run has to know about the overlap; `asked` is None after a whole walk."""
-    modified, held = moment(cursor.modified), run.cursor.overlap
+async def add_overlap(run: RunState, cursor: CatalogCursor, asked: Since | None = None) -> CatalogCursor:
+    """Return the cursor with the overlap for the next run; `asked` is None after a whole walk."""
+    modified, before = moment(cursor.modified), run.cursor.overlap
     if modified is None or cursor.filters is False or not run.listing.counts_changes:
         return replace(cursor, overlap=None)
     is_same = cursor.modified == run.cursor.modified
     is_over = run.clock is not None and run.clock > modified + run.listing.resolution
-    if asked and asked.is_short and held:
+    if asked and asked.is_short and before:
         if is_same:
             # What is dated at the newest date was read by this run, perhaps for the last time.
-            return replace(cursor, overlap=replace(held, is_over=held.is_over or is_over))
+            return replace(cursor, overlap=replace(before, is_over=before.is_over or is_over))
         # What is not settled yet has to be read again, also where it is no longer near the newest date.
-        begin = stamp(modified - _length(run)) if held.settled else held.since
-        at = stamp(run.now()) if held.settled else held.at
+        begin = stamp(modified - _length(run)) if before.settled else before.since
+        at = stamp(run.now()) if before.settled else before.at
     else:
         if run.recent.since(modified - _length(run)) <= _CROWD:
             return replace(cursor, overlap=None)
         begin = stamp(modified - _length(run))
-        at = held.at if held and is_same else stamp(run.now())
+        at = before.at if before and is_same else stamp(run.now())
     count = await count_since(run, moment(begin) or modified)
-    settled = not (asked and asked.is_short) and is_same and bool(held) and _has_passed(run, at)
-    overlap = Overlap(begin, count, at, is_over=is_over, settled=settled)
-    return replace(cursor, overlap=overlap) if count and count % _CLAMP else uncounted(replace(cursor, overlap=overlap))
+    settled = not (asked and asked.is_short) and is_same and bool(before) and _has_passed(run, at)
+    cursor = replace(cursor, overlap=Overlap(begin, count, at, is_over=is_over, settled=settled))
+    return cursor if count and count % _CLAMP else drop_overlap_count(cursor)
 
 
-def uncounted(cursor: CatalogCursor) -> CatalogCursor:
-    """The cursor where the overlap is not, or no longer, what was counted: it is to be read."""
-    held = cursor.overlap
-    unread = replace(held, count=None, is_over=False) if held and not held.settled else None
+def drop_overlap_count(cursor: CatalogCursor) -> CatalogCursor:
+    """Return the cursor with an overlap that must be read, because its count no longer holds."""
+    before = cursor.overlap
+    unread = replace(before, count=None, is_over=False) if before and not before.settled else None
     return replace(cursor, overlap=unread)
 
 
-def _length(run: Progress) -> timedelta:
+def _length(run: RunState) -> timedelta:
     return timedelta(hours=run.options.overlap_h)
 
 
-def _is_due(run: Progress, overlap: Overlap) -> bool:
+def _is_due(run: RunState, overlap: Overlap) -> bool:
     return not overlap.settled and _has_passed(run, overlap.at)
 
 
-def _has_passed(run: Progress, at: str) -> bool:
+def _has_passed(run: RunState, at: str) -> bool:
     return timedelta(days=min(age_days(at, run.now()), 1e6)) >= _length(run)
 
 
@@ -124,15 +128,15 @@ _NEW_SHARE = 0.5
 _LONGEST_ERROR = 500  # it stands in each cursor, and in what each run says
 
 
-async def was_obeyed(run: Progress, walk: Walk) -> bool:
-    """Whether the filter was obeyed: the newest record we hold should always be among what it lets through."""
+async def is_filter_applied(run: RunState, walk: Walk) -> bool:
+    """Return whether the filter was applied: it should always let the newest stored record through."""
     if walk.newest or walk.disobeyed:
         return not walk.disobeyed
     return run.known.count == 0 or bool(await count_since(run, FAR_PAST))
 
 
-async def count_since(run: Progress, since: datetime) -> int | None:
-    """How many records were modified since; None if the catalog does not answer that."""
+async def count_since(run: RunState, since: datetime) -> int | None:
+    """Return how many records were modified since; None if the catalog does not answer."""
     try:
         return await run.listing.count(since)
     except SourceError as problem:
@@ -140,11 +144,11 @@ async def count_since(run: Progress, since: datetime) -> int | None:
         return None
 
 
-async def blame(run: Progress, walk: Walk, problem: SourceError) -> None:
-    """Note in the walk that the filter is to blame for an error; raises the error if it is not.
+async def blame_filter(run: RunState, walk: Walk, problem: SourceError) -> None:
+    """Note in the walk that the filter caused an error; raise the error if it did not.
 
-    One question without the filter decides. A list of changes that failed in its middle shows that the filter worked:
-    where the catalog was slow or away, the next run resumes the list there.
+    One request without the filter decides. A list of changes that failed in its middle shows that the filter worked:
+    where the catalog was slow or away, the next run reads the list again.
     """
     if walk.received and isinstance(problem, FetchError | SourceBusyError | TooMuchError):
         raise problem
@@ -156,8 +160,8 @@ async def blame(run: Progress, walk: Walk, problem: SourceError) -> None:
     walk.unfiltered = str(problem)
 
 
-def distrusted(run: Progress, error: str | None = None) -> None:
-    """Remember that the filter is ignored, or which error it causes."""
+def distrust_filter(run: RunState, error: str | None = None) -> None:
+    """Store that the filter is ignored, or which error it causes."""
     log.warning("the modified filter does not work: %s", error or "the catalog ignores it")
     run.cursor = replace(
         run.cursor,
@@ -169,18 +173,18 @@ def distrusted(run: Progress, error: str | None = None) -> None:
     )
 
 
-def trusted(run: Progress) -> None:
-    """Remember that the filter works again."""
+def trust_filter(run: RunState) -> None:
+    """Store that the filter works again."""
     if run.cursor.filters is False:
         log.info("the modified filter works again")
         run.cursor = replace(run.cursor, filters=True, probed=stamp(run.now()), trials=None, waited=None, refused=None)
 
 
-async def is_usable(run: Progress, modified: datetime) -> bool:
-    """Whether a filter that did not work may be used: it is tried by one request, if a trial is due.
+async def may_use_filter(run: RunState, modified: datetime) -> bool:
+    """Return whether the filter may be used; if it did not work and a trial is due, try it by one request.
 
-    What it then answers is checked like any list of changes. A filter that was ignored is asked for the far future, of
-    which an obedient one shows next to nothing; one that failed is asked as it would be used.
+    The changes are then checked as ever. A filter that was ignored is tried with the far future, for which one that
+    works returns next to nothing; a filter that failed is tried as it would be used.
     """
     cursor = run.cursor
     if cursor.filters is not False:
@@ -191,16 +195,16 @@ async def is_usable(run: Progress, modified: datetime) -> bool:
     try:
         count = await run.listing.count(modified if cursor.refused else FAR_FUTURE)
     except SourceError as problem:
-        distrusted(run, str(problem))
+        distrust_filter(run, str(problem))
         return False
     if not cursor.refused and count is not None and count >= max(run.expected, 1):
-        distrusted(run)
+        distrust_filter(run)
         return False
     return True
 
 
-async def probe(run: Progress, declared: int | None) -> None:
-    """Try the filter: all dated records are newer than the far past, none than the far future."""
+async def probe_filter(run: RunState, declared: int | None) -> None:
+    """Check the filter: all dated records are newer than the far past, none than the far future."""
     cursor = run.cursor
     if not (run.listing.dated and run.newest):
         return
@@ -219,16 +223,16 @@ async def probe(run: Progress, declared: int | None) -> None:
         return
     obeys = None
     if past is not None and future is not None:
-        obeys = past >= run.dated * _PROBE_SHARE and future < declared
+        obeys = past >= run.shown.dated * _PROBE_SHARE and future < declared
     if obeys is False:
-        distrusted(run)
+        distrust_filter(run)
     else:
         at = stamp(run.now())
         run.cursor = replace(cursor, filters=obeys, probed=at, trials=None, waited=None, refused=None)
 
 
-async def is_replaced(run: Progress, new: int, rows: int) -> bool:
-    """Whether something went where so much came: then these may be our items under other identifiers."""
+async def are_items_replaced(run: RunState, new: int, rows: int) -> bool:
+    """Return whether records vanished where many are new: they may be known items under other identifiers."""
     if run.listing.tells_deletions or new < _LEAST_NEW or new < _NEW_SHARE * rows:
         return False
     declared = await run.listing.count()

@@ -1,6 +1,6 @@
-"""Walking a listing in the order of its dates: no window ends it, and no deletion shifts it under our feet.
+"""A walk in the order of dates: no window of the source ends it, and no deletion shifts its positions.
 
-Each page is asked for by the last date that was seen, and begins with the last record that was: if it does not, records
+Each page is requested from the last date that was seen, and begins with the last record that was: if not, records
 of that same second have gone or come, and the second is read anew. An edited record moves to the end, where it is met
 again. A source that does not mind the question or the order, or refuses the question, is walked by number instead.
 """
@@ -25,16 +25,16 @@ log = logging.getLogger(__name__)
 
 
 class DatedQuestion(NamedTuple):
-    """Records dated at or after a second, or all of them, oldest first; so many are to be skipped."""
+    """A request for records dated at or after a second, or all of them, oldest first, without the first `skip`."""
 
     after: datetime | None
     skip: int
 
 
 class DatedAnswer(NamedTuple):
-    """What a source answers: `declared` is how many there are to this question, `more` that this was not the end.
+    """An answer: `declared` is the number of matching records, `more` is set if this was not the end.
 
-    `doubt` is why this answer, and so the whole walk, proves nothing. `full` tells that as many rows came as were asked
+    `doubt` is why this answer, and so the whole walk, proves nothing. `full` is set if as many rows came as were asked
     for: the count alone does not prove that these were the last.
     """
 
@@ -48,10 +48,10 @@ class DatedAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """How far a walk has come. `since` and `after` are seconds.
+    """The position of a walk. `since` and `after` are seconds.
 
     `ties` and `undated` are records that stand before the next one, `last` is the record that should come again. In a
-    second whose records `shuffle` nothing is joined any more; a source that is not `ordered` is asked by number.
+    second whose records `shuffle`, pages need not join; a source that is not `ordered` is walked by number.
     """
 
     since: int | None = None
@@ -65,7 +65,7 @@ class _Spot:
     ordered: bool = True
 
     def question(self, *, undated_kept: bool) -> DatedQuestion:
-        """What to ask for here."""
+        """Return the request for this position."""
         if not self.ordered:
             return DatedQuestion(_moment(self.since), self.seen)
         keeps = undated_kept or self.after is None
@@ -73,28 +73,28 @@ class _Spot:
         return DatedQuestion(_moment(self.after), before - 1 if self.last and before else before)
 
     def joined(self, answer: DatedAnswer) -> bool:
-        """Whether an answer begins where the one before ended."""
+        """Return whether an answer begins where the one before ended."""
         return self.last is None or not self.ordered or (bool(answer.rows) and answer.rows[0].url == self.last)
 
     def again(self) -> "_Spot":
-        """The second of this spot from its beginning; when that does not help, without looking at the joint."""
+        """Return the beginning of the same second, from which pages need not join."""
         return replace(self, ties=0, undated=0, last=None, shuffles=True)
 
     def moved(self, answer: DatedAnswer, *, wide: bool) -> "_Spot":
-        """Where to go on after an answer; one that is not `wide` has no room for a joint."""
+        """Return the next position; an answer that is not `wide` has no room for a joint."""
         dates = [_second(row.modified) for row in answer.rows if row.modified is not None]
         seen = self.seen + len(answer.rows)
         if not self.ordered:
             return replace(self, seen=seen)
         if dates != sorted(dates) or (dates and self.after is not None and dates[0] < self.after):
-            # What this answer holds may have come before: it is not counted, and its place is asked for by number.
+            # The records of this answer may have come before: they are not counted, and the walk goes on by number.
             return replace(self, seen=seen if self.after == self.since else self.seen, ordered=False, last=None)
         after = dates[-1] if dates else self.after
-        kept = after == self.after
-        tail = answer.rows if kept else answer.rows[_first_of(answer.rows, after) :]
+        is_same = after == self.after
+        tail = answer.rows if is_same else answer.rows[_first_of(answer.rows, after) :]
         undated = sum(map(_is_undated, answer.rows))
-        ties = len(tail) - sum(map(_is_undated, tail)) + (self.ties if kept else 0)
-        shuffles = self.shuffles and kept
+        ties = len(tail) - sum(map(_is_undated, tail)) + (self.ties if is_same else 0)
+        shuffles = self.shuffles and is_same
         return replace(
             self,
             after=after,
@@ -106,7 +106,7 @@ class _Spot:
         )
 
     def rest(self, answer: DatedAnswer) -> "_Spot | None":
-        """Where to look for what the order did not show, at its end: records without a date."""
+        """Return where to look at the end for records without a date."""
         if self.since is not None or not self.ordered or not answer.rows or self.seen >= (self.declared or 0):
             return None
         return replace(self, ordered=False, last=None)
@@ -121,19 +121,19 @@ async def chronology(
     since: datetime | None = None,
     place: Any = None,
 ) -> AsyncGenerator[ListingPage]:
-    """The pages of a listing; `window` is how many records a source lets us skip.
+    """Yield the pages of a listing; `window` is the number of records that a source allows to skip.
 
-    `undated_kept` tells that records without a date are among the answers to every question; `confirmed`, that only
+    `undated_kept` is set if records without a date are part of every answer; `confirmed` if only
     an empty page ends a listing, whatever count is declared.
     """
     begin = _second(since) if since else None
     spot = _Spot(**place) if place else _Spot(since=begin, after=begin)
     while True:
-        asked = spot.question(undated_kept=undated_kept)
+        question = spot.question(undated_kept=undated_kept)
         try:
-            answer = await ask(asked)
+            answer = await ask(question)
         except SourceError as problem:
-            if asked.after is None or spot.since is not None or spot.seen >= window:
+            if question.after is None or spot.since is not None or spot.seen >= window:
                 raise
             log.info("the catalog cannot be asked from a date on, and is walked by number: %s", problem)
             spot = replace(spot, ordered=False, last=None)
@@ -147,7 +147,7 @@ async def chronology(
                 spot = replace(spot, last=None)
                 continue
             answer = answer._replace(rows=answer.rows[1:])
-            asked = asked._replace(skip=asked.skip + 1)
+            question = question._replace(skip=question.skip + 1)
         declared = answer.declared if spot.seen == 0 or not spot.ordered else None
         spot = replace(spot, declared=spot.declared if spot.declared is not None else answer.declared)
         moved = spot.moved(answer, wide=wide)
@@ -156,7 +156,7 @@ async def chronology(
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
         ends_by_count = spot.since is not None and not (answer.more or answer.full)
         yield ListingPage(
-            _placed(answer.rows, asked, since=begin),
+            _placed(answer.rows, question, since=begin),
             place=asdict(following) if following and not (closed or ends_by_count) else None,
             declared=declared,
             clock=answer.clock,
@@ -169,14 +169,14 @@ async def chronology(
 
 
 def question_at(place: Any) -> DatedQuestion:
-    """The question whose first answer is the record at a place."""
+    """Return the question whose first answer is the record at a place."""
     return DatedQuestion(_moment(place["after"]), place["skip"])
 
 
 async def retried(place: Any, ask: Callable[[DatedQuestion, int], Awaitable[DatedAnswer]]) -> Any | None:
-    """Ask again for a record that could not be identified, as `Listing.retry` does; `ask` takes a number of rows.
+    """Request a record again that could not be identified, like `Listing.retry`; `ask` takes a number of rows.
 
-    The records of its second that came before it are asked for as well. Edited ones move to the end of the listing, and
+    The records of its second before it are requested as well. Edited ones move to the end of the listing, and
     the place would then be that of a later record.
     """
     skip = place["skip"]
@@ -185,15 +185,15 @@ async def retried(place: Any, ask: Callable[[DatedQuestion, int], Awaitable[Date
     return place if sum(not row.named for row in answer.rows) >= place["unnamed"] else None
 
 
-def _placed(rows: list[Row], asked: DatedQuestion, *, since: int | None) -> list[Row]:
-    """The rows, those that are not named with their places: how many lie between the last date and them.
+def _placed(rows: list[Row], question: DatedQuestion, *, since: int | None) -> list[Row]:
+    """Return the rows; those that are not named with their places: their distance from the last date.
 
-    The first of what was modified has no record before it, and one name whatever was asked for.
+    The first record of a list of changes has no record before it; it has the same name for every date.
     """
     if all(row.named for row in rows):
         return rows
     placed: list[Row] = []
-    after, skip, unnamed = _second(asked.after) if asked.after else None, asked.skip, 0
+    after, skip, unnamed = _second(question.after) if question.after else None, question.skip, 0
     for row in rows:
         unnamed += not row.named
         if since is not None and (after, skip) == (since, 0) and isinstance(row.seen, Failed) and not row.received:
@@ -208,7 +208,7 @@ def _placed(rows: list[Row], asked: DatedQuestion, *, since: int | None) -> list
 
 
 def _is_undated(row: Row) -> bool:
-    """Whether a record has no date; of one that cannot be read nobody knows, and it stands where it stands."""
+    """Return whether a record has no date; one that cannot be read may have one."""
     return row.modified is None and isinstance(row.seen, Fetched | UnparsedRecord)
 
 

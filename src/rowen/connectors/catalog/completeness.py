@@ -5,33 +5,35 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from rowen.connectors.base import is_unread
-from rowen.connectors.catalog.listing import Names, RollCall
-from rowen.connectors.catalog.progress import Progress, mark_of
+from rowen.connectors.catalog.listing import IdentifierListing, IdentifierPage
 from rowen.connectors.catalog.records import UrlSet
 from rowen.connectors.catalog.retries import ask_for
+from rowen.connectors.catalog.state import RunState, mark_of
 from rowen.connectors.catalog.walk import Walk
 from rowen.model.items import Failed, Observation, Unchanged
 from rowen.model.wording import count
 
 __all__ = [
-    "Roll",
+    "IdentifierCheck",
     "doubt",
     "is_second_look_wanted",
     "lacking",
     "misses",
     "mistakable",
-    "mixture",
     "shortfall",
     "shortfall_of",
     "unreceived",
 ]
 
+MOST_MISSING = 200
+"""More records than this are not requested one by one: a walk returns hundreds for each of these requests."""
+
 # Counts are wrong by one, or by one in a hundred where an index lags; a listing that falls shorter was cut off.
 _SHORT_SHARE = 0.01
 
 
-async def shortfall_of(run: Progress, walk: Walk) -> int:
-    """How many records fewer came than are declared; the source is asked again, since both may have changed."""
+async def shortfall_of(run: RunState, walk: Walk) -> int:
+    """Return how many records fewer came than are declared; count again first, since both may have changed."""
     if walk.declared is None:
         return 0
     is_explained = walk.declared - len(run.seen) in (0, run.cursor.short)
@@ -43,32 +45,22 @@ async def shortfall_of(run: Progress, walk: Walk) -> int:
     return walk.declared - len(run.seen)
 
 
-def is_second_look_wanted(run: Progress, walk: Walk, short: int) -> bool:
-    """Whether a second look may find more.
+def is_second_look_wanted(run: RunState, walk: Walk, short: int) -> bool:
+    """Return whether a second look may find more records.
 
-    Records that come twice, and counts that are wrong by one, are the same the second time. Where records went
-    during the walk, others may have slipped past a page's border. With a roll call every shortfall is looked into,
+    Records that come twice, and counts that are wrong by one, are the same the second time. Where records went during
+    the walk, others may have slipped past a page's border. With an identifier listing every shortfall is checked,
     unless repeats explain it.
     """
     if walk.doubt or walk.repeated:
         return False
-    is_worth_it = run.listing.roll is not None or _is_little(short, walk.declared or 0)
+    is_worth_it = run.listing.identifiers is not None or _is_little(short, walk.declared or 0)
     is_new = short > 0 and short != run.cursor.short and not _is_explained(run, walk)
     return walk.shrank or (is_new and is_worth_it)
 
 
-def mixture(run: Progress, again: Walk, before: int) -> str | None:
-    """Why two looks prove nothing together: where records went between them, one of the first look may be gone.
-
-    It would stand for one that neither showed. A second look that shows all by itself needs nothing of the first.
-    """
-    if again.declared is None or again.declared >= before or again.distinct >= min(again.declared, len(run.seen)):
-        return None
-    return f"The catalog declared {before} records, and then {again.declared}, of which it lists {again.distinct}."
-
-
-def doubt(run: Progress, walk: Walk, short: int) -> str | None:
-    """Why the walk proves nothing, by itself."""
+def doubt(run: RunState, walk: Walk, short: int) -> str | None:
+    """Return why the walk proves nothing, by itself."""
     if not len(run.seen) and run.known.count:
         return f"The catalog lists nothing, although {run.known.count} are held."
     if walk.doubt:
@@ -83,80 +75,73 @@ def doubt(run: Progress, walk: Walk, short: int) -> str | None:
     return shortfall(run, walk) if short > 0 and (is_cut or not is_little) else None
 
 
-async def misses(run: Progress, walk: Walk, short: int) -> str | None:
-    """What makes a shortfall more than a wrong count: an item of ours may be among what was not shown.
+async def misses(run: RunState, walk: Walk, short: int) -> str | None:
+    """Return why a shortfall is more than a wrong count: a stored item may be among the records that were not shown.
 
-    Where as many records came as are declared, and twice the same ones, some are listed more than once.
+    Where as many records came as are declared, and the same ones twice, some are listed more than once.
     """
     is_repeated = walk.received >= (walk.declared or 0) and not walk.unshown
     if short <= 0 or short == run.cursor.short or is_repeated:
         return None
-    return shortfall(run, walk) if await lacks_one(run) else None
+    return shortfall(run, walk) if await lacking(run) else None
 
 
-async def mistakable(run: Progress) -> str | None:
-    """Why a record that was not there before may be an item that did not come."""
-    if run.unidentified.are_known(run.cursor.unidentified) or not await lacks_one(run):
+async def mistakable(run: RunState) -> str | None:
+    """Return why an unidentified record may be an item that did not come, if it was not there before."""
+    unidentified = run.shown.unidentified
+    if unidentified.are_known(run.cursor.unidentified) or not await lacking(run):
         return None
     return (
-        f"{len(run.unidentified)} records cannot be identified, not all of which were there before, "
+        f"{len(unidentified)} records cannot be identified, not all of which were there before, "
         "and an item that is held did not come: one of them may be that item."
     )
 
 
-async def unreceived(run: Progress) -> str | None:
-    """Why records that were not received leave it open what is gone: any of them may be an item that did not come.
+async def unreceived(run: RunState) -> str | None:
+    """Return why unreceived records leave open what is gone: each of them may be an item that did not come.
 
-    Those that failed before as well are no reason where every item that is held came, or is known to be gone.
+    Those that failed before as well are no reason where every stored item came, or is known to be gone.
     """
-    if run.unreceived.keys() <= run.quarantined and not (run.unreceived and await lacks_one(run, absent=run.absent)):
+    unreceived = run.shown.unreceived
+    if unreceived.keys() <= run.quarantined and not (unreceived and await lacking(run, absent=run.shown.absent)):
         return None
-    many = len(run.unreceived)
-    error = next(iter(run.unreceived.values()))
-    return f"{count(many, 'record')} could not be received and may be items that are held: {error}"
+    error = next(iter(unreceived.values()))
+    return f"{count(len(unreceived), 'record')} could not be received and may be items that are held: {error}"
 
 
-async def lacks_one(run: Progress, *, absent: Container[str] = ()) -> bool:
-    """Whether an item that is held was not shown, other than those that the source is known not to have."""
-    lacks = False
-    async for batch in run.known.everything():
-        lacks = lacks or any(held.url not in run.seen and held.url not in absent for held in batch)
-    return lacks
-
-
-async def lacking(run: Progress) -> int:
-    """How many items that are held were not shown."""
+async def lacking(run: RunState, *, absent: Container[str] = ()) -> int:
+    """Return how many stored items were not shown, without those that are known to be absent."""
     lacks = 0
     async for batch in run.known.everything():
-        lacks += sum(held.url not in run.seen for held in batch)
+        lacks += sum(item.url not in run.seen and item.url not in absent for item in batch)
     return lacks
 
 
-def shortfall(run: Progress, walk: Walk) -> str:
-    """The words for a listing that does not give what it declares."""
+def shortfall(run: RunState, walk: Walk) -> str:
+    """Return the message for a listing that does not return as many records as it declares."""
     how = "pages came again" if walk.repeated or walk.restarted else f"it lists {len(run.seen)}"
     return f"The catalog declares {walk.declared} records, but {how}."
 
 
-def _is_explained(run: Progress, walk: Walk) -> bool:
-    """Whether repeats explain a shortfall: kinds with a roll call give no repeat that overlapping pages may cause."""
-    return run.listing.roll is not None and walk.received >= (walk.declared or 0)
+def _is_explained(run: RunState, walk: Walk) -> bool:
+    """Return whether repeats explain a shortfall: with identifiers, overlapping pages cause no repeats."""
+    return run.listing.identifiers is not None and walk.received >= (walk.declared or 0)
 
 
 def _is_little(short: int, declared: int) -> bool:
     return short <= max(1, _SHORT_SHARE * declared)
 
 
-MOST_MISSING = 200
-"""More records than this are not asked for one by one: a walk gives hundreds for each of these requests."""
-
-
 @dataclass(slots=True)
-class Roll:
-    """One roll call. `received` counts names, `unnamed` records without one; `missing` are items to be read."""
+class IdentifierCheck:
+    """A comparison of all identifiers of a source with the stored items: what is gone, and what was never read.
 
-    run: Progress
-    call: RollCall
+    `received` counts identifiers, `unnamed` records without one. `missing` are the URLs of records to be read, `listed`
+    the hashes of listed records that are no items.
+    """
+
+    run: RunState
+    identifiers: IdentifierListing
     declared: int | None = None
     received: int = 0
     unnamed: int = 0
@@ -164,40 +149,40 @@ class Roll:
     listed: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
 
-    async def names(self, *, proves: bool) -> AsyncGenerator[Observation]:
-        """Call all names. Where the dates of the source prove that what is held is unchanged, that is said of it."""
-        async with aclosing(self.call.names()) as pages:
+    async def compare(self, *, proves: bool) -> AsyncGenerator[Observation]:
+        """Read all identifiers; if the dates of the source prove that stored items are unchanged, report them so."""
+        run = self.run
+        async with aclosing(self.identifiers.identifier_pages()) as pages:
             async for page in pages:
                 unseen = await self._take(page)
-                held = await self.run.known.look_up(self._trusted(unseen)) if proves and unseen else {}
-                self.missing += [url for url in unseen if url not in held]
-                for url in held:
-                    self.run.seen.add(url)
+                # In quarantine, the stored copy may not be the latest version.
+                trusted = [url for url in unseen if url not in run.quarantined]
+                stored = await run.known.look_up(trusted) if proves and unseen else {}
+                self.missing += [url for url in unseen if url not in stored]
+                for url in stored:
+                    run.seen.add(url)
                     yield Unchanged(url)
-                self.run.endless = self.run.bounds.exceeded(self.received, self.declared)
-                if self.run.endless:
+                run.endless = run.excess(self.received, self.declared)
+                if run.endless:
                     return
 
-    def _trusted(self, urls: list[str]) -> list[str]:
-        """Those whose copy is the latest version that was shown to us, if there is a copy."""
-        return [url for url in urls if url not in self.run.quarantined] if self.run.quarantined else urls
-
-    async def _take(self, page: Names) -> list[str]:
-        """The items of a page that neither this run has seen nor an earlier one passed over."""
+    async def _take(self, page: IdentifierPage) -> list[str]:
+        """Return the items of a page that this run has not seen, and that no run found to be no items."""
+        run = self.run
         self.declared = page.declared
         self.received += len(page.urls)
         self.unnamed += page.urls.count(None)
         fresh = [url for url in page.urls if url is not None and self.named.add(url)]
-        passed = {url: mark for url in fresh if (mark := mark_of(url)) in self.run.passed} if self.run.passed else {}
+        passed = {url: mark for url in fresh if (mark := mark_of(url)) in run.passed} if run.passed else {}
         self.listed.update(passed.values())
-        if unseen := [url for url in passed if url not in self.run.seen]:
-            # One that is held all the same was read by a run that did not come to write its cursor, or its deletion is
-            # held back: only the source knows which.
-            self.missing += await self.run.known.look_up(unseen)
-        return [url for url in fresh if url not in self.run.seen and url not in passed]
+        if unseen := [url for url in passed if url not in run.seen]:
+            # A stored item among them was read by a run that did not write its cursor, or its deletion is pending: only
+            # the source knows which.
+            self.missing += await run.known.look_up(unseen)
+        return [url for url in fresh if url not in run.seen and url not in passed]
 
     async def read_missing(self) -> AsyncGenerator[Observation]:
-        """The records of the missing items, one by one."""
+        """Request the missing records one by one."""
         for url in self.missing[:MOST_MISSING]:
             row = await ask_for(self.run, url)
             self.listed.add(mark_of(url))
@@ -205,13 +190,14 @@ class Roll:
                 yield row.observed
 
     def failed_again(self) -> list[Failed]:
-        """What was asked for by itself, could not be read, and is there."""
+        """Return the failures of records that were requested alone and exist."""
         return [one for one in self.run.failed_again if one.url in self.named]
 
-    async def is_too_little(self) -> str | None:
-        """Why names do not suffice: one without may be an item that did not come, or too much was never read."""
-        before = sum(is_unread(one.url) for one in self.run.known.failed)
-        if self.unnamed > max(before, len(self.run.cursor.unidentified or ())) and await lacks_one(self.run):
+    async def needs_walk(self) -> str | None:
+        """Return why identifiers do not suffice: one is missing from a record, or too many items were never read."""
+        run = self.run
+        before = sum(is_unread(one.url) for one in run.known.failed)
+        if self.unnamed > max(before, len(run.cursor.unidentified or ())) and await lacking(run):
             return f"{self.unnamed} records have no identifier, and an item that is held did not come."
         if len(self.missing) > MOST_MISSING:
             return f"{len(self.missing)} records are listed that are not held, although they are not new."
@@ -219,11 +205,14 @@ class Roll:
 
     @property
     def kept(self) -> int:
-        """How many of the names are items."""
+        """Return how many of the identifiers are items."""
         return len(self.named) - len(self.run.passed & self.listed)
 
     def is_settled(self) -> bool:
-        """Whether no more came than is declared: some went while we looked, which a walk can tell, or it is a habit."""
+        """Return whether no more came than is declared, or as many too many as before.
+
+        Otherwise some went during the request, and only a walk shows which.
+        """
         excess = min(0, (self.declared or 0) - self.received) or None
         before = self.run.cursor.short or 0
         if excess is not None or before < 0:
@@ -231,7 +220,7 @@ class Roll:
         return excess is None or excess == before
 
     def doubt(self) -> str | None:
-        """Why the roll call proves nothing."""
+        """Return why the identifiers prove nothing."""
         if not self.received and self.run.known.count:
             return f"The catalog lists nothing, although {self.run.known.count} are held."
         if self.declared is None:

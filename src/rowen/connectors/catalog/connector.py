@@ -1,4 +1,4 @@
-"""What the connectors of most catalogs have in common: one client, one listing, one refresh."""
+"""The base classes of catalog connectors: one client, one listing, one refresh."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -16,7 +16,7 @@ __all__ = ["CatalogConnector", "SingleRecords"]
 
 
 async def records(listing: Listing, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-    """What the catalog shows of some items; nothing is said of one that cannot be asked for by itself.
+    """Yield observations of some items; none of an item that cannot be requested alone.
 
     What the catalog has no record of is gone, whatever its listing says: the guard decides, and what is listed after
     all comes back with the next run, which counts. Raises what is no fault of a record, also where one after the other
@@ -37,7 +37,7 @@ async def records(listing: Listing, urls: Sequence[str]) -> AsyncGenerator[Obser
 
 
 class CatalogConnector:
-    """Reads a catalog by its listing, which a kind makes; `Refresh` does the rest."""
+    """A connector that reads the listing of its kind by a `Refresh`."""
 
     def __init__(self, url: str, options: Any, tools: Tools) -> None:
         self._url = url
@@ -45,7 +45,7 @@ class CatalogConnector:
         self._tools = tools
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Walk the catalog, or read what changed."""
+        """Yield the observations of one run: of a whole walk, or of what changed."""
         async with self._tools.client() as client, aclosing(self._observe(client, known)) as observations:
             async for observation in observations:
                 yield observation
@@ -61,10 +61,10 @@ class CatalogConnector:
 
 
 class SingleRecords(CatalogConnector):
-    """A catalog that can be asked for the record of one item, by the URL of the item."""
+    """A connector that can also read single records, by the URLs of their items."""
 
     async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Ask for some records, one request each."""
+        """Yield the observations of some items, by one request each."""
         async with self._tools.client() as client, aclosing(records(self._listing(client, known), urls)) as seen:
             async for observation in seen:
                 yield observation

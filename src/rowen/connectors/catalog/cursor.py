@@ -18,16 +18,18 @@ _MOST_DOUBLINGS = 20  # a million runs: the day is over long before
 _TRIAL_DAYS = 1.0
 """A filter that failed is tried again after this time at the latest: one request in a run that costs a walk. With
 half of it a portal that is synced daily is asked as often, with twice as much a repair is noticed a day later."""
-_CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead is none that we wrote
+_CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead was not written here
 _FORMERLY = {"strangers": "unidentified"}
+_NO_LONGER = frozenset({"since", "begun"})
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """The records dated from `since` on, as they were counted when the newest date was stored.
+    """The records dated from `since` on, as counted when the newest date was stored.
 
-    `count` is None if they have to be read again. `at` is when, by our clock, that date was first met; `is_over` tells
-    that the source's clock had passed it, `settled` that all were read again when no late one could follow.
+    `count` is None if they must be read again. `at` is when, by our clock, the newest date was first met. `is_over` is
+    set if the source's clock had passed that date, `settled` if all records were read again when no late one could
+    follow.
     """
 
     since: str
@@ -39,28 +41,26 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class CatalogCursor:
-    """The cursor of a catalog.
+    """The stored cursor of a catalog. The module in brackets owns the fields that follow.
 
-    What changed: `modified` is the newest date that was stored, by the source's clock; `filters` tells whether the
-    source obeys the modified filter, as found at `probed`. `overlap` is set where many records are dated shortly before
-    `modified`. Of a filter that does not work, `trials` counts how often in a row that was found, `waited` the runs
-    since that did not try it; `refused` is the error, if there was one. `walked` is when, by our clock, the
-    catalog was last seen whole.
+    Changes [changes]: `modified` is the newest date that was stored, by the source's clock. `filters` tells whether the
+    source applies the modified filter, as checked at `probed`. `trials` counts consecutive failed checks of the filter,
+    `waited` the runs since the last one; `refused` is its error. `overlap` is set where many records are dated shortly
+    before `modified`.
 
-    Is it all there: `surplus` is how many more records the source declares than it gives items; while that stays so,
-    nothing was deleted or added unnoticed. `short` is by how many records its whole listing falls short of what it
-    declares, `unidentified` are the records that could not be told to be about any item, `passed` the hashes of those
-    that are listed, and named in a roll call, but are no items. `page` is how many records its largest page had that
-    was not the last, when it was walked whole: only a smaller one proves the end of a list by itself.
+    Completeness [completeness]: `walked` is when, by our clock, the catalog was last seen whole. `surplus` is how many
+    more records the source declares than it has items; while that stays so, nothing was added or deleted unnoticed.
+    `short` is by how many records the listing falls short of its declared count. `unidentified` are the records from
+    which no item could be identified, `passed` the hashes of records that are listed but are no items. `page` is the
+    number of records on the largest page that was not the last: only a smaller page proves the end of a list.
 
-    What failed: `handles` are what records in quarantine can be asked for by, by the URLs of their items; `holes` are
-    the places of records that could not be identified, by the URLs under which they stand in quarantine.
+    Failures [retries]: `handles` are the arguments of `Listing.record` for quarantined items, by URL; `holes` are the
+    places of records that could not be identified, by the URLs of their quarantine entries.
 
-    Where to go on: `place` in an interrupted walk, `since` if that walk lists changes only. `begun` is a moment, by the
-    source's own dates, before which nothing was edited since the copy that is held was read, whether this walk showed
-    it or not; None if no date proves that. `stumbled` tells that going on failed once.
+    Interruptions [refresh]: `place` is where an interrupted walk resumes; `stumbled` is set if resuming failed once.
 
-    A single document: `items` that it held, its `tokens`, and the records that `failed` in it.
+    Single documents [refresh]: `items` is the number of items in it, `tokens` its validators, `failed` its broken
+    records.
     """
 
     version: int = 0
@@ -80,8 +80,6 @@ class CatalogCursor:
     handles: dict[str, str] | None = None
     holes: dict[str, Any] | None = None
     place: Any = None
-    since: str | None = None
-    begun: str | None = None
     stumbled: bool | None = None
     items: int | None = None
     tokens: Tokens | None = None
@@ -89,42 +87,45 @@ class CatalogCursor:
 
     @classmethod
     def of(cls, cursor: Any, version: int) -> "CatalogCursor":
-        """The cursor that was stored; one that another version wrote, or nobody, is ignored."""
+        """Return the stored cursor; an empty one if it is damaged or was written for another version of records."""
         if not isinstance(cursor, dict) or cursor.get("version") != version:
             return cls(version)
-        named = {_FORMERLY.get(name, name): value for name, value in cursor.items()}
+        named = {_FORMERLY.get(name, name): value for name, value in cursor.items() if name not in _NO_LONGER}
+        if "since" in cursor:
+            # Former versions resumed lists of changes as well.
+            named.pop("place", None)
         return remembered(named, cls) or cls(version)
 
     def to_json(self) -> dict[str, Any]:
-        """The cursor as it is stored; what is empty is left out."""
+        """Return the cursor as it is stored, without empty fields."""
         values = {**asdict(self), "tokens": list(self.tokens) if self.tokens else None}
         values["failed"] = [list(one) for one in self.failed or ()] or None
         return {name: value for name, value in values.items() if value is not None}
 
     def is_due(self, now: datetime, days: float) -> bool:
-        """Whether the catalog was last seen whole too long ago."""
+        """Return whether the catalog was last seen whole too long ago."""
         return age_days(self.walked, now) >= days
 
     def should_probe(self, now: datetime, days: float) -> bool:
-        """Whether a walk should find out whether the filter works."""
+        """Return whether a walk should check the modified filter."""
         return self.filters is None or age_days(self.probed, now) >= days
 
     def is_trial_due(self, now: datetime) -> bool:
-        """Whether a filter that did not work is to be tried again: after 1, 2, 4, 8 … runs, or a day.
+        """Return whether a filter that failed should be tried again: after 1, 2, 4, 8 … runs, or a day.
 
-        A trial costs one request. Each failed one doubles the number of runs: in 100 runs of a day, six are tried.
+        A trial costs one request. Each failure doubles the number of runs: in 100 runs of a day, six are trials.
         """
         waits = 1 << min(max((self.trials or 1) - 1, 0), _MOST_DOUBLINGS)
         return (self.waited or 0) >= waits or age_days(self.probed, now) >= _TRIAL_DAYS
 
 
 def stamp(value: datetime) -> str:
-    """A moment as cursors hold it."""
+    """Format a date for a cursor."""
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def age_days(at: str | None, now: datetime) -> float:
-    """How long ago something was that a cursor holds; for ever, if it never was, or is still to come."""
+    """Return the age of a date in a cursor; infinity for none, or for one in the future."""
     then = moment(at)
     days = (now - then).total_seconds() / 86_400 if then else _EVER
     return days if days > -_CLOCK_MOVED_DAYS else _EVER
@@ -134,7 +135,7 @@ _KEY = "notes"
 
 
 class Noted:
-    """What we hold of a source, with the notes taken out of the cursor."""
+    """The known state of a source, with the notes separated from the cursor."""
 
     def __init__(self, known: Known) -> None:
         cursor = known.cursor if isinstance(known.cursor, dict) else {}
@@ -148,30 +149,30 @@ class Noted:
         self._known = known
 
     def forget(self) -> None:
-        """Hold neither cursor nor notes: the source is to be walked from its beginning."""
+        """Discard cursor and notes, so that the source is walked from its beginning."""
         self.cursor, self.notes = None, {}
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
-        """What we hold under these URLs."""
+        """Return the stored items of these URLs."""
         return await self._known.look_up(urls)
 
     def everything(self) -> AsyncIterator[Sequence[Held]]:
-        """All that we hold, in batches."""
+        """Yield all stored items, in batches."""
         return self._known.everything()
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """The notes of these names."""
+        """Return the connector's notes under these names."""
         return await self._known.recall(room, names)
 
     def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
-        """All notes of a room, in batches."""
+        """Yield all notes of a room, in batches."""
         return self._known.recall_all(room)
 
 
 async def noted(
     observations: AsyncGenerator[Observation], notes: Callable[[], Mapping[str, Any]]
 ) -> AsyncGenerator[Observation]:
-    """The same observations, with the notes as they are then in each checkpoint."""
+    """Yield the observations, with the current notes added to each checkpoint."""
     async with aclosing(observations):
         async for observation in observations:
             if isinstance(observation, Checkpoint):

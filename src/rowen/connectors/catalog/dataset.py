@@ -1,4 +1,4 @@
-"""One shape for the records of every kind of catalog."""
+"""The common form of the records of all catalogs, and its document."""
 
 import json
 import re
@@ -22,24 +22,24 @@ _AT_ITS_END = ',;.)"'
 
 
 def licence_in(text: str) -> str:
-    """What a record says of its licence; markup counts for the addresses that it holds."""
+    """Return the licence of a record; of markup, the addresses in it."""
     if not has_markup(text):
         return one_line(text)
-    if found := address_of_licence(text):
-        return found
+    if licence := address_of_licence(text):
+        return licence
     addresses = _addresses(text)
     is_address = bool(addresses) and text.lstrip().startswith(addresses[0])
     return addresses[0] if is_address else one_line(text) or next(iter(addresses), "")
 
 
 def address_of_licence(text: str) -> str:
-    """The first address in a text that looks like a licence's."""
+    """Return the first address in a text that looks like a licence's."""
     return next((address for address in _addresses(text) if _TOLD.search(address)), "")
 
 
 def _addresses(text: str) -> list[str]:
-    found = (one.rstrip(_AT_ITS_END) for one in _ADDRESS.findall(text))
-    return [address for address in found if not _PICTURE.search(address)]
+    addresses = (one.rstrip(_AT_ITS_END) for one in _ADDRESS.findall(text))
+    return [address for address in addresses if not _PICTURE.search(address)]
 
 
 _LETTERS = re.compile(r"[^a-z0-9]+")
@@ -70,7 +70,7 @@ _SERVICES = ("service", "server")
 
 
 def kind_named(words: Iterable[str]) -> str | None:
-    """The kind that the first word with a known meaning stands for; a word may be the end of an address."""
+    """Return the kind that the first word with a known meaning stands for; a word may be the end of an address."""
     for said in words:
         word = _LETTERS.sub("", re.split(r"[/#:]", said.strip().rstrip("/"))[-1].casefold())
         if kind := _KINDS.get(word):
@@ -84,14 +84,14 @@ MOST_CHARS = 1_200
 """A passage has up to 1,500 characters, and no cut leaves less than 200 of them before it: what is no longer than this
 stays in one passage, behind a short description as well."""
 
-_LONGEST_LINE = 240  # five lines of it fill the passage: what a file holds is told in its first sentence
+_LONGEST_LINE = 240  # five such lines fill the passage: the first sentence describes a file
 _MOST_FORMATS = 6  # a portal's own list of formats has three or four; more are spellings of the same
 _HEAD = "## Resources\n\n"
 _NUMBER = re.compile(r"\d+")
 
 
 class Resource(NamedTuple):
-    """One file or service of a dataset; `columns` are told where it is a table whose portal says what is in it."""
+    """One file or service of a dataset; `columns` are set if it is a table and the portal describes it."""
 
     url: str
     name: str = ""
@@ -102,28 +102,28 @@ class Resource(NamedTuple):
     columns: tuple[Column, ...] = ()
 
     def written(self) -> dict[str, Any]:
-        """The resource as it is stored; one without columns says nothing of them."""
+        """Return the resource as it is stored, without empty columns."""
         facts = self._asdict()
         columns = facts.pop("columns")
         return {**facts, "columns": [one.written() for one in columns]} if columns else facts
 
 
 def resource_text(resources: Sequence[Resource]) -> str:
-    """The resources that have names, one a line; where that is too long, one of those whose names differ by numbers."""
-    told = [one for one in resources if one.name or one.description]
-    if not told:
+    """Return the named resources, one a line; if that is too long, one of those whose names differ by numbers."""
+    described = [one for one in resources if one.name or one.description]
+    if not described:
         return ""
-    if sum(len(one.description) for one in told) > MOST_CHARS:
-        return _compact(told)
-    whole = _HEAD + "\n".join(map(_line, told))
-    return whole if len(whole) <= MOST_CHARS else _compact(told)
+    if sum(len(one.description) for one in described) > MOST_CHARS:
+        return _compact(described)
+    whole = _HEAD + "\n".join(map(_line, described))
+    return whole if len(whole) <= MOST_CHARS else _compact(described)
 
 
-def _compact(told: Sequence[Resource]) -> str:
-    patterns = [*map(_pattern, told)]
+def _compact(described: Sequence[Resource]) -> str:
+    patterns = [*map(_pattern, described)]
     counts = Counter(patterns)
-    firsts = dict(zip(reversed(patterns), reversed(told), strict=True))
-    text = f"{_HEAD}{len(told):,} in all{_formats(told)}.\n"
+    firsts = dict(zip(reversed(patterns), reversed(described), strict=True))
+    text = f"{_HEAD}{len(described):,} in all{_formats(described)}.\n"
     for pattern in dict.fromkeys(patterns):
         line = "\n" + _alike(firsts[pattern], counts[pattern])
         if len(text) + len(line) > MOST_CHARS:
@@ -143,9 +143,9 @@ def _alike(one: Resource, count: int) -> str:
     return (line if len(line) <= most else line[: most - 1].rstrip() + "…") + more
 
 
-def _formats(told: Sequence[Resource]) -> str:
-    """How many there are of each format, the most frequent first."""
-    counts = Counter(one.format for one in told if 0 < len(one.format) <= _LONGEST_LINE // _MOST_FORMATS)
+def _formats(described: Sequence[Resource]) -> str:
+    """Return how many there are of each format, the most frequent first."""
+    counts = Counter(one.format for one in described if 0 < len(one.format) <= _LONGEST_LINE // _MOST_FORMATS)
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_FORMATS]
     return f": {', '.join(_counted(ranked))}" if ranked else ""
 
@@ -173,7 +173,7 @@ class Dataset:
     there. `landing_page` is where the portal sends people, `usual_page` where such portals have a page for it. `texts`
     holds title and description in further languages. `source` is the complete record as the portal gave it, without
     what moves by itself (views, followers, counts of neighbours). `record_kind` is what the record describes, a dataset
-    where nothing else is told. `columns` are those of a table that has several forms.
+    by default. `columns` are those of a table that has several forms.
     """
 
     url: str
@@ -205,7 +205,7 @@ class Dataset:
         landing_page: str | None = None,
         remarks: tuple[str, ...] = (),
     ) -> Document:
-        """The dataset as it is stored: description and resources as text, all the rest in the record.
+        """Return the dataset as it is stored: description and resources as text, all the rest in the record.
 
         `landing_page` is the template of a page for people, for a record that names none.
         """
@@ -248,7 +248,7 @@ class Dataset:
 
 
 def place_of(value: Any, language: str | None = None) -> str:
-    """A place as text, whatever a record gives there: words, a box, an object with a name, a geometry of GeoJSON.
+    """Return a place as text, given as words, a bounding box, an object with a name, or a geometry of GeoJSON.
 
     A geometry is kept as its JSON: it is no map of languages, though it is an object of texts as well.
     """
@@ -264,7 +264,7 @@ def place_of(value: Any, language: str | None = None) -> str:
 
 
 def _of_list(places: list[Any], language: str | None) -> str:
-    """Numbers in a row are one box or point; all else is a place each."""
+    """Return a list of places as text; consecutive numbers are one box or point."""
     if places and all(map(_is_number, places)):
         return ",".join(map(word, places))
     if any(isinstance(one, list) for one in places):
@@ -273,7 +273,7 @@ def _of_list(places: list[Any], language: str | None) -> str:
 
 
 def _of_object(value: Mapping[str, Any], language: str | None) -> str:
-    """What a place is called, else its shape or address; else it is said in languages, and its keys are their codes."""
+    """Return the name of a place, else its geometry or address, else its text in the preferred language."""
     said = (place_of(value.get(name), language) for name in (*_NAMES, *_PARTS))
     named = next(filter(None, said), "")
     return named or (one_of(value, language) if all(map(code_of, value)) else _as_json(value))

@@ -1,4 +1,4 @@
-"""Dates as catalogs write them, read into ISO 8601: in UTC where a time is told, no more exact than they were."""
+"""Dates as catalogs write them, converted to ISO 8601: in UTC if they have a time, with their own precision."""
 
 import re
 from contextlib import suppress
@@ -52,7 +52,7 @@ _MONTHS = {
 
 
 def iso(value: Any) -> str | None:
-    """A date, year, month or moment in ISO 8601; None for what is none: intervals, free text, 31 February."""
+    """Return a date, year, month or moment in ISO 8601; None for what is none: intervals, free text, 31 February."""
     match value:
         case bool():
             return None
@@ -64,7 +64,7 @@ def iso(value: Any) -> str | None:
 
 
 def moment(value: Any) -> datetime | None:
-    """The same as an aware moment, for comparing; a time without a zone is UTC, a day begins at midnight."""
+    """Return the date as an aware datetime; a time without a zone is UTC, a day begins at midnight."""
     text = iso(value)
     if text is None or len(text) < len("2000-01-01"):
         return None
@@ -82,12 +82,12 @@ def _of_text(text: str) -> str | None:
         return _of_digits(text.partition(".")[0])
     if _MONTH.fullmatch(text):
         return text if int(text[:4]) >= EARLIEST_YEAR else None
-    if found := _ISO.fullmatch(text):
-        return _written(_zoned(found))
-    if found := _DATE.fullmatch(text):
-        return _written(_day(*map(int, found.groups())))
-    if found := _DAY_OR_MONTH_FIRST.fullmatch(text):
-        return _written(_sorted_out(int(found[1]), int(found[3]), int(found[4])))
+    if match := _ISO.fullmatch(text):
+        return _written(_zoned(match))
+    if match := _DATE.fullmatch(text):
+        return _written(_day(*map(int, match.groups())))
+    if match := _DAY_OR_MONTH_FIRST.fullmatch(text):
+        return _written(_sorted_out(int(match[1]), int(match[3]), int(match[4])))
     if _COMPACT.fullmatch(text):
         with suppress(ValueError, OverflowError):
             return _written(_in_utc(datetime.fromisoformat(text)))
@@ -100,14 +100,14 @@ def _of_text(text: str) -> str | None:
 
 
 def _of_number(value: float) -> str | None:
-    """A calendar date that is written as a number, as in 2020 or 20201231; else the time since 1970."""
+    """Return a calendar date that is written as a number, as in 2020 or 20201231; else the time since 1970."""
     if 1e3 <= value < 1e14 and value == int(value) and (dated := _of_calendar(str(int(value)))):
         return dated
     return _written(_epoch(value))
 
 
 def _of_words(text: str) -> str | None:
-    """A month by its name and a year, with or without a day before it."""
+    """Return a month by its name and a year, with or without a day before it."""
     parts = [part for part in _WORD.findall(text.casefold()) if part not in _FILLERS]
     months = [_MONTHS[part] for part in parts if part in _MONTHS]
     numbers = [part for part in parts if part.isdecimal()]
@@ -128,7 +128,7 @@ def _of_digits(text: str) -> str | None:
 
 
 def _of_calendar(digits: str) -> str | None:
-    """A year, month, day or minute in nothing but digits; None if there is none such."""
+    """Return a year, month, day or minute in nothing but digits; None if there is none such."""
     if not digits.isdigit():
         return None
     match len(digits):
@@ -154,14 +154,14 @@ def _minute(digits: str) -> datetime | None:
 
 
 def _epoch(number: float) -> datetime | None:
-    """Seconds or, where that would be the far future, milliseconds since 1970."""
+    """Return the date of a number of seconds since 1970, or milliseconds where seconds would be the far future."""
     with suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(number / 1000 if abs(number) > 1e11 else number, UTC)
     return None
 
 
-def _zoned(found: re.Match[str]) -> datetime | None:
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
+def _zoned(match: re.Match[str]) -> datetime | None:
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
     digits = (zone or "").upper().replace(":", "")
     offset = "+0000" if digits in ("", "Z", "UTC", "GMT") else digits.ljust(5, "0")
     written = f"{year}-{month}-{day} {hour}:{minute}:{second or '00'}.{(fraction or '0')[:6]}{offset}"
@@ -181,7 +181,7 @@ def _day(year: int, month: int, day: int) -> date | None:
 
 
 def _sorted_out(first: int, second: int, year: int) -> date | None:
-    """A day and a month in either order, if the numbers tell which is which."""
+    """Return a day and a month in either order, if the numbers tell which is which."""
     if first > 12 or first == second:
         return _day(year, second, first)
     return _day(year, first, second) if second > 12 else None

@@ -86,7 +86,7 @@ class Reading(NamedTuple):
 
 
 class UnreadNode(NamedTuple):
-    """A node that is read only if it is not what we hold, and when it is said to have been modified."""
+    """A node that is mapped only if it changed, and its modification date."""
 
     seen: UnparsedRecord | Fetched | Failed
     modified: datetime | None
@@ -102,7 +102,7 @@ def unread_node(
     failed: Callable[[str], Failed],
     landing_page: str | None = None,
 ) -> UnreadNode:
-    """A node of a catalog, compared by what is said of it, in an order of its own.
+    """Return a node of a catalog, compared by what is said of it, in an order of its own.
 
     One that others decide about as well is read at once. Raises `ValueError` where what is said is broken, or too much.
     """
@@ -132,7 +132,7 @@ def dataset_of(
     borders: Container[Node] = (),
     record: Mapping[str, Any] | None = None,
 ) -> Reading:
-    """What is said of a node in a catalog that is found at `source`; whatever is lacking is left out.
+    """Return the dataset of a node in the catalog at `source`; missing values stay empty.
 
     `record` is the node written out, if it was. Raises `ValueError` where what is said is broken, or too much.
     """
@@ -185,7 +185,7 @@ def item_url(graph: Graph, node: Node, source: str) -> str:
 
 
 def _modified(graph: Graph, node: Node) -> str:
-    """The latest of the dates on which it is said to have been modified."""
+    """Return the latest of the dates on which it is said to have been modified."""
     return max(_texts(graph.values(node, *_MODIFIED)), key=lambda text: iso(text) or "", default="")
 
 
@@ -201,17 +201,17 @@ def _likeness(graph: Graph, node: Node) -> list[str]:
 
 
 def _identifier(graph: Graph, node: Node) -> str:
-    told = _first(_texts(graph.values(node, "dct:identifier", "dc:identifier", "schema:identifier")))
+    own = _first(_texts(graph.values(node, "dct:identifier", "dc:identifier", "schema:identifier")))
     others = (
         text
         for one in graph.values(node, "adms:identifier")
         for text in _texts(graph.values(one, "skos:notation", "dct:identifier"))
     )
-    return told or _first(others)
+    return own or _first(others)
 
 
 def _record_kind(graph: Graph, node: Node) -> str | None:
-    """What a node is: its class, or the type that a dataset is said to be of."""
+    """Return the record kind of a node: its class, or the type of the dataset."""
     types = graph.types(node)
     if "dcat:DatasetSeries" in types:
         return "series"
@@ -230,7 +230,7 @@ def _tags(graph: Graph, node: Node) -> Iterator[str]:
 
 
 def _names_of(graph: Graph, value: Term) -> Iterator[str]:
-    """What a keyword or theme is called, in all languages; an address that nothing is said of only if it is a code."""
+    """Return the names of a keyword or theme, in all languages; an undescribed address only if it is a code."""
     if isinstance(value, Literal):
         yield value.text
     elif named := list(_texts(graph.values(value, *_NAMES))):
@@ -242,8 +242,8 @@ def _names_of(graph: Graph, value: Term) -> Iterator[str]:
 def _publisher(graph: Graph, node: Node, language: str | None) -> str:
     """Who publishes it; of an organisation that GeoNetwork only gives an address, the name in that."""
     named = _first(_labels(graph, graph.values(node, "dct:publisher", "dct:creator", "schema:publisher"), language))
-    found = _ORGANISATION.fullmatch(named)
-    return unquote(found[1]) if found else named
+    match = _ORGANISATION.fullmatch(named)
+    return unquote(match[1]) if match else named
 
 
 def _licence(graph: Graph, node: Node, language: str | None) -> str:
@@ -257,49 +257,49 @@ def _licence(graph: Graph, node: Node, language: str | None) -> str:
 
 def _languages(graph: Graph, node: Node, main: str | None, others: Iterable[str]) -> tuple[str, ...]:
     said = _labels(graph, graph.values(node, "dct:language", "dc:language"), None, by_name=False)
-    told = sorted({code_of(one) or one for one in said})
-    return tuple(dict.fromkeys(told or ([main, *sorted(others)] if main else [])))
+    codes = sorted({code_of(one) or one for one in said})
+    return tuple(dict.fromkeys(codes or ([main, *sorted(others)] if main else [])))
 
 
 def _places(graph: Graph, node: Node, language: str | None) -> list[str]:
-    found: set[str] = set()
+    places: set[str] = set()
     for value in graph.values(node, "dct:spatial", "schema:spatialCoverage"):
         if isinstance(value, Literal):
-            found.add(value.text.strip())
+            places.add(value.text.strip())
             continue
         named = one_of(_by_language(graph.values(value, *_PLACES), min), language)
         shapes = _texts(graph.values(value, *_SHAPES))
-        found.add(named or min(shapes, key=lambda text: (len(text), text), default="") or _name(value))
-    return sorted(place for place in found if place and len(place) <= _LONGEST_PLACE)
+        places.add(named or min(shapes, key=lambda text: (len(text), text), default="") or _name(value))
+    return sorted(place for place in places if place and len(place) <= _LONGEST_PLACE)
 
 
 def _periods(graph: Graph, node: Node) -> list[str]:
-    found: set[str] = set()
+    periods: set[str] = set()
     for value in graph.values(node, "dct:temporal", "schema:temporalCoverage"):
         start, end = _instant(graph, value, _STARTS), _instant(graph, value, _ENDS)
-        found.add(f"{start}/{end}" if start or end else _first(_labels(graph, [value], None)))
-    return sorted(filter(None, found))
+        periods.add(f"{start}/{end}" if start or end else _first(_labels(graph, [value], None)))
+    return sorted(filter(None, periods))
 
 
 def _instant(graph: Graph, value: Term, names: tuple[str, ...]) -> str:
-    told = [
+    texts = [
         text
         for one in graph.values(value, *names)
         for text in _texts([one] if isinstance(one, Literal) else graph.values(one, *_INSTANTS))
     ]
-    return min((iso(text) or text for text in told), default="")
+    return min((iso(text) or text for text in texts), default="")
 
 
 def _resources(graph: Graph, node: Node, language: str | None) -> list[Resource]:
-    """Files and endpoints, in an order of their own: RDF has none."""
-    found = [_resource(graph, one, language) for one in graph.values(node, *_DISTRIBUTIONS)]
+    """Return files and endpoints, sorted, since RDF has no order."""
+    resources = [_resource(graph, one, language) for one in graph.values(node, *_DISTRIBUTIONS)]
     endpoints = {*_addresses(graph.values(node, "dcat:endpointURL"))}
-    found += [Resource(url=url, name="Endpoint") for url in endpoints]
-    found += [
+    resources += [Resource(url=url, name="Endpoint") for url in endpoints]
+    resources += [
         Resource(url=url, name="Description of the endpoint")
         for url in {*_addresses(graph.values(node, "dcat:endpointDescription"))}
     ]
-    return sorted(set(found), key=lambda one: (one.name, one.url, one.format, one.description, one.size_bytes or 0))
+    return sorted(set(resources), key=lambda one: (one.name, one.url, one.format, one.description, one.size_bytes or 0))
 
 
 def _resource(graph: Graph, one: Term, language: str | None) -> Resource:
@@ -323,7 +323,7 @@ def _resource(graph: Graph, one: Term, language: str | None) -> Resource:
 
 
 def _labels(graph: Graph, values: Iterable[Term], language: str | None, *, by_name: bool = True) -> Iterator[str]:
-    """What each value is called: its own text, the name of the node, or else the node's address."""
+    """Return the name of each value: its own text, the name of the node, or the node's address."""
     for value in values:
         if isinstance(value, Literal):
             yield plain(value.text)
@@ -338,7 +338,7 @@ def _name(value: Term) -> str:
 
 
 def _addresses(values: Iterable[Term]) -> Iterator[str]:
-    """Addresses, whether they are given as nodes or as texts."""
+    """Return addresses, given as nodes or as texts."""
     for value in values:
         text = value.text.strip() if isinstance(value, Literal) else _name(value)
         if text:
@@ -352,7 +352,7 @@ def _texts(values: Iterable[Term]) -> Iterator[str]:
 
 
 def _first(texts: Iterable[str]) -> str:
-    """One of several, always the same: the first by alphabet."""
+    """Return one of several texts, always the same: the first in alphabetical order."""
     return min((text for text in texts if text), default="")
 
 
@@ -361,9 +361,9 @@ def _together(texts: Iterable[str]) -> str:
 
 
 def _by_language(values: Iterable[Term], choose: Callable[[list[str]], str]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    texts_of: dict[str, list[str]] = {}
     for value in values:
         if isinstance(value, Literal) and (text := value.text.strip()):
             code = (code_of(value.language) or value.language.lower()) if value.language else ""
-            found.setdefault(code, []).append(text)
-    return {code: choose(texts) for code, texts in found.items()}
+            texts_of.setdefault(code, []).append(text)
+    return {code: choose(texts) for code, texts in texts_of.items()}

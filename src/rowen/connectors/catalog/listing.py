@@ -1,7 +1,7 @@
-"""What a kind of catalog has to say for itself: its listing, page by page.
+"""The listing of a catalog: the contract that a kind fulfils, page by page.
 
-Everything else that a run over a catalog needs (where to go on, what may have been missed, what is proved) is the same
-for all kinds, and stands in `refresh`.
+Everything else that a run over a catalog needs (where to resume, what may have been missed, what is proved) is the same
+for all kinds, and is done by `refresh`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -15,11 +15,10 @@ from rowen.model.items import Failed, Fetched, Gone, Unchanged
 __all__ = [
     "FAR_FUTURE",
     "FAR_PAST",
+    "IdentifierListing",
+    "IdentifierPage",
     "Listing",
     "ListingPage",
-    "Names",
-    "RawRecord",
-    "RollCall",
     "Row",
     "Tokens",
     "UnparsedRecord",
@@ -30,35 +29,29 @@ FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class UnparsedRecord(NamedTuple):
-    """A record as it was received. It is read only if `digest`, the hash of what it says, is not the one we hold."""
+    """A record as it was received. `read` is called only if `digest` differs from the stored hash of the item.
+
+    The digest is the hash of the parsed record, or a mark of its bytes (`records.mark_of_bytes`). Marks are stored
+    behind the hash; if the bytes differ, `read` parses the record and returns it with its hash, which decides.
+    """
 
     url: str
     digest: Hash
-    read: Callable[[], Fetched | Failed]
-
-
-class RawRecord(NamedTuple):
-    """A record as it was received, not even parsed. It is only if `mark`, a hash of its bytes, is not the one we hold.
-
-    The mark stands behind the hash of what the record says, which decides where the bytes differ.
-    """
-
-    url: str
-    mark: Hash
-    open: "Callable[[], Row]"
+    read: Callable[[], "Fetched | Unchanged | Gone | Failed | UnparsedRecord"]
 
 
 class Row(NamedTuple):
-    """One record of a page: what it amounts to, and when its source says that it was modified.
+    """One record of a page, and its modification date according to the source.
 
-    One that is not `named` cannot be read so far as to tell which item it is about, if any. One that is `shared` has
-    the identifier of another record, and is an item of its own all the same. `handle` is what the record can be asked
-    for by, where the URL of its item does not tell. One that is `absent` failed because the source, asked for it by
-    itself, has no such record. One that was not `received` may be any record of the source. The `place` of one that is
-    not named is what `Listing.retry` needs, in plain JSON; None if only a walk tells whether it can be read.
+    A row is not `named` if no item can be identified from the record. It is `shared` if another record has the same
+    identifier and both are items. It is `absent` if it failed because the source, asked for this record alone, does not
+    have it. A row that was not `received` may stand for any record of the source.
+
+    `handle` identifies the record in `Listing.record` where the URL of its item does not. `place` is the argument of
+    `Listing.retry` for a row that is not named, in plain JSON; None if only a walk can read the record.
     """
 
-    seen: Fetched | Unchanged | Gone | Failed | UnparsedRecord | RawRecord
+    seen: Fetched | Unchanged | Gone | Failed | UnparsedRecord
     modified: datetime | None = None
     named: bool = True
     shared: bool = False
@@ -69,14 +62,15 @@ class Row(NamedTuple):
 
     @property
     def observed(self) -> Fetched | Unchanged | Gone | Failed:
-        """What is said of the item, for which the record is read if it was not yet."""
-        if isinstance(self.seen, RawRecord):
-            return self.seen.open().observed
-        return self.seen.read() if isinstance(self.seen, UnparsedRecord) else self.seen
+        """Return the observation of the item; parse the record if necessary."""
+        seen = self.seen
+        while isinstance(seen, UnparsedRecord):
+            seen = seen.read()
+        return seen
 
     @property
     def url(self) -> str:
-        """The item that the record is about."""
+        """Return the URL of the item that the record describes."""
         return self.seen.item.url if isinstance(self.seen, Fetched) else self.seen.url
 
 
@@ -84,13 +78,14 @@ class Row(NamedTuple):
 class ListingPage:
     """One page of a listing.
 
-    `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is how many records the
-    source says that this listing has, `clock` its own time if it tells it, `doubt` why reaching the end of this
-    listing would not prove that all was seen. `unshown` records are counted, but were not shown when asked for;
-    `unreceived` ones could not be received, and have no row since nothing tells their place.
-    `stumbled` tells that the source failed over this page, before it gave less or nothing of it.
-    `ends_by_count` tells that only the count says that this page is the last: if the walk goes on, the next one is
-    asked for all the same.
+    `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is the number of records
+    that the source declares for this listing, `clock` its own time if it states it. `doubt` is a reason why the end of
+    this listing does not prove that all records were seen.
+
+    `unshown` records are counted by the source but were missing from its answer. `unreceived` records could not be
+    received and have no row, because their places are unknown. `stumbled` is set if the source failed on this page and
+    then returned less or nothing of it. `ends_by_count` is set if only the declared count says that this is the last
+    page: if the walk continues, the next page is requested.
     """
 
     rows: Sequence[Row]
@@ -105,43 +100,44 @@ class ListingPage:
 
 
 class Tokens(NamedTuple):
-    """What a catalog in a single document can be asked by: is it still this one?"""
+    """The validators of a catalog in a single document."""
 
     url: str
     etag: str | None
     last_modified: str | None
 
 
-class Names(NamedTuple):
-    """One page of a roll call: the URLs of the items that it names, None for a record without an identifier.
+class IdentifierPage(NamedTuple):
+    """One page of an identifier listing: the URLs of items, None for each record without an identifier.
 
-    An item that is there twice is named twice; one that comes again because two pages overlap is not.
+    A URL is repeated if the source has the record twice, but not if it comes again because two pages overlap.
     """
 
     urls: Sequence[str | None]
     declared: int | None = None
 
 
-class RollCall(Protocol):
-    """The identifiers of all records, for a small part of what the records cost.
+class IdentifierListing(Protocol):
+    """The identifiers of all records, for a small part of the cost of the records.
 
-    A name proves that a record is there, not that it is unchanged.
+    An identifier proves that a record exists, not that it is unchanged.
     """
 
-    def names(self) -> AsyncGenerator[Names]:
-        """All names, page by page."""
+    def identifier_pages(self) -> AsyncGenerator[IdentifierPage]:
+        """Yield all identifiers, page by page."""
         ...
 
 
 class Listing(Protocol):
-    """A catalog as its protocol shows it; a kind that inherits from this class states only what differs.
+    """A catalog in terms of its protocol; a kind inherits from this class and overrides what differs.
 
-    `version` is raised when a record is read into something else than before. `dated` tells whether the protocol can be
-    asked for what was modified since a moment; `rising`, whether such an answer comes oldest first; `counts_changes`,
-    whether how many there are is told exactly. `resolution` is how exact its dates are at worst. `tells_deletions` is
-    for protocols that list what was deleted. A catalog in a single document sets `tokens` once it was read, and
-    `not_modified` if it was asked by tokens and is still the same; it then gives no pages at all. `roll` is set where
-    identifiers alone can be listed.
+    `version` is increased when records are parsed differently than before. `dated` is set if the protocol can list what
+    was modified since a date; `rising` if such a list is sorted by date, oldest first; `counts_changes` if the count of
+    such a list is exact. `resolution` is the coarsest resolution of its dates. `tells_deletions` is set if the protocol
+    lists deleted records. `identifiers` is set where identifiers alone can be listed.
+
+    A catalog in a single document sets `tokens` when it was read, and `not_modified` if it was requested with tokens
+    and has not changed; it then yields no pages.
     """
 
     version: int
@@ -152,28 +148,29 @@ class Listing(Protocol):
     tells_deletions: bool = False
     tokens: Tokens | None = None
     not_modified: bool = False
-    roll: RollCall | None = None
+    identifiers: IdentifierListing | None = None
 
     def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The pages from a place on, the first one by default; all records, or those modified since."""
+        """Yield the pages from a place on, the first one by default; all records, or those modified since a date."""
         ...
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many records there are, or were modified since, by one cheap question; None if that cannot be asked."""
+        """Return how many records exist, or were modified since, by one cheap request; None if impossible."""
         ...
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """The record of one item as the listing would show it, by one question; None if only the listing shows it.
+        """Return the record of one item as the listing would, by one request; None if only the listing has it.
 
-        One that the source does not show is a `Failed` row, unless the source itself says that it is gone.
+        A record that the source does not return is a `Failed` row, unless the source states that it was deleted.
         """
         return None
 
     async def retry(self, place: Any) -> Any | None:
-        """Ask again for a record that could not be identified; returns the place where it still cannot be.
+        """Request a record again that could not be identified; return its place if it still cannot be.
 
-        Returns None if it can be, or is no longer there: a walk then reads it. Raises `SourceError` if the place fails.
+        Return None if it can be identified now or no longer exists: a walk then reads it. Raise `SourceError` if the
+        request for this place fails.
         """
         return None

@@ -1,4 +1,4 @@
-"""What a user says about a catalog of any kind: its address, with or without its kind before it, and its options."""
+"""The options of catalogs of any kind, their addresses, and the templates of landing pages."""
 
 import re
 from string import Formatter
@@ -33,7 +33,7 @@ _DATAFLOWS = {
 
 
 def check_template(template: str) -> str:
-    """A template that makes addresses; raises `ValueError` for one that cannot."""
+    """Return a template that makes addresses; raises `ValueError` for one that cannot."""
     if not _WEB.match(template):
         raise ValueError("a landing page is a web address, whose host has no placeholder")
     try:
@@ -46,26 +46,26 @@ def check_template(template: str) -> str:
 
 
 def filled(template: str, *, identifier: str, name: str) -> str:
-    """The address that a template makes for one record; nothing for a record without an identifier."""
+    """Return the address that a template makes for one record; nothing for a record without an identifier."""
     if not identifier:
         return ""
     return template.format(id=quoted(identifier, safe=_SAFE), name=quoted(name or identifier, safe=_SAFE))
 
 
 def page_at_europa(iri: str) -> str:
-    """Where data.europa.eu shows a dataset of its own."""
-    found = _EUROPA.fullmatch(iri)
-    return f"https://data.europa.eu/data/datasets/{found[1]}" if found else ""
+    """Return where data.europa.eu shows a dataset of its own."""
+    match = _EUROPA.fullmatch(iri)
+    return f"https://data.europa.eu/data/datasets/{match[1]}" if match else ""
 
 
 def page_of_geonetwork(service: str, identifier: str) -> str:
-    """Where a GeoNetwork shows a record, which is told by the address of its catalogue service."""
-    found = _GEONETWORK.match(service)
-    return f"{found[1]}/api/records/{quoted(identifier)}" if found and identifier else ""
+    """Return the page of a record in a GeoNetwork, from the address of its catalogue service."""
+    match = _GEONETWORK.match(service)
+    return f"{match[1]}/api/records/{quoted(identifier)}" if match and identifier else ""
 
 
 def page_of_dataflow(service: str, name: str) -> str:
-    """Where a statistical office shows a dataflow."""
+    """Return where a statistical office shows a dataflow."""
     try:
         known = _DATAFLOWS.get(urlsplit(service).hostname or "")
     except ValueError:
@@ -102,16 +102,16 @@ class DocumentOptions(PlainOptions):
     )
 
     def reading(self) -> dict[str, Any]:
-        """The language decides how a record is read, and our own way of reading; a template, what stands in it."""
+        """Return the options that decide how a record is read, and the version of the mapping."""
         made = {"landing_page": self.landing_page} if self.landing_page else {}
         return {"language": self.language, "records": self.record_version, **made}
 
     def listing(self) -> dict[str, Any]:
-        """An unchanged document need not be read again, unless it is shown or would be read otherwise."""
+        """Return an unchanged document need not be read again, unless it is shown or would be read otherwise."""
         return {"headers": self.headers, "language": self.language, "landing_page": self.landing_page}
 
     def as_catalog(self) -> "CatalogOptions":
-        """The same as options of a catalog that is asked for pages."""
+        """Return these options as options of a paged catalog."""
         return CatalogOptions(
             headers=self.headers,
             delay_s=self.delay_s,
@@ -122,7 +122,7 @@ class DocumentOptions(PlainOptions):
 
 
 class CatalogOptions(DocumentOptions):
-    """Options of catalogs that are asked for pages, and for what was modified."""
+    """Options of paged catalogs that may list what was modified."""
 
     # What most protocols give at once; more is refused or cut, fewer cost requests.
     page_size: int = option(default=100, ge=1, le=10_000, description="records to ask for at once")
@@ -132,7 +132,7 @@ class CatalogOptions(DocumentOptions):
     reconcile_days: float = option(default=7.0, ge=0, description="after how long to walk the whole catalog again")
 
     def listing(self) -> dict[str, Any]:
-        """What decides which records are listed for us: all but how they are asked for."""
+        """Return the options that decide which records are listed, without those that decide how they are requested."""
         asking = {"page_size", "overlap_h", "reconcile_days", "delay_s", "max_records", "aliases"}
         return self.model_dump(mode="json", exclude=asking)
 
@@ -142,7 +142,7 @@ class CatalogOptions(DocumentOptions):
 
 
 def web_url(address: str, kind: str) -> str | None:
-    """The URL of `KIND:https://…` or of a plain web address; None for anything else."""
+    """Return the URL of `KIND:https://…` or of a plain web address; None for anything else."""
     bare = address.removeprefix(f"{kind}:")
     if not _WEB_ADDRESS.match(bare):
         return None

@@ -45,22 +45,22 @@ __all__ = [
 ]
 
 LEAST_ROWS = 10
-"""A portal that fails over so few fails over one of them, or over everything: then a cheap question decides."""
+"""A portal that fails with so few rows fails because of one of them, or always: a cheap request decides."""
 
 FIRST_LIMIT_S = 60.0
-"""For a page: many proxies in front of portals give up after 60 s (nginx does), and waiting longer is in vain there."""
+"""For a page: many proxies in front of portals give up after 60 s (nginx does), and waiting longer is useless."""
 
 LONGEST_LIMIT_S = 300.0
-"""A choice: three doublings of the first limit. What takes longer is asked for in smaller pages."""
+"""A choice: three doublings of the first limit. If a page takes longer, smaller ones are requested."""
 
-_FIRST_PATIENCE = 4  # good pages before what failed is tried again: at 2, a failure would cost every third page
+_FIRST_PATIENCE = 4  # good pages before a failed size is tried again: at 2, a failure would cost every third page
 _MOST_PATIENCE = 256  # a portal that recovers is noticed within so many pages
-_QUICK_SHARE = 0.25  # of the limit: an answer that took so little would do with half of the limit, twice over
+_QUICK_SHARE = 0.25  # of the limit: such a quick answer needs less than half of the limit
 
 
 @dataclass(slots=True)
 class PageSize:
-    """Rows for the next page and the time it may take.
+    """The number of rows of the next page, and its time limit.
 
     What `failed` is left alone for some good pages, `patience` of them, and for twice as many when it fails again: a
     portal that never gives more than some rows would otherwise fail over every other page. `fine` is a size that was
@@ -80,7 +80,7 @@ class PageSize:
         self.limit_s = self.limit_s or FIRST_LIMIT_S
 
     def shrink(self, *, least: int = LEAST_ROWS) -> bool:
-        """Ask for a quarter, or for what was fine before; tells whether there is anything less to ask for."""
+        """Reduce the size to a quarter, or to one that worked before; return False if it cannot be reduced."""
         if self.rows <= least:
             return False
         if self.good or self.failed is None:
@@ -92,11 +92,11 @@ class PageSize:
         return True
 
     def wait_longer(self) -> None:
-        """Give the next answer twice the time."""
+        """Double the time limit of the next answer."""
         self.limit_s = min(self.limit_s * 2, max(LONGEST_LIMIT_S, self.limit_s))
 
     def grow(self, took_s: float | None = None) -> None:
-        """Ask for twice as much, up to what is wanted, after a page that took so long; or creep up to what failed."""
+        """Double the size after a good page, up to the wanted one; approach a failed size slowly."""
         self.good += 1
         self.fine = self.rows
         if self.good >= self.patience:
@@ -109,26 +109,26 @@ class PageSize:
             self.limit_s = max(self.limit_s / 2, min(self.limit_s, FIRST_LIMIT_S))
 
     def forgive(self) -> None:
-        """Forget what failed: a single record was to blame, not the size."""
+        """Forget the failed size: a single record caused the failure."""
         self.failed, self.patience, self.good = None, _FIRST_PATIENCE // 2, 0
         self.rows = min(self.rows * 2, self.wanted)
 
     def learn(self, received: int) -> None:
-        """Note that the portal gives no more than this at once, whatever it is asked for."""
+        """Limit the size to what the portal returns at most."""
         self.wanted = self.rows = max(received, 1)
 
 
 class PageRequest(NamedTuple):
-    """How a page is asked for: by its address or, where there is one, by a body that is sent there."""
+    """The request for a page: its address, and a body if it is posted."""
 
     url: str
     body: bytes | None = None
 
 
 class Ahead:
-    """The answers that are on their way, for one walk.
+    """The prefetched pages of one walk.
 
-    It gives up for the rest of the walk as soon as an answer is not a good one, or one was asked for in vain: a portal
+    It gives up for the rest of the walk if an answer is not a good one, or was requested in vain: a portal
     that cannot bear it, or whose pages are not where they were expected, is asked page by page, and at most once for
     nothing.
     """
@@ -143,7 +143,7 @@ class Ahead:
         self.most = most
 
     def want(self, pages: Sequence[PageRequest]) -> None:
-        """Ask for the next pages, the first of which is wanted next."""
+        """Request the next pages; the first one is needed next."""
         if not self.most or (self._coming and [*pages[:1]] != [next(iter(self._coming))]):
             return self._give_up()
         for page in pages[: self.most]:
@@ -152,7 +152,7 @@ class Ahead:
         return None
 
     async def take(self, page: PageRequest) -> Response | None:
-        """The answer of a page that was asked for; None if it has to be asked for now."""
+        """Return the answer of a prefetched page; None if it must be requested now."""
         coming = self._coming.pop(page, None)
         if coming is None:
             if self._coming:
@@ -168,7 +168,7 @@ class Ahead:
         return response
 
     async def close(self) -> None:
-        """Leave what is still on its way."""
+        """Cancel all pending requests."""
         self._give_up()
         await end(self._left)
 
@@ -197,23 +197,23 @@ Question = Callable[[], Awaitable[object]]
 
 
 class SourceRefusedError(SourceError):
-    """The catalog does not let us in."""
+    """The source refused access."""
 
 
 class SourceBusyError(SourceError):
-    """The catalog asks to be left alone for a while."""
+    """The source is busy, and asks to retry later."""
 
 
 class TooMuchError(SourceError):
-    """The catalog could not answer for so many records, or not in time."""
+    """The source could not answer for so many records, or not in time."""
 
 
 NOT_THERE = (SourceBusyError, CircuitOpenError, ConnectError, TlsError)
-"""What is no fault of a record: the source cannot be reached, or is too busy."""
+"""Errors that no record causes: the source cannot be reached, or is too busy."""
 
 
 class PortalClient:
-    """The questions to one catalog. Credentials go to the origin of `url` alone.
+    """The client of one catalog. Credentials are sent to the origin of `url` only.
 
     Answers of an `explained` status are given as they are: protocols that say in words what is wrong do so in these.
     `key_option` is the option that a user would name a key in. A catalog may be silent for `idle_s` seconds, by default
@@ -256,7 +256,7 @@ class PortalClient:
         tokens: Tokens | None = None,
         limit_s: float | None = None,
     ) -> Response:
-        """The answer of a URL, if it is a good one; with tokens of it, also that it is still the same.
+        """Return the answer of a URL, if it is a good one; with tokens, also one that says that nothing changed.
 
         What `could_be_less` is not asked a second time if the catalog is too slow for it: that is a `TooMuchError`.
         What is asked `once` is not asked again whatever becomes of it, and is given no more time than a page at first.
@@ -268,14 +268,14 @@ class PortalClient:
     async def post(
         self, url: str, body: bytes, *, media_type: str, accept: str, could_be_less: bool = False, once: bool = False
     ) -> Response:
-        """The same for a question that is sent in a body."""
+        """Send a request with a body, and return the answer if it is a good one."""
         return await self._ask(
             "POST", url, accept, could_be_less=could_be_less, once=once, body=body, media_type=media_type
         )
 
     @asynccontextmanager
     async def ahead(self, *, accept: str = "application/json", media_type: str | None = None) -> AsyncIterator[Ahead]:
-        """A walk whose pages can be asked for before their turn, as many as the host may be asked for at a time."""
+        """Prefetch the pages of a walk, as many as the host may be asked for at a time."""
 
         async def ask(page: PageRequest) -> Response:
             method = "GET" if page.body is None else "POST"
@@ -295,7 +295,7 @@ class PortalClient:
             await ahead.close()
 
     def stream(self, url: str, *, accept: str, max_bytes: int) -> AbstractAsyncContextManager[Stream]:
-        """An answer that is too large to be held, whatever its status."""
+        """Stream an answer that is too large for memory, whatever its status."""
         return self._client.stream(
             url,
             accept=accept,
@@ -312,10 +312,10 @@ class PortalClient:
         most: int | None = None,
         alive: Question | None = None,
     ) -> T:
-        """What is answered for a page of some size, made smaller as long as the catalog fails over it.
+        """Return the answer for a page, of a smaller size as long as the catalog fails.
 
         Raises what went wrong with a single record. `alive` is a cheap question that a catalog answers whatever is
-        wrong with its records: without it, one that fails over as few as `LEAST_ROWS` is not asked for less.
+        wrong with its records: without it, no fewer than `LEAST_ROWS` are requested.
         """
         self._is_patient = False
         while True:
@@ -337,7 +337,7 @@ class PortalClient:
                 return answer
 
     async def _relent(self, problem: SourceError, alive: Question | None) -> None:
-        """Get ready to ask for less, or once more for as few as that; raises what cannot be helped.
+        """Prepare a smaller request, or one more of the smallest size; raise the problem if neither helps.
 
         Between two failures the catalog is asked whether it is there at all: one that is not is left in peace, and
         with one that is, failures in a row do not open its circuit.
@@ -365,11 +365,11 @@ class PortalClient:
         self.size.forgive()
 
     def now(self) -> datetime:
-        """Our own time."""
+        """Return our own time."""
         return self._now()
 
     def clock(self, response: Response) -> datetime:
-        """The catalog's own time, where it tells it."""
+        """Return the source's time from its answer, else our own."""
         return http_date(response.headers.get("Date")) or self._now()
 
     async def _ask(
@@ -435,7 +435,7 @@ class PortalClient:
         )
 
     async def _quickly(self, attempt: Callable[[int | None], Awaitable[Response]], *, once: bool) -> Response:
-        """The answer to a question that is not asked again if it is too much for the catalog, or not at all."""
+        """Return the answer of a request that is not retried if it is too much for the source, or not at all."""
         try:
             response = await attempt(1)
         except FetchTimeoutError as problem:
@@ -471,7 +471,7 @@ def _kind_of(status: int) -> type[SourceError]:
 
 
 async def _be_there(alive: Question) -> None:
-    """Raises what no record can be blamed for, if there is no answer."""
+    """Raise a problem of the source if the cheap request `alive` fails as well."""
     try:
         await alive()
     except (TooMuchError, UnreadableError, BodyTooLargeError, FetchTimeoutError) as problem:

@@ -11,7 +11,8 @@ import msgspec
 
 from rowen.connectors.base import Held, Known, unread_url
 from rowen.connectors.catalog.dataset import Dataset
-from rowen.connectors.catalog.listing import RawRecord, Row, UnparsedRecord
+from rowen.connectors.catalog.listing import Row, UnparsedRecord
+from rowen.errors import SourceError
 from rowen.formats.json import payload_of
 from rowen.model.hashes import Hash, body_hash, unmarked
 from rowen.model.items import Failed, Fetched, Unchanged, Validators
@@ -26,9 +27,13 @@ __all__ = [
     "mark_of_bytes",
     "objects",
     "one_by_one",
+    "parsed",
     "row_of",
     "settled",
-    "unread",
+    "unidentified",
+    "unparsed",
+    "unparsed_json",
+    "unreceived",
     "without",
 ]
 
@@ -42,7 +47,7 @@ MARK_BYTES = 16  # no two records of a catalog share so many by chance
 
 
 async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row]:
-    """The rows of a page, made while others have their turn: a page may be large, and all its records as well."""
+    """Return the rows of a page; let other tasks run meanwhile, since pages and records may be large."""
     rows: list[Row] = []
     begun = time.perf_counter()
     for record in records:
@@ -54,35 +59,29 @@ async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row
 
 
 async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
-    """The rows of a page, each read that is not the record we hold; what is held is asked for once for all of them."""
-    unread = [row.url for row in rows if isinstance(row.seen, UnparsedRecord | RawRecord)]
-    if not unread:
+    """Return the rows of a page, each parsed unless it is unchanged; look up all stored hashes of a page at once."""
+    unparsed = [row.url for row in rows if isinstance(row.seen, UnparsedRecord)]
+    if not unparsed:
         return list(rows)
-    held = await known.look_up(unread) if known.count else {}
-    return await one_by_one(lambda row: _settled(row, held), rows)
+    stored = await known.look_up(unparsed) if known.count else {}
+    return await one_by_one(lambda row: _settled(row, stored), rows)
 
 
-def _settled(row: Row, held: Mapping[str, Held]) -> Row:
-    if isinstance(row.seen, RawRecord):
-        before = _held(row.seen.url, held)
-        if before.removeprefix(unmarked(before)) == row.seen.mark:
-            return row._replace(seen=Unchanged(row.seen.url, by_body=True))
-        row = row.seen.open()
-    unread = row.seen
-    if not isinstance(unread, UnparsedRecord):
-        return row
-    is_same = unmarked(_held(unread.url, held)) == unmarked(unread.digest)
-    return row._replace(seen=Unchanged(unread.url, by_body=True) if is_same else unread.read())
-
-
-def _held(url: str, held: Mapping[str, Held]) -> Hash:
-    """The hash of what we hold of a record, with the mark of its bytes; empty if there is none."""
-    before = held.get(url)
-    return b"" if before is None else before.body_hash or b""
+def _settled(row: Row, stored: Mapping[str, Held]) -> Row:
+    seen = row.seen
+    while isinstance(seen, UnparsedRecord):
+        before = stored.get(seen.url)
+        body = before.body_hash or b"" if before else b""
+        # A mark is compared with what stands behind the hash, a hash with the hash.
+        is_mark = len(seen.digest) == MARK_BYTES
+        if seen.digest == body.removeprefix(unmarked(body)) if is_mark else unmarked(seen.digest) == unmarked(body):
+            return row._replace(seen=Unchanged(seen.url, by_body=True))
+        seen = seen.read()
+    return row._replace(seen=seen)
 
 
 def mark_of_bytes(record: bytes) -> Hash:
-    """What tells a record from others by its bytes alone."""
+    """Return a mark of a record's bytes."""
     return body_hash(record)[:MARK_BYTES]
 
 
@@ -97,19 +96,19 @@ def row_of(
     language: str | None = None,
     landing_page: str | None = None,
 ) -> Row:
-    """What a record amounts to. `url` is that of its item, None if it has no identifier to build one from.
+    """Return the row of a JSON record. `url` is that of its item; None if the record has no identifier.
 
-    `steady` gives the record without what moves by itself: all that may enter into the dataset.
+    `steady` returns the record without values that change by themselves; the dataset is made of the rest.
     """
     if not isinstance(record, Mapping):
-        return _unread(record, site, "The record is no object.")
+        return unidentified(site, "The record is no object.", payload_of(record))
     if url is None:
-        return _unread(record, site, "The record has no identifier.", modified)
-    seen = unread(record, read, url=url, steady=steady, language=language, landing_page=landing_page)
-    return Row(seen, modified)
+        return unidentified(site, "The record has no identifier.", payload_of(record), modified)
+    how: dict[str, Any] = {"language": language, "landing_page": landing_page}
+    return Row(unparsed_json(record, read, url=url, steady=steady, **how), modified)
 
 
-def unread(
+def unparsed_json(
     record: Json,
     read: Callable[[Json], Dataset],
     *,
@@ -121,56 +120,100 @@ def unread(
     what: str = "record",
     mark: Hash = b"",
 ) -> UnparsedRecord | Fetched | Failed:
-    """A record of an item, to be read if it is not the one that we hold; one that cannot be hashed is read at once.
+    """Return a JSON record that is mapped only if it changed.
 
-    `beside` is what else decides what is made of it, as the address that its links are relative to. `mark` is that of
-    its bytes, where it was not opened for the same ones.
+    `beside` is what else the dataset depends on, as the base address of its links. `mark` is the mark of its bytes.
     """
+    said = record
 
-    def failed(why: str) -> Failed:
-        return Failed(url, f"The {what} cannot be read: {why}.", payload=payload_of(record))
+    def digest() -> Hash:
+        nonlocal said
+        steadied = steady(record)
+        written = msgspec.json.encode(steadied, order="deterministic")
+        said = steadied
+        return body_hash(written + beside.encode("utf-8", "surrogatepass")) + mark
 
-    def fetched(said: Json, digest: Hash | None) -> Fetched | Failed:
-        how: dict[str, Any] = {"language": language, "landing_page": landing_page}
-        return attempt(lambda: Fetched(read(said).document(validators=Validators(body_hash=digest), **how)), failed)
+    how: dict[str, Any] = {"language": language, "landing_page": landing_page, "what": what}
+    return unparsed(url, digest, lambda: read(said), payload=lambda: payload_of(record), **how)
+
+
+def unparsed(
+    url: str,
+    digest: Callable[[], Hash],
+    read: Callable[[], Dataset],
+    *,
+    payload: Callable[[], bytes | None],
+    language: str | None,
+    landing_page: str | None,
+    what: str = "record",
+) -> UnparsedRecord | Fetched | Failed:
+    """Return a record that is mapped to a dataset only if its digest changed; at once if it cannot be hashed."""
+
+    def parse(hashed: Hash | None) -> Fetched | Failed:
+        how: dict[str, Any] = {"language": language, "landing_page": landing_page, "what": what}
+        return parsed(url, read, digest=hashed, payload=payload, **how)
 
     def hashed() -> UnparsedRecord:
-        said = steady(record)
-        written = msgspec.json.encode(said, order="deterministic")
-        digest = body_hash(written + beside.encode("utf-8", "surrogatepass")) + mark
-        return UnparsedRecord(address(url), digest, lambda: fetched(said, digest))
+        made = digest()
+        return UnparsedRecord(address(url), made, lambda: parse(made))
 
-    return attempt(hashed, lambda _: None) or fetched(record, None)
+    return attempt(hashed, lambda _: None) or parse(None)
 
 
-def _unread(record: Any, site: str, why: str, modified: datetime | None = None) -> Row:
-    """A record that is no item: known by what it says."""
-    payload = payload_of(record)
+def parsed(
+    url: str,
+    read: Callable[[], Dataset],
+    *,
+    digest: Hash | None,
+    payload: Callable[[], bytes | None],
+    language: str | None,
+    landing_page: str | None,
+    what: str = "record",
+) -> Fetched | Failed:
+    """Map a record to a dataset and its document; a broken record is a failure that keeps its payload.
+
+    This isolates a broken record for all kinds: it costs no other record of its page.
+    """
+
+    def document() -> Fetched:
+        validators = Validators(body_hash=digest)
+        return Fetched(read().document(validators=validators, language=language, landing_page=landing_page))
+
+    return attempt(document, lambda why: Failed(url, f"The {what} cannot be read: {why}.", payload=payload()))
+
+
+def unidentified(site: str, why: str, payload: bytes | None, modified: datetime | None = None) -> Row:
+    """Return the row of a record from which no item can be identified; a hash of its payload identifies it."""
     return Row(Failed(unread_url(site, payload or b""), why, payload=payload), modified, named=False)
 
 
+def unreceived(url: str, problem: SourceError, place: Any = None) -> Row:
+    """Return the row of a record that could not be received, which may be any record."""
+    return Row(Failed(url, str(problem), problem.hint), named=False, received=False, place=place)
+
+
 def listed(value: Any) -> list[Any]:
-    """What stands where a list belongs: a list, one value, or nothing."""
+    """Return a list of values, given as a list, as one value, or not at all."""
     if isinstance(value, list):
         return value
     return [] if value is None or value == "" else [value]
 
 
 def objects(value: Any) -> list[Json]:
-    """The objects of what should be a list of them."""
+    """Return the objects of a value that should be a list of objects."""
     return [one for one in listed(value) if isinstance(one, Mapping)]
 
 
 def without(record: Json, names: frozenset[str]) -> dict[str, Any]:
-    """A record without what moves by itself, and without objects that hold nothing else."""
-    kept: dict[str, Any] = {}
+    """Return a record without values that change by themselves, and without objects that become empty."""
+    rest_of: dict[str, Any] = {}
     for name, value in record.items():
         if name in names:
             continue
         rest = without(value, names) if isinstance(value, Mapping) else value
         if rest != {} or value == {}:
-            kept[name] = rest
-    return kept
+            rest_of[name] = rest
+    return rest_of
 
 
 _FIRST_SIZE = 1 << 10  # 8 kB, and a power of two as the mask needs it
@@ -185,7 +228,7 @@ class HashSet:
         self._count = 0
 
     def add(self, text: str) -> bool:
-        """Whether the text is new here."""
+        """Return whether the text is new here."""
         mark = _mark(text)
         place = self._place(mark)
         if self._table[place]:
@@ -203,10 +246,10 @@ class HashSet:
         return self._count
 
     def _place(self, mark: int) -> int:
-        """Where a mark stands, or would stand."""
+        """Return where a mark stands, or would stand."""
         table, mask = self._table, len(self._table) - 1
         place = mark & mask
-        while (found := table[place]) and found != mark:
+        while (present := table[place]) and present != mark:
             place = (place + 1) & mask
         return place
 
@@ -226,13 +269,13 @@ def _empty(size: int) -> "array[int]":
 
 
 class UrlSet:
-    """The same for items, by their URLs, however these are spelled."""
+    """A set of items by their URLs, in any spelling."""
 
     def __init__(self) -> None:
         self._marks = HashSet()
 
     def add(self, url: str) -> bool:
-        """Whether the item is new here."""
+        """Return whether the item is new here."""
         return self._marks.add(key(url).hex())
 
     def __contains__(self, url: str) -> bool:

@@ -1,4 +1,4 @@
-"""What catalogs say of their files: sizes with and without units, and formats that only a media type tells."""
+"""Files and tables of datasets: sizes with and without units, formats, columns."""
 
 import json
 import re
@@ -42,34 +42,34 @@ class Column(NamedTuple):
     type: str = ""
 
     def written(self) -> dict[str, str]:
-        """The column as it is stored; what is empty is left out."""
+        """Return the column as it is stored; what is empty is left out."""
         return {field: value for field, value in self._asdict().items() if value}
 
 
 def columns_in(fields: Any, language: str | None = None) -> tuple[Column, ...]:
-    """The columns of a list of fields, however they are written: of OpenDataSoft, ArcGIS, CKAN, STAC, Table Schema."""
+    """Return the columns of a list of fields, as OpenDataSoft, ArcGIS, CKAN, STAC and Table Schema write them."""
     listed = fields[:MOST_COLUMNS] if isinstance(fields, list) else []
     return together(_column(one, language) for one in listed if isinstance(one, Mapping))
 
 
 def columns_of_schema(resource: Mapping[str, Any], language: str | None = None) -> tuple[Column, ...]:
-    """The columns that a resource tells of itself: by Table Schema, by CSV on the Web, or as fields of a data store."""
+    """Return the columns of a resource: from Table Schema, CSV on the Web, or the fields of a data store."""
     for name, inner in (("schema", "fields"), ("tableSchema", "columns"), ("datastore_fields", None), ("fields", None)):
-        told = _unpacked(resource.get(name))
-        if isinstance(told, Mapping):
-            told = told.get(inner or "fields")
-        if found := columns_in(told, language):
-            return found
+        schema = _unpacked(resource.get(name))
+        if isinstance(schema, Mapping):
+            schema = schema.get(inner or "fields")
+        if columns := columns_in(schema, language):
+            return columns
     return ()
 
 
 def together(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Columns of several tables, each name once."""
+    """Return the columns of several tables, each name once."""
     return tuple({column.name: column for column in columns if column.name}.values())[:MOST_COLUMNS]
 
 
 def column_text(columns: Sequence[Column]) -> str:
-    """The names and labels of columns as one passage; how many there are more, where it would be too long."""
+    """Return the names and labels of columns as one passage; how many there are more, where it would be too long."""
     if not columns:
         return ""
     text = _HEAD
@@ -103,7 +103,7 @@ def _first(field: Mapping[str, Any], names: Sequence[str], language: str | None)
 
 
 def _called(column: Column) -> str:
-    """The name, with the label behind it if that says more."""
+    """Return the name, with the label behind it if that says more."""
     is_same = (
         "".join(filter(str.isalnum, column.label)).casefold() == "".join(filter(str.isalnum, column.name)).casefold()
     )
@@ -111,7 +111,7 @@ def _called(column: Column) -> str:
 
 
 def _unpacked(value: Any) -> Any:
-    """A schema may be written as text; the address of one is not fetched."""
+    """Return a schema may be written as text; the address of one is not fetched."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
             return json.loads(value)
@@ -192,7 +192,7 @@ _ENDINGS = {
 
 
 def size_of(value: Any) -> int | None:
-    """A size in bytes; None for zero, which stands for "unknown", and for what is none.
+    """Return a size in bytes; None for zero, which stands for "unknown", and for what is none.
 
     It may be written as a float, and with a unit: kB, MB, GB and TB count by 1000, KiB, MiB, GiB and TiB by 1024, in
     capitals or not. Whoever writes KB and means 1024 is off by 2 %, which is what such a rounded size is worth.
@@ -200,18 +200,18 @@ def size_of(value: Any) -> int | None:
     digits = word(value)
     if digits.isdecimal():
         return (int(digits) or None) if len(digits) <= 18 else None
-    found = _SIZE.fullmatch(digits) if digits else None
-    if found is None:
+    match = _SIZE.fullmatch(digits) if digits else None
+    if match is None:
         return None
-    whole, fraction, power, binary = found.groups()
+    whole, fraction, power, binary = match.groups()
     exact = int(whole + (fraction or "")) * (1024 if binary else 1000) ** _POWERS[(power or "").upper()]
     size, rest = divmod(exact, 10 ** len(fraction or ""))
-    # A fraction of a byte without a unit was meant in another one, which nobody told.
+    # A fraction of a byte without a unit was meant in another, unknown unit.
     return size if 0 < size < _MOST_BYTES and (power or not rest) else None
 
 
 def format_of(media_type: str, url: str = "") -> str:
-    """The format that a media type stands for, else the ending of a file's address; nothing if neither is known."""
+    """Return the format of a media type, else of the ending of the address; empty if neither is known."""
     essence, _, parameters = media_type.lower().partition(";")
     known = _FORMATS.get(essence.strip()) or _SUFFIXES.get(essence.strip().rpartition("+")[2])
     if known == "TIFF" and "geotiff" in parameters:
@@ -220,7 +220,7 @@ def format_of(media_type: str, url: str = "") -> str:
 
 
 def format_named(name: str) -> str:
-    """A format that may be given by its address: in the list of the EU, or as a media type at IANA."""
+    """Return a format that may be given by its address: in the list of the EU, or as a media type at IANA."""
     if "://" not in name:
         return name
     if _MEDIA_TYPE.match(name):
@@ -230,7 +230,7 @@ def format_named(name: str) -> str:
 
 
 def media_type_named(address: str) -> str:
-    """A media type that may be given by its address at IANA."""
+    """Return a media type that may be given by its address at IANA."""
     return _MEDIA_TYPE.sub("", address, count=1)
 
 
@@ -239,5 +239,5 @@ def _of_ending(url: str) -> str:
         path = urlsplit(url).path
     except ValueError:
         return ""
-    found = _ENDING.fullmatch(path, path.rfind("."))
-    return _ENDINGS.get(found[1].lower(), "") if found and "." in path else ""
+    match = _ENDING.fullmatch(path, path.rfind("."))
+    return _ENDINGS.get(match[1].lower(), "") if match and "." in path else ""

@@ -1,4 +1,4 @@
-"""Descriptions as text: catalogs hold HTML, Markdown and plain words in the same field."""
+"""Descriptions as plain text in one main language: catalogs have HTML, Markdown and plain text in the same field."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ _GAP = re.compile(r"\n{3,}")
 
 
 def plain(text: str) -> str:
-    """A description without tags and entities, its paragraphs and list items on lines of their own.
+    """Return a description without tags and entities, its paragraphs and list items on lines of their own.
 
     What has none is left alone: it may be Markdown, whose line ends matter.
     """
@@ -59,12 +59,12 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A name, a title or a short statement: the same in one line."""
+    """Return a name, a title or a short statement: the same in one line."""
     return " ".join(plain(text).split())
 
 
 def has_markup(text: str) -> bool:
-    """Whether there are tags in a text."""
+    """Return whether there are tags in a text."""
     return "<" in text and _TAG.search(text) is not None
 
 
@@ -170,7 +170,7 @@ class Wording:
 
 
 def wordings(title: Any, description: Any, *, preferred: str | None = None) -> Wording:
-    """What a record says, whether each is a text or a map of languages.
+    """Return the title and description of a record, given as texts or as maps of languages.
 
     The main language is the preferred one, or the first by alphabet among those with the most to say of title and
     description: the order in which a portal sends them may differ from one answer to the next.
@@ -186,7 +186,7 @@ def wordings(title: Any, description: Any, *, preferred: str | None = None) -> W
 
 
 def one_of(value: Any, language: str | None) -> str:
-    """One text of what may be a map of languages: in this language, else in the first by alphabet."""
+    """Return one text of a map of languages: in this language, else in the first in alphabetical order."""
     if not isinstance(value, dict):
         return word(value)
     texts = _by_language(value)
@@ -194,19 +194,19 @@ def one_of(value: Any, language: str | None) -> str:
 
 
 def code_of(language: str) -> str | None:
-    """The two-letter code of a language that is written as a code, a name or an address of either."""
+    """Return the two-letter code of a language that is written as a code, a name or an address of either."""
     said = re.split(r"[/#]", language.strip().rstrip("/"))[-1].lower()
-    found = _CODE.fullmatch(said)
-    return found[1] if found else _CODES.get(said)
+    match = _CODE.fullmatch(said)
+    return match[1] if match else _CODES.get(said)
 
 
 def codes_of(languages: Iterable[str]) -> tuple[str, ...]:
-    """The codes of several languages, each once; what is none that we know stays as it is written."""
+    """Return the codes of several languages, each once; what is none that we know stays as it is written."""
     return tuple(dict.fromkeys(code_of(one) or one for one in languages))
 
 
 def word(value: Any) -> str:
-    """A text, or a number written as one; nothing else is a word."""
+    """Return a text, or a number written as one; nothing else is a word."""
     if isinstance(value, str):
         return value.strip()
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""

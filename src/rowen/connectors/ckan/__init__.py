@@ -1,4 +1,4 @@
-"""CKAN portals, by their action API: walked whole once, then asked for what was modified."""
+"""CKAN portals, by their action API: walked whole once, then read for changes."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +18,7 @@ __all__ = ["Ckan"]
 
 
 class Ckan(SingleRecords):
-    """Reads the datasets of a CKAN portal."""
+    """Connector for CKAN portals."""
 
     kind: ClassVar[str] = "ckan"
     Options: "ClassVar[type[Options]]" = CkanOptions
@@ -27,7 +27,7 @@ class Ckan(SingleRecords):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The portal at an address, if it can be searched by CKAN's API."""
+        """Return the portal at an address, if it can be searched by CKAN's API."""
         url = accept(probe.url)
         match await probe.json(f"{CkanAddress.of(url).action}/package_search?rows=0") if url else None:
             case {"success": True, "result": {"count": int(), "results": list()}}:
@@ -36,7 +36,7 @@ class Ckan(SingleRecords):
 
     @classmethod
     async def own_address(cls, probe: Probe) -> str | None:
-        """The address that a portal is set up for, whichever one it answers at."""
+        """Return the address that a portal is set up for, whichever one it answers at."""
         url = accept(probe.url)
         match await probe.json(f"{CkanAddress.of(url).action}/status_show") if url else None:
             case {"result": {"site_url": str(told)}}:

@@ -25,45 +25,45 @@ class CkanAddress:
 
     @classmethod
     def of(cls, url: str) -> "CkanAddress":
-        """The address in a source URL."""
+        """Return the address in a source URL."""
         bare = url.rstrip("/")
         if bare.endswith("/action"):
             return cls(bare, bare.removesuffix("/action").removesuffix("/v3"))
         return cls(f"{bare}/api/3/action", bare)
 
     def item(self, identifier: str) -> str:
-        """The URL of a dataset by its identifier, which works where its name does, and outlives it."""
+        """Return the URL of a dataset by its identifier, which works where its name does, and outlives it."""
         return f"{self.site}/dataset/{quoted(identifier)}"
 
     @staticmethod
     def identifier(url: str) -> str:
-        """The identifier in the URL of a dataset."""
+        """Return the identifier in the URL of a dataset."""
         return unquote(url.rpartition("/dataset/")[2], errors="surrogatepass")
 
 
 def recognise(address: str) -> str | None:
-    """The source URL of `ckan:https://…`, or of an address that shows CKAN's API."""
+    """Return the source URL of `ckan:https://…`, or of an address that shows CKAN's API."""
     if address.startswith(_PREFIX):
         return accept(address)
     path = address.partition("?")[0].rstrip("/")
-    found = _API.fullmatch(path)
-    return accept(address) if found and _TELLING.fullmatch(found["api"]) else None
+    match = _API.fullmatch(path)
+    return accept(address) if match and _TELLING.fullmatch(match["api"]) else None
 
 
 def accept(address: str) -> str | None:
-    """The source URL of an address that is said to be a CKAN portal's, whatever it looks like."""
-    given = web_url(address, "ckan")
-    if given is None:
+    """Return the source URL of an address that is said to be a CKAN portal's, whatever it looks like."""
+    typed = web_url(address, "ckan")
+    if typed is None:
         return None
-    url = given.partition("?")[0].rstrip("/")
-    found = _API.fullmatch(url)
-    if found is None:
+    url = typed.partition("?")[0].rstrip("/")
+    match = _API.fullmatch(url)
+    if match is None:
         return _without_page(url)
-    return f"{found['site']}/v3/action" if found["api"].startswith("/v3") else found["site"]
+    return f"{match['site']}/v3/action" if match["api"].startswith("/v3") else match["site"]
 
 
 def _without_page(url: str) -> str:
-    """A portal's base, given one of its own pages."""
+    """Return a portal's base, given one of its own pages."""
     return re.sub(r"/(?:dataset|organization|group)(?:/[^/]*)*$", "", url)
 
 
@@ -76,5 +76,5 @@ class CkanOptions(CatalogOptions):
     api_key_header: str = option(default="Authorization", pattern=r"^[A-Za-z][A-Za-z0-9-]*$")
     filter: str | None = option(default=None, min_length=1, description="a Solr filter query, as CKAN's `fq`")
     include_private: bool = False
-    # CKAN's own limit (`ckan.search.rows_max`); portals that give less are asked for less.
+    # CKAN's own limit (`ckan.search.rows_max`); where portals return fewer, fewer are requested.
     page_size: int = option(default=1000, ge=1, le=10_000, description="datasets to ask for at once")

@@ -14,7 +14,7 @@ import msgspec
 from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Listing, ListingPage, Names, RawRecord, Row
+from rowen.connectors.catalog.listing import IdentifierPage, Listing, ListingPage, Row, UnparsedRecord
 from rowen.connectors.catalog.portal_client import (
     LEAST_ROWS,
     MOST_UNREAD,
@@ -23,11 +23,11 @@ from rowen.connectors.catalog.portal_client import (
     SourceRefusedError,
     TooMuchError,
 )
-from rowen.connectors.catalog.records import mark_of_bytes, one_by_one, unread
+from rowen.connectors.catalog.records import mark_of_bytes, one_by_one, unidentified, unparsed_json, unreceived
 from rowen.connectors.catalog.text import word
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions
-from rowen.connectors.ckan.course import MissingRecord, PageCursor, UnparsedRow, id_of, mark_of
 from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled
+from rowen.connectors.ckan.paging import PackageRow, PageCursor, id_of, is_missing, mark_of
 from rowen.connectors.ckan.record import dataset_of, steady
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats import UnreadableError
@@ -40,14 +40,14 @@ from rowen.net.response import Response
 __all__ = ["CkanListing"]
 
 MOST_PAGE_BYTES = 20 << 20
-"""Larger pages are asked for in smaller parts: two or three are held at a time, as they came. A thousand records of
+"""Larger pages are requested in smaller parts: two or three are in memory at a time. A thousand records of
 15 kB, as national portals have them, fit into one."""
 
 PART_BYTES = 5 << 18
 """So much of a page is read at once, and becomes a group: with twice as much a first harvest takes 50 MB more
 memory, with half of it twice as many transactions."""
 
-_AHEAD_BYTES = 16 << 20  # of large pages one is asked for before its turn, of small ones as many as the host allows
+_AHEAD_BYTES = 16 << 20  # of large pages one is prefetched, of small ones as many as the host allows
 
 
 class _Found(msgspec.Struct):
@@ -56,7 +56,7 @@ class _Found(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """A page as CKAN itself gives it, its records unread."""
+    """A page in CKAN's own envelope, its records not parsed."""
 
     success: Literal[True]
     result: _Found
@@ -86,13 +86,13 @@ class SearchPage(NamedTuple):
 
 
 class CkanListing(Listing):
-    """The datasets of a portal, and their roll call."""
+    """The datasets of a portal, and their identifier listing."""
 
     version = CkanOptions.record_version
     dated = True
 
     def __init__(self, portal: PortalClient, address: CkanAddress, options: CkanOptions) -> None:
-        self.roll = self
+        self.identifiers = self
         self._portal = portal
         self._address = address
         self._options = options
@@ -101,7 +101,7 @@ class CkanListing(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
     ) -> AsyncGenerator[ListingPage]:
-        """The datasets in the order of identifiers; those of a portal that cannot be searched, by its lists."""
+        """Yield the datasets in the order of identifiers; those of a portal that cannot be searched, by its lists."""
         listed = place if place and "listed" in place else None
         if listed is None:
             is_first = since is None and place is None
@@ -115,8 +115,8 @@ class CkanListing(Listing):
                 if not (is_first and self._is_without_search(problem)):
                     raise
                 refused = problem
-        # Each run reads all of the lists: no date and no identifier helps.
-        self.dated, self.roll = False, None
+        # Each run reads all lists: they have neither dates nor an identifier listing.
+        self.dated, self.identifiers = False, None
         try:
             async with aclosing(self._listed(listed["listed"] if listed else None)) as pages:
                 async for page in pages:
@@ -128,7 +128,7 @@ class CkanListing(Listing):
             raise
 
     def _is_without_search(self, problem: SourceError) -> bool:
-        """Whether the lists may show what a search refuses; they know no filter of the user's."""
+        """Return whether the lists may show what a search refuses; they know no filter of the user's."""
         return is_disabled(problem) and not self._options.filter
 
     async def _listed(self, place: Any) -> AsyncGenerator[ListingPage]:
@@ -146,15 +146,14 @@ class CkanListing(Listing):
         if not isinstance(record, Unshown):
             return self._row(self._unread(record))
         url = unread_url(self._address.site, "named", record.name)
-        failed = Failed(url, str(record.error), record.error.hint)
-        return Row(failed, named=False, received=False, place={"name": record.name})
+        return unreceived(url, record.error, {"name": record.name})
 
     async def _searched(self, since: datetime | None, place: Any) -> AsyncGenerator[ListingPage]:
-        course = PageCursor(since=stamp(since) if since else None, **(place or {}))
-        behind, further = ("" if course.after is None or course.after.startswith("?") else course.after), 0
-        async with aclosing(self._follow(course)) as parts:
+        cursor = PageCursor(since=stamp(since) if since else None, **(place or {}))
+        behind, further = ("" if cursor.after is None or cursor.after.startswith("?") else cursor.after), 0
+        async with aclosing(self._follow(cursor)) as parts:
             async for rows, page in parts:
-                places, behind, further = _places(page, behind, further, course.since)
+                places, behind, further = _places(page, behind, further, cursor.since)
                 row_of = partial(self._placed, places)
                 *earlier, last = _parted(rows, page)
                 for part in earlier:
@@ -164,15 +163,15 @@ class CkanListing(Listing):
                     )
                 yield ListingPage(
                     await one_by_one(row_of, last.rows),
-                    place=None if course.at_end else {"position": course.position, "after": course.after},
+                    place=None if cursor.at_end else {"position": cursor.position, "after": cursor.after},
                     declared=page.total,
                     clock=page.clock,
-                    doubt=_doubt(course, page),
-                    ends_by_count=course.ends_by_count and not earlier and len(page.rows) < page.asked,
+                    doubt=_doubt(cursor, page),
+                    ends_by_count=cursor.ends_by_count and not earlier and len(page.rows) < page.asked,
                 )
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many datasets there are, or were modified since."""
+        """Return how many datasets there are, or were modified since."""
         try:
             page = await self._search(0, 0, since=stamp(since) if since else None)
         except SourceError as problem:
@@ -186,17 +185,19 @@ class CkanListing(Listing):
             raise SourceError(f"{self._address.action} does not tell how many datasets it has.")
         return page.total
 
-    async def names(self) -> AsyncGenerator[Names]:
-        """The identifiers of all datasets."""
+    async def identifier_pages(self) -> AsyncGenerator[IdentifierPage]:
+        """Yield the identifiers of all datasets."""
         # However large the records are, identifiers are small.
         self._portal.size.learn(self._options.page_size)
-        course = PageCursor(ids=True)
-        async with aclosing(self._follow(course)) as parts:
+        cursor = PageCursor(ids=True)
+        async with aclosing(self._follow(cursor)) as parts:
             async for rows, page in parts:
-                yield Names([self._address.item(name) if (name := id_of(row)) else None for row in rows], page.total)
+                yield IdentifierPage(
+                    [self._address.item(name) if (name := id_of(row)) else None for row in rows], page.total
+                )
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One dataset by the URL of its item; where a filter was chosen, by a search, which alone obeys it."""
+        """Return one dataset by the URL of its item; by a search if the option `filter` is set, which it applies."""
         name = self._address.identifier(url)
         if self._address.item(name) != url:
             return None
@@ -229,10 +230,10 @@ class CkanListing(Listing):
         return None if moved is None else {**place, "position": moved}
 
     async def _position_behind(self, name: str, position: int, since: str | None) -> int | None:
-        """The position behind an identifier, if the row there cannot be received or has no identifier."""
+        """Return the position behind an identifier, if the row there cannot be received or has no identifier."""
 
         async def is_behind(at: int) -> bool | None:
-            """Whether the row at a position comes later; None if it is the one that is looked for."""
+            """Return whether the row at a position comes later; None if it is the one that is looked for."""
             try:
                 page = await self._search(at, 1, since=since, ids=True, once=True)
             except _UNRECEIVED:
@@ -265,59 +266,59 @@ class CkanListing(Listing):
         return self._read(next(iter(self._found(await self._portal.get(url, once=True), 0, 1).rows), None))
 
     def _is_listed(self, record: Any) -> bool:
-        """Whether a search would show the record to us as well."""
+        """Return whether a search would show the record to us as well."""
         is_private = record.get("private") is True and not self._options.include_private
         return not is_private and record.get("state") != "draft"
 
-    async def _follow(self, course: PageCursor) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
-        """The rows of each page that did not come before, and the page."""
+    async def _follow(self, cursor: PageCursor) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
+        """Yield the rows of each page that did not come before, and the page."""
         async with self._portal.ahead() as ahead:
             while True:
-                page = await self._page(course)
-                if not course.joins(page.start, page.rows, page.total, step=self._portal.size.rows):
+                page = await self._page(cursor)
+                if not cursor.joins(page.start, page.rows, page.total, step=self._portal.size.rows):
                     continue
-                rows = course.take(page.start, page.rows)
-                course.move(page.start, page.rows, page.total, is_new=bool(rows))
-                if not course.ended:
-                    ahead.want(self._following(course, page, ahead.most))
-                if rows or course.ended:
+                rows = cursor.take(page.start, page.rows)
+                cursor.move(page.start, page.rows, page.total, is_new=bool(rows))
+                if not cursor.ended:
+                    ahead.want(self._following(cursor, page, ahead.most))
+                if rows or cursor.ended:
                     yield rows, page
-                if course.ended:
+                if cursor.ended:
                     return
 
-    def _following(self, course: PageCursor, page: SearchPage, most: int) -> list[PageRequest]:
-        """The next pages, where they can be told.
+    def _following(self, cursor: PageCursor, page: SearchPage, most: int) -> list[PageRequest]:
+        """Return the next pages, if their positions are known.
 
-        A portal that is asked for what was modified may ignore that, and is left after a page that shows it.
+        A list of changes is not prefetched: if the portal ignores the filter, it is left after a page.
         """
         size = self._portal.size.rows
-        if page.total is None or size < 2 or not course.overlaps or course.since:
+        if page.total is None or size < 2 or not cursor.overlaps or cursor.since:
             return []
         most = min(most, max(1, _AHEAD_BYTES // max(page.size_bytes, 1)))
-        starts = islice(course.starts(size, page.total), most)
-        return [PageRequest(self._search_url(start, size, since=course.since, ids=course.ids)) for start in starts]
+        starts = islice(cursor.starts(size, page.total), most)
+        return [PageRequest(self._search_url(start, size, since=cursor.since, ids=cursor.ids)) for start in starts]
 
-    async def _page(self, course: PageCursor) -> SearchPage:
-        """The next page, whatever it takes: a record that cannot be received costs only itself."""
+    async def _page(self, cursor: PageCursor) -> SearchPage:
+        """Return the next page, whatever it takes: a record that cannot be received costs only itself."""
         try:
-            return await self._portal.page(partial(self._sized, course), alive=partial(self._be_there, course.since))
+            return await self._portal.page(partial(self._sized, cursor), alive=partial(self._be_there, cursor.since))
         except _UNRECEIVED as problem:
             if isinstance(problem, TooMuchError) and self._portal.unread > MOST_UNREAD:
                 raise
-            return await self._unreceived(course, problem)
+            return await self._unreceived(cursor, problem)
 
     async def _be_there(self, since: str | None) -> None:
         """Ask for a count; of what was modified, once, since a portal that fails over the filter fails each time."""
         await self._search(0, 0, since=since, once=since is not None)
 
-    async def _sized(self, course: PageCursor, rows: int) -> SearchPage:
-        start = course.position - 1 if course.overlaps and rows > 1 else course.position
-        page = await self._search(start, rows, since=course.since, ids=course.ids, could_be_less=rows > 1)
+    async def _sized(self, cursor: PageCursor, rows: int) -> SearchPage:
+        start = cursor.position - 1 if cursor.overlaps and rows > 1 else cursor.position
+        page = await self._search(start, rows, since=cursor.since, ids=cursor.ids, could_be_less=rows > 1)
         self._learn(page)
         return page
 
     def _learn(self, page: SearchPage) -> None:
-        """Ask for no more at once than the portal gives, and than we care to hold."""
+        """Limit the page size to what the portal returns and to the memory for a page."""
         received = len(page.rows)
         if 0 < received <= page.asked // 2 and page.start + received < (page.total or 0):
             self._portal.size.learn(received)
@@ -325,31 +326,31 @@ class CkanListing(Listing):
             fitting = received * MOST_PAGE_BYTES // page.size_bytes
             self._portal.size.learn(min(page.asked, max(LEAST_ROWS, fitting)))
 
-    async def _unreceived(self, course: PageCursor, problem: SourceError) -> SearchPage:
-        """The row of a record that cannot be received: its identifier alone may be."""
-        start = course.position
+    async def _unreceived(self, cursor: PageCursor, problem: SourceError) -> SearchPage:
+        """Return the row of a record that cannot be received: its identifier alone may be."""
+        start = cursor.position
         try:
-            page = await self._search(start, 1, since=course.since, ids=True)
+            page = await self._search(start, 1, since=cursor.since, ids=True)
             names = [*map(id_of, page.rows)]
         except SourceError:
-            page = await self._search(0, 0, since=course.since)
-            is_end = start >= (page.total or 0) and await self._is_end(course)
+            page = await self._search(0, 0, since=cursor.since)
+            is_end = start >= (page.total or 0) and await self._is_end(cursor)
             names = [] if is_end else [""]
-        return page._replace(start=start, rows=[MissingRecord(name, str(problem)) for name in names])
+        return page._replace(start=start, rows=[PackageRow(name, error=str(problem)) for name in names])
 
-    async def _is_end(self, course: PageCursor) -> bool:
-        """Whether the listing ends before a row that fails, and that the count does not tell of.
+    async def _is_end(self, cursor: PageCursor) -> bool:
+        """Return whether the listing ends before a row that fails, and that the count does not tell of.
 
         It does if the row before comes first when the order is turned round. Behind a row that failed as well nothing
         can be told; once that one can be read, a walk looks again.
         """
-        if course.after is not None and course.after.startswith("?"):
+        if cursor.after is not None and cursor.after.startswith("?"):
             return True
         try:
-            page = await self._search(0, 1, since=course.since, ids=True, last_first=True)
+            page = await self._search(0, 1, since=cursor.since, ids=True, last_first=True)
         except SourceError:
             return False
-        return not page.rows or id_of(page.rows[0]) == course.after
+        return not page.rows or id_of(page.rows[0]) == cursor.after
 
     async def _search(
         self,
@@ -362,7 +363,7 @@ class CkanListing(Listing):
         could_be_less: bool = False,
         once: bool = False,
     ) -> SearchPage:
-        """One page in the order of identifiers; with `ids`, of nothing but these."""
+        """Return one page, sorted by identifier; with `ids`, identifiers only."""
         url = self._search_url(start, rows, since=since, ids=ids, last_first=last_first)
         try:
             return self._found(await self._portal.get(url, could_be_less=could_be_less, once=once), start, rows)
@@ -386,7 +387,7 @@ class CkanListing(Listing):
         return f"+{dated} +({own})" if dated and own else dated or own
 
     def _result(self, response: Response) -> Any:
-        """What is inside the envelope, which some portals leave out."""
+        """Return the result inside the envelope, which some portals leave out."""
         data = read_json(response.body, self._address.action)
         if isinstance(data, dict) and data.get("success") is False:
             error = data.get("error")
@@ -399,7 +400,7 @@ class CkanListing(Listing):
         try:
             answer = _ANSWER.decode(response.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # whatever else it is: an error that is told, a page of a portal without an envelope, broken JSON
+            pass  # another answer: a reported error, a page of a portal without an envelope, broken JSON
         else:
             return SearchPage(
                 start, asked, [*map(self._unread, answer.result.results)], answer.result.count, clock, size
@@ -414,7 +415,7 @@ class CkanListing(Listing):
         raise UnreadableError(f"{self._address.action} answered with JSON that is no list of datasets.")
 
     def _unread(self, raw: msgspec.Raw) -> Any:
-        """A row of which no more is known than its identifier; one without is read at once."""
+        """Return a row of which no more is known than its identifier; one without is read at once."""
         try:
             named = _NAMED.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -423,13 +424,14 @@ class CkanListing(Listing):
         if not name:
             return read_json(bytes(raw), self._address.action)
         is_listed = named.state != "deleted" and named.type != "harvest"
-        return UnparsedRow(name, raw, named.metadata_modified, is_listed)
+        return PackageRow(name, raw, named.metadata_modified, is_listed)
 
     def _read(self, row: Any) -> Any:
-        return read_json(bytes(row.raw), self._address.action) if isinstance(row, UnparsedRow) else row
+        raw = row.raw if isinstance(row, PackageRow) else None
+        return row if raw is None else read_json(bytes(raw), self._address.action)
 
     def _placed(self, places: Mapping[int, Mapping[str, Any]], row: Any) -> Row:
-        """A row; one without an identifier is known by the row that it stands behind, if it could not be received."""
+        """Return a row with its place; an unreceived one is named after the identifier before it."""
         made = self._row(row)
         place = places.get(id(row))
         if place is None:
@@ -441,26 +443,27 @@ class CkanListing(Listing):
         return Row(Failed(url, row.error), named=False, received=False, place=place)
 
     def _row(self, row: Any) -> Row:
-        if not isinstance(row, UnparsedRow) or not row.is_listed:
+        if not isinstance(row, PackageRow) or row.raw is None or not row.is_listed:
             return self._opened(row)
         mark = mark_of_bytes(bytes(row.raw))
         url = address(self._address.item(row.id))
-        return Row(RawRecord(url, mark, lambda: self._opened(row, mark)), _modified(row.modified))
+        record = UnparsedRecord(url, mark, lambda: self._opened(row, mark).seen)
+        return Row(record, _modified(row.modified))
 
     def _opened(self, row: Any, mark: Hash = b"") -> Row:
         name, row = id_of(row), self._read(row)
         url = self._address.item(name) if name else unread_url(self._address.site, mark_of(row)[1:])
-        if isinstance(row, MissingRecord):
+        if is_missing(row):
             return Row(Failed(url, row.error), named=bool(name), received=bool(name))
         if not name:
-            return Row(Failed(url, "The record has no identifier.", payload=payload_of(row)), named=False)
+            return unidentified(self._address.site, "The record has no identifier.", payload_of(row))
         modified = _modified(row.get("metadata_modified"))
         if row.get("state") == "deleted":
             return Row(Gone(url, "The portal says that it is deleted."), modified)
         if row.get("type") == "harvest":
             return Row(Gone(url, "It describes a harvest, not a dataset."), modified)
         language = self._options.language
-        seen = unread(
+        seen = unparsed_json(
             row,
             lambda one: dataset_of(one, self._address, language=language),
             url=url,
@@ -475,7 +478,7 @@ class CkanListing(Listing):
 def _places(
     page: SearchPage, behind: str, further: int, since: str | None
 ) -> tuple[dict[int, dict[str, Any]], str, int]:
-    """The places of the rows without an identifier; the last identifier so far, and how many such rows followed it."""
+    """Return the places of rows without identifiers, the last identifier, and the number of such rows after it."""
     places: dict[int, dict[str, Any]] = {}
     for position, row in enumerate(page.rows, page.start):
         if name := id_of(row):
@@ -487,7 +490,7 @@ def _places(
 
 
 class PagePart(NamedTuple):
-    """Rows of a page that are read at once; the next row of the listing is at `end`, behind the one marked `after`."""
+    """Rows of a page that are parsed together; the next row is at `end`, after the one marked `after`."""
 
     rows: list[Any]
     end: int = 0
@@ -495,26 +498,26 @@ class PagePart(NamedTuple):
 
 
 def _parted(taken: list[Any], page: SearchPage) -> Iterator[PagePart]:
-    """What was taken of a page in parts that are small enough to be read, the last one in any case."""
+    """Yield the rows taken from a page in parts that are small enough to be parsed; the last part may be empty."""
     wanted, rows, size = {*map(id, taken)}, [], 0
     for number, row in enumerate(page.rows, 1):
         if id(row) in wanted:
             rows.append(row)
-            size += memoryview(row.raw).nbytes if isinstance(row, UnparsedRow) else 0
+            size += memoryview(row.raw).nbytes if isinstance(row, PackageRow) and row.raw is not None else 0
         if size >= PART_BYTES and number < len(page.rows):
             yield PagePart(rows, page.start + number, mark_of(row))
             rows, size = [], 0
     yield PagePart(rows)
 
 
-def _doubt(course: PageCursor, page: SearchPage) -> str | None:
+def _doubt(cursor: PageCursor, page: SearchPage) -> str | None:
     if page.total is None:
         return "The portal does not tell how many datasets it has."
-    return f"The portal declares {page.total} datasets, but pages came again." if course.repeated else None
+    return f"The portal declares {page.total} datasets, but pages came again." if cursor.repeated else None
 
 
 def _modified(said: Any) -> datetime | None:
-    """A date as CKAN writes it, which is quickly read; any other as well."""
+    """Return a date as CKAN writes it, which is quickly read; any other as well."""
     if isinstance(said, str) and _BARE.fullmatch(said):
         try:
             return datetime.fromisoformat(said).replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
 """The datasets of a CKAN portal that cannot be searched: by its lists, and one by one.
 
 `current_package_list_with_resources` gives whole records, many at a time. Where it does not work, `package_list` gives
-the names of all datasets, and each is asked for by `package_show`. Neither tells what was modified, so that each run
+the names of all datasets, and each is requested by `package_show`. Neither shows what was modified, so that each run
 reads all of them; what is the same as before is not even parsed.
 """
 
@@ -31,12 +31,12 @@ from rowen.net.response import Response
 __all__ = ["PackageLists", "Unshown", "is_disabled"]
 
 SHOWN_AT_ONCE = 20
-"""Datasets that are asked for one by one and make a page. An interrupted run asks for so many once more; with fewer,
+"""Datasets that are requested one by one and make a page. An interrupted run requests so many again; with fewer,
 the place would be written more often than anything else."""
 
 
 class Unshown(NamedTuple):
-    """A dataset that is named, but cannot be received."""
+    """A dataset that is listed by name but cannot be received."""
 
     name: str
     error: SourceError
@@ -61,7 +61,7 @@ class _Shown(msgspec.Struct):
 
 
 def is_disabled(problem: SourceError) -> bool:
-    """Whether an error says that the portal does not offer the search, rather than that it is slow, away or broken."""
+    """Return whether an error means that the portal has no search, and not that it is slow, away or broken."""
     return not isinstance(problem, FetchError | SourceBusyError | TooMuchError | UnreadableError)
 
 
@@ -74,7 +74,7 @@ class PackageLists:
         self._unshown = 0
 
     async def names(self) -> list[str]:
-        """The names of all datasets, sorted."""
+        """Return the names of all datasets, sorted."""
         response = await self._portal.get(f"{self._action}/package_list")
         answer = read_json(response.body, self._action)
         result = answer.get("result") if isinstance(answer, dict) else answer
@@ -83,7 +83,7 @@ class PackageLists:
         return sorted({name for one in result if (name := word(one))})
 
     async def pages(self, place: Any = None) -> AsyncGenerator[ListPage]:
-        """All records from a place on; raises if the portal has no such lists."""
+        """Yield all records from a place on; raises if the portal has no such lists."""
         names = await self.names()
         if place is None:
             place = {"offset": 0} if await self._has_records(names) else {"after": ""}
@@ -93,7 +93,7 @@ class PackageLists:
                 yield page
 
     async def is_shown(self, name: str) -> bool:
-        """Whether a dataset can be received, or is no longer there; asks once."""
+        """Return whether a dataset can be received, or is no longer there; asks once."""
         try:
             await self._portal.get(self._url_of(name), once=True)
         except (SourceGoneError, SourceRefusedError):
@@ -112,22 +112,22 @@ class PackageLists:
         return bool(records) or not names
 
     async def _by_offset(self, offset: int, declared: int) -> AsyncGenerator[ListPage]:
-        """Pages by their offset, until one is empty or all that are declared came.
+        """Yield pages by offset, until one is empty or all declared records came.
 
         The newest come first in most portals: an edit during the walk may hide a record, which the count then tells.
         """
         while True:
-            asked, records, response = await self._portal.page(partial(self._records, offset), alive=self.names)
+            wanted, records, response = await self._portal.page(partial(self._records, offset), alive=self.names)
             offset += len(records)
             # A portal that ignores the limit has given everything at once.
-            is_end = not records or offset >= declared or len(records) > asked
+            is_end = not records or offset >= declared or len(records) > wanted
             place = None if is_end else {"offset": offset}
             yield ListPage(records, place, declared, self._portal.clock(response))
             if is_end:
                 return
 
     async def _records(self, offset: int, rows: int) -> tuple[int, list[msgspec.Raw], Response]:
-        """How many records were asked for, and what came."""
+        """Return how many records were requested, and the records."""
         url = f"{self._action}/current_package_list_with_resources?limit={rows}&offset={offset}"
         response = await self._portal.get(url, could_be_less=rows > 1)
         try:
@@ -136,7 +136,7 @@ class PackageLists:
             raise UnreadableError(f"{url} answered with JSON that is no list of datasets.") from None
 
     async def _shown(self, place: Any, names: list[str]) -> AsyncGenerator[ListPage]:
-        """The datasets one by one, several on their way at a time where the host may be asked so."""
+        """Yield the datasets one by one, several on their way at a time where the host may be asked so."""
         left = [name for name in names if name > str(place["after"])]
         async with self._portal.ahead() as ahead:
             for begin in range(0, max(len(left), 1), SHOWN_AT_ONCE):
@@ -158,7 +158,7 @@ class PackageLists:
                 )
 
     async def _one(self, name: str) -> tuple[msgspec.Raw | Unshown | None, Response | None]:
-        """One dataset; None if the portal has or shows no such one."""
+        """Return one dataset; None if the portal does not have or show it."""
         try:
             response = await self._portal.get(self._url_of(name), could_be_less=True)
             shown = msgspec.json.decode(response.body, type=_Shown).result

@@ -13,7 +13,7 @@ from rowen.connectors.ckan.address import CkanAddress
 
 __all__ = ["dataset_of", "steady"]
 
-# They move when other records do, or when somebody looks at this one.
+# They change with other records, or when the record is viewed.
 _VOLATILE = frozenset(
     {"tracking_summary", "num_followers", "package_count", "followers", "views_total", "views_recent", "score"}
 )
@@ -33,7 +33,7 @@ _TIMES = ("temporal_coverage", "temporal", "timeRange", "temporal coverage")
 
 
 def dataset_of(record: Mapping[str, Any], address: CkanAddress, *, language: str | None = None) -> Dataset:
-    """What a package says; whatever it lacks is left out."""
+    """Return the dataset of a package; missing values stay empty."""
     identifier = word(record.get("id"))
     extras = _extras(record.get("extras"))
     notes = record.get("notes") or record.get("description")
@@ -75,7 +75,7 @@ def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
 
 
 def _record_kind(record: Mapping[str, Any], extras: Mapping[str, Any]) -> str | None:
-    """What a package describes: harvested metadata says it, an extension's own type of packages, or data.gov's mark."""
+    """Return the record kind of a package: from harvested metadata, an extension's package type, or data.gov's mark."""
     if word(_either(record, extras, "collection_metadata")).casefold() == "true":
         return "series"
     return kind_named(word(_either(record, extras, name)) for name in _KINDS)
@@ -104,7 +104,7 @@ def _group_names(record: Mapping[str, Any], language: str | None) -> Iterator[st
 
 
 def _is_dkan(record: Mapping[str, Any]) -> bool:
-    """Whether a record is DKAN's, which knows no organisations: a group is who publishes it."""
+    """Return whether a record is DKAN's, which has no organisations: a group is the publisher."""
     return "organization" not in record and "owner_org" not in record
 
 
@@ -133,12 +133,12 @@ def _licence(record: Mapping[str, Any], language: str | None) -> str:
 def _languages(value: Any, main: str | None, others: Iterable[str]) -> tuple[str, ...]:
     if isinstance(value, str) and value.startswith("["):
         value = _unpacked(value)
-    told = codes_of(code for one in _list(value) if (code := word(one)))
-    return told or tuple(dict.fromkeys([main, *sorted(others)] if main else []))
+    codes = codes_of(code for one in _list(value) if (code := word(one)))
+    return codes or tuple(dict.fromkeys([main, *sorted(others)] if main else []))
 
 
 def _unpacked(text: str) -> Any:
-    """An extra holds texts only: a list in it is written as JSON."""
+    """Return an extra holds texts only: a list in it is written as JSON."""
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     return text
@@ -157,8 +157,8 @@ def _period(record: Mapping[str, Any], extras: Mapping[str, Any]) -> str:
     for name in ("temporals", "temporal_coverage"):
         spans = _objects(_either(record, extras, name))
         pairs += [(one.get("start_date") or one.get("start"), one.get("end_date") or one.get("end")) for one in spans]
-    told = [f"{iso(start) or word(start)}/{iso(end) or word(end)}" for start, end in pairs if start or end]
-    return ", ".join(dict.fromkeys(told)) or _first(word(_either(record, extras, name)) for name in _TIMES)
+    periods = [f"{iso(start) or word(start)}/{iso(end) or word(end)}" for start, end in pairs if start or end]
+    return ", ".join(dict.fromkeys(periods)) or _first(word(_either(record, extras, name)) for name in _TIMES)
 
 
 def _first(texts: Iterable[str]) -> str:
@@ -172,8 +172,8 @@ def _either(record: Mapping[str, Any], extras: Mapping[str, Any], name: str) -> 
 def _extras(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
-    told = {str(one.get("key")): one.get("value") for one in _objects(value)}
-    return {**{name.casefold(): value for name, value in told.items()}, **told}
+    extras = {str(one.get("key")): one.get("value") for one in _objects(value)}
+    return {**{name.casefold(): value for name, value in extras.items()}, **extras}
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
@@ -187,15 +187,15 @@ def _list(value: Any) -> list[Any]:
 
 
 def steady(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record without what moves by itself."""
-    kept = {name: value for name, value in record.items() if name not in _VOLATILE}
+    """Return the record without what moves by itself."""
+    steadied = {name: value for name, value in record.items() if name not in _VOLATILE}
     for name in _NESTED:
-        match kept.get(name):
+        match steadied.get(name):
             case dict() as one:
-                kept[name] = _without(one)
+                steadied[name] = _without(one)
             case list() as several:
-                kept[name] = [_without(one) if isinstance(one, dict) else one for one in several]
-    return kept
+                steadied[name] = [_without(one) if isinstance(one, dict) else one for one in several]
+    return steadied
 
 
 def _without(one: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Catalogue services for the web (CSW 2.0.2 and 3.0): walked by identifier, then asked for what was modified."""
+"""Catalogue services for the web (CSW 2.0.2 and 3.0): walked by identifier, then read for changes."""
 
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, ClassVar
@@ -22,7 +22,7 @@ _EXPLAINED = frozenset({400, 404, 405, 406, 415, 422, 500, 501})
 
 
 class Csw(SingleRecords):
-    """Reads the records of a catalogue service."""
+    """Connector for catalogue services."""
 
     kind: ClassVar[str] = "csw"
     Options: "ClassVar[type[Options]]" = CswOptions
@@ -31,7 +31,7 @@ class Csw(SingleRecords):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The service at an address: itself tells, or what it answers when asked what it can do."""
+        """Return the service at an address: itself tells, or what it answers when asked what it can do."""
         if probe.page is not None and is_capabilities(probe.page.body):
             return accept(probe.url)
         base = accept(_likely(probe))
@@ -39,9 +39,9 @@ class Csw(SingleRecords):
         return base if answer is not None and is_capabilities(answer.body) else None
 
     def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
-        held = Noted(known)
-        catalogue = self._listing(client, held)
-        return noted(self._refresh(catalogue, held), catalogue.notes)
+        noted_state = Noted(known)
+        catalogue = self._listing(client, noted_state)
+        return noted(self._refresh(catalogue, noted_state), catalogue.notes)
 
     def _listing(self, client: Client, known: Known) -> Catalogue:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
@@ -51,8 +51,8 @@ class Csw(SingleRecords):
 
 
 def _likely(probe: Probe) -> str:
-    """Where the service of a site is likely to be: GeoNetwork has it below its own address."""
+    """Return where the service of a site is likely to be: GeoNetwork has it below its own address."""
     if probe.base == probe.origin:
         return f"{probe.base}/csw"
-    site, found, _ = probe.base.partition("/geonetwork")
-    return f"{site}{found}/srv/eng/csw" if found and "/csw" not in probe.base else probe.url
+    site, path, _ = probe.base.partition("/geonetwork")
+    return f"{site}{path}/srv/eng/csw" if path and "/csw" not in probe.base else probe.url

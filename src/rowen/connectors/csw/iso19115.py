@@ -24,19 +24,19 @@ _MOST_MB = 1e9  # a petabyte: what is said to be larger was given in bytes, or i
 
 
 def is_iso(record: Element) -> bool:
-    """Whether a record is one of ISO 19115, in whichever writing."""
+    """Return whether a record is one of ISO 19115, in whichever writing."""
     return local(record.tag) in ("MD_Metadata", "MI_Metadata")
 
 
 def identifier(record: Element) -> str:
-    """The identifier of the metadata."""
+    """Return the identifier of the metadata."""
     return _words(record.find("{*}fileIdentifier")) or _words(
         record.find("{*}metadataIdentifier/{*}MD_Identifier/{*}code")
     )
 
 
 def stamp(record: Element) -> str:
-    """The date of the metadata, as it is written."""
+    """Return the date of the metadata, as it is written."""
     if old := _words(record.find("{*}dateStamp")):
         return old
     dates = _dates(record.findall("{*}dateInfo/{*}CI_Date"))
@@ -44,7 +44,7 @@ def stamp(record: Element) -> str:
 
 
 def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
-    """What the metadata says of its subject."""
+    """Return the dataset that the metadata describes."""
     about = record.find("{*}identificationInfo/*")
     if about is None:
         return replace(bare, modified=iso(stamp(record)))
@@ -75,24 +75,24 @@ def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
 
 
 def _record_kind(record: Element, about: Element) -> str | None:
-    """The scope of the metadata; by the standard a dataset where none is given, unless it describes a service."""
+    """Return the scope of the metadata; without one, a dataset, as in the standard, unless it describes a service."""
     scopes = record.findall("{*}hierarchyLevel") + record.findall(
         "{*}metadataScope/{*}MD_MetadataScope/{*}resourceScope"
     )
-    told = [code for one in scopes for scope in one if (code := scope.get("codeListValue") or said(scope))]
-    if not told:
+    codes = [code for one in scopes for scope in one if (code := scope.get("codeListValue") or said(scope))]
+    if not codes:
         return "service" if local(about.tag) == "SV_ServiceIdentification" else None
-    return kind_named(told) or "other"
+    return kind_named(codes) or "other"
 
 
 def form_of(protocol: str) -> str:
-    """The service or kind of link that a protocol stands for, without the version of either."""
-    found = _PROTOCOL.match(protocol)
-    return found[1] if found else protocol
+    """Return the service or kind of link that a protocol stands for, without the version of either."""
+    match = _PROTOCOL.match(protocol)
+    return match[1] if match else protocol
 
 
 def _words(tree: Element | None) -> str:
-    """What a property says, in the main language; a code says its value."""
+    """Return the text of a property in the main language; of a code, its value."""
     for one in tree if tree is not None else ():
         if local(one.tag) != "PT_FreeText":
             return "\n".join(line.strip() for line in "".join(one.itertext()).strip().splitlines()) or one.get(
@@ -102,26 +102,28 @@ def _words(tree: Element | None) -> str:
 
 
 def _texts(tree: Element | None, locales: Mapping[str, str], main: str | None) -> dict[str, str]:
-    """What a property says, by language."""
-    found = {main or "": _words(tree)}
+    """Return the texts of a property by language."""
+    texts = {main or "": _words(tree)}
     for one in tree.findall("{*}PT_FreeText/{*}textGroup/{*}LocalisedCharacterString") if tree is not None else ():
         name = one.get("locale", "").lstrip("#")
         code = locales.get(name) or code_of(name) or name.lower()
-        found.setdefault(code, "".join(one.itertext()).strip())
-    return {code: text for code, text in found.items() if text}
+        texts.setdefault(code, "".join(one.itertext()).strip())
+    return {code: text for code, text in texts.items() if text}
 
 
 def _locales(record: Element) -> dict[str, str]:
-    found = {}
+    locales = {}
     for one in record.findall("{*}locale/{*}PT_Locale") + record.findall("{*}otherLocale/{*}PT_Locale"):
         code = _language(one.find("{*}languageCode")) or _language(one.find("{*}language"))
-        found[one.get("id", "")] = code
-    return found
+        locales[one.get("id", "")] = code
+    return locales
 
 
 def _main_language(record: Element) -> str | None:
-    told = _language(record.find("{*}language")) or _language(record.find("{*}defaultLocale/{*}PT_Locale/{*}language"))
-    return told or None
+    language = _language(record.find("{*}language")) or _language(
+        record.find("{*}defaultLocale/{*}PT_Locale/{*}language")
+    )
+    return language or None
 
 
 def _languages(about: Element) -> list[str]:
@@ -146,7 +148,7 @@ def _tags(about: Element) -> Iterator[str]:
 
 
 def _publisher(record: Element, about: Element) -> str:
-    """The organisation whose role is the nearest to publishing."""
+    """Return the organisation whose role is the nearest to publishing."""
     parties = [party for path in _PARTIES for party in about.findall(path)] + record.findall("{*}contact/*")
     named = [(_words(party.find("{*}role")), _organisation(party)) for party in parties]
     for role in _ROLES:
@@ -161,15 +163,15 @@ def _organisation(party: Element) -> str:
 
 
 def _licence(about: Element) -> str:
-    """What is said about use: the address of a licence if there is one, else words."""
+    """Return the constraints of use: the address of a licence if there is one, else text."""
     blocks = about.findall("{*}resourceConstraints/*")
     blocks.sort(key=lambda block: block.find("{*}useConstraints") is None)
-    told = [words for block in blocks for words in _constraints(block) if words]
-    return next(filter(None, map(address_of_licence, told)), "") or next(iter(told), "")
+    licences = [words for block in blocks for words in _constraints(block) if words]
+    return next(filter(None, map(address_of_licence, licences)), "") or next(iter(licences), "")
 
 
 def _constraints(block: Element) -> Iterator[str]:
-    """What a block says in words and in links; a licence may be cited as a document is."""
+    """Return the texts and links of a block; a licence may be cited as a document."""
     for one in block:
         if local(one.tag) in ("otherConstraints", "useLimitation"):
             anchor = one.find("{*}Anchor")
@@ -183,7 +185,7 @@ def _constraints(block: Element) -> Iterator[str]:
 
 
 def _dates(dates: list[Element]) -> dict[str, str]:
-    """The first date of each type."""
+    """Return the first date of each type."""
     found: dict[str, str] = {}
     for one in dates:
         found.setdefault(_words(one.find("{*}dateType")), _words(one.find("{*}date")))
@@ -212,9 +214,9 @@ def _periods(about: Element) -> Iterator[str]:
 
 
 def _landing_page(record: Element, resources: tuple[Resource, ...]) -> str:
-    told = _words(record.find("{*}dataSetURI"))
+    address = _words(record.find("{*}dataSetURI"))
     links = [one.url for one in resources if one.format == "WWW:LINK"]
-    return next((url for url in (told, *links) if url.startswith(("http://", "https://"))), "")
+    return next((url for url in (address, *links) if url.startswith(("http://", "https://"))), "")
 
 
 def _resources(record: Element) -> Iterator[Resource]:
@@ -241,19 +243,19 @@ def _resource(link: Element, form: str, size_bytes: int | None) -> Resource:
     protocol = _words(link.find("{*}protocol"))
     is_type = "/" in protocol and ":" not in protocol
     url = _words(link.find("{*}linkage"))
-    told = form_of(protocol) if protocol and not is_type else form
+    name = form_of(protocol) if protocol and not is_type else form
     return Resource(
         url=url,
         name=_words(link.find("{*}name")),
         description=plain(_words(link.find("{*}description"))),
-        format=told or format_of(protocol if is_type else "", url),
+        format=name or format_of(protocol if is_type else "", url),
         media_type=protocol if is_type else "",
         size_bytes=size_bytes,
     )
 
 
 def _size_bytes(options: Element) -> int | None:
-    """The size of what is sent, which is told in megabytes."""
+    """Return the transfer size, which is given in megabytes."""
     try:
         size = float(_words(options.find("{*}transferSize")))
     except ValueError:

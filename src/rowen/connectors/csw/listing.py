@@ -13,7 +13,7 @@ from rowen.connectors.catalog.cursor import Noted, stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, UnparsedRecord
 from rowen.connectors.catalog.portal_client import PageRequest, PortalClient, TooMuchError
-from rowen.connectors.catalog.records import one_by_one
+from rowen.connectors.catalog.records import one_by_one, parsed, unidentified
 from rowen.connectors.csw.protocol import (
     Capabilities,
     CswAnswer,
@@ -36,7 +36,7 @@ from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.xml import CutRecord, Element, XmlElement, written
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.items import Failed, Fetched, Validators
+from rowen.model.items import Failed, Fetched
 from rowen.model.text import attempt
 from rowen.model.url import address
 
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Some records in a row, how many match the question, and how many were asked for.
+    """Consecutive records, how many match the request, and how many were requested.
 
     `unshown` are said to be in the answer, or behind it, and are not. `doubt` is why they may not be the last ones.
     """
@@ -71,7 +71,7 @@ class _Window:
 
 
 class Catalogue(Listing):
-    """A service as the refresh sees it: its listing."""
+    """The listing of a catalogue service."""
 
     version = CswOptions.record_version
     dated = True
@@ -92,7 +92,7 @@ class Catalogue(Listing):
         """Forget what the previous walk met.
 
         `_last` is the last item that came, `_holes` how many records in a row could neither be read nor named, and
-        `_unnamed` how many in all. `_is_unexplained` tells that a page failed, and that no record was found to blame.
+        `_unnamed` how many in all. `_is_unexplained` is set if a page failed, and no record was found to cause it.
         """
         self._last = ""
         self._holes = self._unnamed = 0
@@ -111,7 +111,7 @@ class Catalogue(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The pages in the order of identifiers or, beyond what a service shows at once, in that of dates."""
+        """Yield the pages in the order of identifiers or, beyond what a service shows at once, in that of dates."""
         by_date, at = place.get("by_date") if place else None, place.get("at", 1) if place else 1
         doubt = None
         if place is None and since is None:
@@ -122,14 +122,14 @@ class Catalogue(Listing):
         elif since is not None and not await self._find_date():
             yield ListingPage([], doubt="The catalogue cannot be asked by date.")
             return
-        # Dates of metadata are days as often as moments: all of a day is asked for.
+        # Dates of metadata are days as often as times: a whole day is requested.
         day = since.replace(hour=0, minute=0, second=0, microsecond=0) if since else None
         parts = self._numbered(at, day, doubt) if by_date is None else self._dated(by_date)
         async for page in parts:
             yield page
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many records there are; a count that is as many as some servers count at most is none."""
+        """Return how many records there are; a count that is as many as some servers count at most is none."""
         if since is None:
             matched, self._counted = self._counted, None
             matched = (await self._ask(CswQuestion())).matched if matched is None else matched
@@ -137,25 +137,25 @@ class Catalogue(Listing):
         if not await self._find_date():
             return 0
         try:
-            # Some count what they do not show: a record is to be seen.
+            # Some services count records that they do not return: check one record.
             answer = await self._ask(CswQuestion(size=1, since=since, brief=True))
         except UnreadableError:
             return 0
         return answer.matched if answer.records else 0
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One record by the URL of its item, in the schema that all are read in."""
+        """Return one record by the URL of its item, in the schema of the listing."""
         dialect, identifier = self._dialect, identifier_in(url)
         if dialect is None or item_url(self._url, identifier) != url:
             return None
-        asked = ask(self._url if dialect.post else dialect.url, by_identifier(identifier, dialect))
-        records = await read_one(await self._portal.get(asked, accept=_ACCEPT, once=True), self._url)
+        request = ask(self._url if dialect.post else dialect.url, by_identifier(identifier, dialect))
+        records = await read_one(await self._portal.get(request, accept=_ACCEPT, once=True), self._url)
         rows = [row for one in records if (row := self._row(one)).url == url]
         return rows[0] if rows else Row(Failed(url, "The service does not show this record."), absent=True)
 
     async def _settle(self) -> int | None:
         """Find out how the service is spoken to; tells how many records it says to have."""
-        held = self._dialect
+        stored = self._dialect
         capabilities = await self._capabilities()
         self._dates = capabilities.dates
         first: SourceError | None = None
@@ -163,7 +163,7 @@ class Catalogue(Listing):
         for dialect in capabilities.dialects(self._url, self._options.profile):
             if (dialect.url, dialect.post) in dead:
                 continue
-            self._dialect = replace(dialect, modified=held.modified if held else None)
+            self._dialect = replace(dialect, modified=stored.modified if stored else None)
             try:
                 return await self._hits()
             except CswRefusalError as problem:
@@ -171,11 +171,11 @@ class Catalogue(Listing):
             except (SourceGoneError, UnreadableError) as problem:
                 first = first or problem
                 dead.add((dialect.url, dialect.post))
-        self._dialect = held
+        self._dialect = stored
         raise first or SourceError(f"{self._url} cannot be asked for records.")
 
     async def _hits(self) -> int | None:
-        """How many records there are; a report that does not blame the question is not believed at once."""
+        """Return how many records there are; a report that does not blame the question is not believed at once."""
         try:
             return (await self._ask(CswQuestion())).matched
         except CswRefusalError as problem:
@@ -184,20 +184,20 @@ class Catalogue(Listing):
             return (await self._ask(CswQuestion())).matched
 
     async def _capabilities(self) -> Capabilities:
-        """What the service says that it can do; asked in two ways, since not all know how to agree on a version."""
+        """Return the capabilities of the service; try two requests, since not all services negotiate versions."""
         why = "that is no CSW"
         for version in ("2.0.2", None):
             response = await self._portal.get(capabilities_url(self._url, version), accept=_ACCEPT)
             try:
-                if found := Capabilities.read(response):
-                    return found
+                if capabilities := Capabilities.read(response):
+                    return capabilities
             except SourceError as problem:
                 why = str(problem)
             why = why if response.ok else f"status {response.status}"
         raise SourceError(f"{self._url} does not tell what it can do: {why}")
 
     async def _is_narrow(self, matched: int | None) -> bool:
-        """Whether the service shows no more than its window: it counts just as many, or fails beyond."""
+        """Return whether the service shows no more than its window: it counts just as many, or fails beyond."""
         if matched is None or matched <= WINDOW:
             return matched == WINDOW
         try:
@@ -207,7 +207,7 @@ class Catalogue(Listing):
         return not answer.records
 
     async def _find_date(self) -> bool:
-        """Whether records can be asked for by date: the property is the first for which all are newer than the past."""
+        """Return whether records can be filtered by date; find the first property that works."""
         if self._dialect is None or self._dialect.modified:
             return self._dialect is not None
         if not self._dates:
@@ -224,7 +224,7 @@ class Catalogue(Listing):
         return False
 
     async def _numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
-        """The pages by position; only what came moves it on."""
+        """Yield the pages by position; only what came moves it on."""
         pages = self._walked(at, since, doubt)
         async with self._portal.ahead(accept=_ACCEPT, media_type=_SENT) as ahead, aclosing(pages):
             async for page in pages:
@@ -233,7 +233,7 @@ class Catalogue(Listing):
                 yield page
 
     def _following(self, page: ListingPage, since: datetime | None, most: int) -> list[PageRequest]:
-        """The next pages, where they can be told.
+        """Return the next pages, if their positions are known.
 
         Only full pages of a service that sorts them: without an order there are no places, and one that gives less than
         it is asked for has its own idea of where the next one begins. What was modified fits on a page or two. Pages
@@ -251,7 +251,7 @@ class Catalogue(Listing):
         return PageRequest(ask(dialect.url, question.arguments(dialect)))
 
     async def _walked(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
-        """The pages by position, each asked for when it is wanted."""
+        """Yield the pages by position, each requested when it is needed."""
         largest, matched = 0, None
         self._begin()
         while True:
@@ -283,7 +283,7 @@ class Catalogue(Listing):
                 return
 
     async def _end(self, question: CswQuestion) -> _Window:
-        """What comes after the last record that is declared: nothing, or a report that there is nothing.
+        """Return the window after the last declared record: empty, or an error that there is nothing.
 
         The count may be too low, and the report be that of a record over which the service fails.
         """
@@ -299,7 +299,7 @@ class Catalogue(Listing):
         return _Window(rows, answer.matched, size)
 
     def _is_end_untold(self, question: CswQuestion) -> bool:
-        """Whether nothing but the count tells that a place is behind the last record.
+        """Return whether only the count says that a place is behind the last record.
 
         Behind a record that could not be named either, a walk looks again once that one can be read.
         """
@@ -307,14 +307,14 @@ class Catalogue(Listing):
         return question.at == 1 or question.by_date or not is_sorted or self._holes > 0
 
     def _ended(self, question: CswQuestion, matched: int | None, problem: SourceError) -> _Window:
-        """The end of a list that is known from the count alone, which may be too low."""
+        """Return the end of a list that is known from the count alone, which may be too low."""
         is_empty = question.at == 1 and question.since is not None and not question.by_date
         doubted = is_empty or (self._is_unexplained and self._is_end_untold(question) and not self._holes)
         why = f"The service fails behind the {question.at - 1} records that it counts: {problem}"
         return _Window([], matched, 1, doubt=why if doubted else None)
 
     async def _dated(self, place: Any) -> AsyncGenerator[ListingPage]:
-        """The pages by date: no window ends them, but records without a date are in none of them."""
+        """Yield the pages by date: no window ends them, but records without a date are in none of them."""
 
         async def answer(question: chronology.DatedQuestion) -> chronology.DatedAnswer:
             window = await self._window(CswQuestion(question.skip + 1, since=question.after or FAR_PAST, by_date=True))
@@ -332,7 +332,7 @@ class Catalogue(Listing):
             yield replace(page, place=following, doubt=page.doubt or next(iter(doubts), None))
 
     async def _window(self, question: CswQuestion) -> _Window:
-        """The next records: fewer of them where a window fails, until the one that is to blame stands alone."""
+        """Return the next records: fewer of them where a window fails, until the one that is to blame stands alone."""
         sizes: list[int] = []
 
         async def once(size: int) -> CswAnswer:
@@ -354,17 +354,17 @@ class Catalogue(Listing):
         return _Window(rows, answer.matched, sizes[-1], unshown=unshown, stumbled=len(sizes) > 1)
 
     def _unwritten(self, answer: CswAnswer, asked: int) -> int:
-        """How many records the service says to have written, and has not; nothing is proved without an order."""
+        """Return how many records the service says to have written, and has not; nothing is proved without an order."""
         is_sorted = self._dialect is not None and self._dialect.sort is not None
         return max(0, min(answer.returned or 0, asked) - len(answer.records)) if is_sorted else 0
 
     async def _hole(self, question: CswQuestion, problem: SourceError) -> _Window:
-        """A single record that cannot be read: its identifier may still be had, in the plainest form."""
+        """Return a single record that cannot be read: its identifier may still be had, in the plainest form."""
         payload = self._answer
         try:
             answer = await self._ask(replace(question, size=1, brief=True), once=True)
         except (UnreadableError, TooMuchError):
-            # Whatever is wrong with the record, how many there are can be told.
+            # The count can be had, whatever is wrong with the record.
             answer = await self._ask(replace(question, at=1, size=0))
         matched = answer.matched
         # A place at which a walk goes on may be far behind an end that came nearer meanwhile.
@@ -387,9 +387,9 @@ class Catalogue(Listing):
         )
 
     async def _shows_nothing(self, question: CswQuestion, matched: int | None) -> bool:
-        """Whether the service is to blame and not the records: it could show none of those that were asked for.
+        """Return whether the service is broken and not the records: it returned none of those requested.
 
-        Of what was modified, often a single record, this is no sign as long as others can be asked for by date.
+        Of a list of changes, often a single record, this is no sign if other records can be requested by date.
         """
         if self._holes < question.at or question.at < (matched or 0):
             return False
@@ -401,7 +401,7 @@ class Catalogue(Listing):
             return True
 
     def _hole_name(self, question: CswQuestion) -> tuple[str | int, ...]:
-        """What tells a record without a name from others: its place or, since dates move, its number among changes."""
+        """Return the name of a hole: its position or, in a list of changes, whose positions move, its number."""
         if question.since is None:
             return (question.at,)
         return (stamp(question.since), question.at) if question.by_date else ("modified", self._unnamed)
@@ -421,7 +421,7 @@ class Catalogue(Listing):
             raise
 
     async def _is_behind(self, place: Any) -> bool:
-        """Whether a place is behind the last record."""
+        """Return whether a place is behind the last record."""
         by_date = "skip" in place
         at = place["skip"] + 1 if by_date else place["at"]
         since = (chronology.question_at(place).after or FAR_PAST) if by_date else moment(place.get("since"))
@@ -429,7 +429,7 @@ class Catalogue(Listing):
         if at == 1:
             return False
         matched = (await self._ask(replace(question, at=1, size=0), once=True)).matched
-        # The count that follows in the same run need not be asked for again.
+        # The count that follows in the same run needs no request.
         self._counted = matched if since is None else self._counted
         if matched is None or at <= matched:
             return False
@@ -437,7 +437,7 @@ class Catalogue(Listing):
         return at - 1 > matched or self._is_end_untold(question) or await self._is_end(question)
 
     async def _still(self, place: Any) -> Any | None:
-        """The same place if the record there still cannot be identified."""
+        """Return the place if the record there still cannot be identified."""
         if "skip" in place:
 
             async def ask(dated: chronology.DatedQuestion, rows: int) -> chronology.DatedAnswer:
@@ -450,7 +450,7 @@ class Catalogue(Listing):
         return place if any(not self._row(one).named for one in answer.records) else None
 
     async def _is_end(self, question: CswQuestion) -> bool:
-        """Whether the record before this place is the last one, whatever is counted behind it.
+        """Return whether the record before this place is the last one, whatever is counted behind it.
 
         It is if it comes first when the order is turned round: a service that only does not show what follows names
         another one then.
@@ -459,20 +459,20 @@ class Catalogue(Listing):
             return False
         try:
             answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
-            # A walk that resumed here has met no record yet.
+            # A walk that was resumed here has no record yet.
             place = replace(question, at=question.at - 1, size=1, brief=True)
             before = [] if self._last else (await self._ask(place)).records
         except (UnreadableError, TooMuchError):
             return False
         last = self._named_url(before[0]) if before else self._last
         first = self._named_url(answer.records[0]) if answer.records else ""
-        # Of records without an identifier none can be told from another.
+        # Records without an identifier cannot be distinguished.
         is_named = address(item_url(self._url, identifier_in(last))) == last
         return bool(last) and (first == last if first else not is_named)
 
-    def _named_url(self, found: CutRecord | XmlElement) -> str:
-        """The URL of the item that a record is about; empty if it has no identifier."""
-        identifier = identifier_of(_tree(found))
+    def _named_url(self, element: CutRecord | XmlElement) -> str:
+        """Return the URL of the item that a record is about; empty if it has no identifier."""
+        identifier = identifier_of(_tree(element))
         return address(item_url(self._url, identifier)) if identifier else ""
 
     async def _ask(self, question: CswQuestion, *, once: bool = False) -> CswAnswer:
@@ -492,57 +492,57 @@ class Catalogue(Listing):
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
 
-    def _row(self, found: CutRecord | XmlElement) -> Row:
+    def _row(self, element: CutRecord | XmlElement) -> Row:
         def read() -> Row:
-            return self._unread(found) if isinstance(found, CutRecord) else self._named(found)
+            return self._unread(element) if isinstance(element, CutRecord) else self._named(element)
 
-        return attempt(read, lambda why: self._nameless(found, why))
+        return attempt(read, lambda why: self._nameless(element, why))
 
-    def _nameless(self, found: CutRecord | XmlElement, why: str) -> Row:
-        whole = found.found() if isinstance(found, CutRecord) else found
-        payload = written(whole.tree)
-        failed = Failed(unread_url(self._url, payload), f"The record cannot be read: {why}.", payload=payload)
-        return Row(failed, named=False)
+    def _nameless(self, element: CutRecord | XmlElement, why: str) -> Row:
+        whole = element.found() if isinstance(element, CutRecord) else element
+        return unidentified(self._url, f"The record cannot be read: {why}.", written(whole.tree))
 
     def _unread(self, cut: CutRecord) -> Row:
-        """A record that is read only if its letters are not those that we hold."""
+        """Return a record that is parsed only if its text changed."""
         if raw := name_in(cut.text):
             identifier, modified = raw.identifier, moment(raw.stamp)
         else:
             tree = cut.look()
             identifier, modified = identifier_of(tree), stamp_of(tree)
         if not identifier:
-            # It is known by what it says.
+            # Its URL is made from a hash of its content.
             return self._named(cut.found())
         url, digest = item_url(self._url, identifier), body_hash(letters_of(cut))
         return Row(UnparsedRecord(address(url), digest, lambda: self._read(cut.found(), url, digest)), modified)
 
-    def _named(self, found: XmlElement) -> Row:
-        modified = stamp_of(found.tree)
-        return Row(self._read(found, url_of(found.tree, self._url)), modified)
+    def _named(self, element: XmlElement) -> Row:
+        modified = stamp_of(element.tree)
+        return Row(self._read(element, url_of(element.tree, self._url)), modified)
 
-    def _read(self, found: XmlElement, url: str, digest: Hash | None = None) -> Fetched | Failed:
-        if found.why:
-            return Failed(url, found.why, payload=written(found.tree))
-        language, page = self._options.language, self._options.landing_page
-
-        def read() -> Fetched:
-            dataset, validators = dataset_of(found.tree, self._url, language=language), Validators(body_hash=digest)
-            return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
-
-        return attempt(read, lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)))
+    def _read(self, element: XmlElement, url: str, digest: Hash | None = None) -> Fetched | Failed:
+        if element.why:
+            return Failed(url, element.why, payload=written(element.tree))
+        language = self._options.language
+        return parsed(
+            url,
+            lambda: dataset_of(element.tree, self._url, language=language),
+            digest=digest,
+            payload=lambda: written(element.tree),
+            language=language,
+            landing_page=self._options.landing_page,
+        )
 
 
 def _placed(rows: list[Row], at: int, since: datetime | None) -> list[Row]:
-    """The rows from a position on, those that cannot be identified with their places."""
-    told = stamp(since) if since else None
+    """Return the rows from a position on, those that cannot be identified with their places."""
+    begin = stamp(since) if since else None
     return [
-        row if row.named else row._replace(place={"at": number, "since": told}) for number, row in enumerate(rows, at)
+        row if row.named else row._replace(place={"at": number, "since": begin}) for number, row in enumerate(rows, at)
     ]
 
 
-def _tree(found: CutRecord | XmlElement) -> Element:
-    return found.look() if isinstance(found, CutRecord) else found.tree
+def _tree(element: CutRecord | XmlElement) -> Element:
+    return element.look() if isinstance(element, CutRecord) else element.tree
 
 
 def _beyond(matched: int | None) -> str:

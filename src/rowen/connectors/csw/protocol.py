@@ -51,7 +51,7 @@ DCAT_SCHEMAS = (
 _PREFIX = "csw:"
 _TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
-# What belongs to a question; other parameters, such as the map file of a server, belong to the service.
+# Parameters of a request; others, such as the map file of a server, belong to the service.
 _ARGUMENTS = re.compile(
     r"service|version|request|acceptversions|sections|typenames?|elementsetname|elementname|resulttype|outputschema"
     r"|outputformat|startposition|maxrecords|constraint\w*|sortby|namespaces?|id|requestid|hopcount",
@@ -60,43 +60,43 @@ _ARGUMENTS = re.compile(
 
 
 def recognise(address: str) -> str | None:
-    """The service of `csw:https://…`, or of an address that shows the protocol."""
+    """Return the service of `csw:https://…`, or of an address that shows the protocol."""
     if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
         return accept(address)
     return None
 
 
 def accept(address: str) -> str | None:
-    """The service of any web address that is said to be one: without the arguments of a question."""
+    """Return the service of any web address that is said to be one: without the arguments of a question."""
     url = web_url(address, "csw")
     if url is None:
         return None
     parts = urlsplit(url)
-    kept = [(name, value) for name, value in parse_qsl(parts.query) if not _ARGUMENTS.fullmatch(name)]
-    return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
+    parameters = [(name, value) for name, value in parse_qsl(parts.query) if not _ARGUMENTS.fullmatch(name)]
+    return urlunsplit(parts._replace(query=urlencode(parameters), fragment=""))
 
 
 def ask(base: str, arguments: Mapping[str, str]) -> str:
-    """The URL of a question."""
+    """Return the URL of a question."""
     base = base.rstrip("?&")
     query = urlencode(arguments, quote_via=quote, safe=":", errors="surrogatepass")
     return f"{base}{'&' if '?' in base else '?'}{query}"
 
 
 def capabilities_url(base: str, version: str | None = "2.0.2") -> str:
-    """The URL of the question what a service can do."""
+    """Return the URL of the question what a service can do."""
     return ask(base, {"service": "CSW", "request": "GetCapabilities"} | ({"version": version} if version else {}))
 
 
 def item_url(base: str, identifier: str) -> str:
-    """Under which URL a record is known: the question for it, in the version that nearly all services speak."""
+    """Return the URL of a record: the request for it, in the version that nearly all services support."""
     return ask(base, {"service": "CSW", "version": "2.0.2", "request": "GetRecordById", "id": identifier})
 
 
 def identifier_in(url: str) -> str:
-    """The identifier in the URL of a record; empty if there is none."""
-    asked = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="surrogatepass")
-    return next((value for name, value in reversed(asked) if name == "id"), "")
+    """Return the identifier in the URL of a record; empty if there is none."""
+    parameters = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="surrogatepass")
+    return next((value for name, value in reversed(parameters) if name == "id"), "")
 
 
 Profile = Literal["iso19139", "iso19115-3", "dcat", "dublin-core"]
@@ -128,7 +128,7 @@ _NAMESPACES = {
 
 @dataclass(frozen=True, slots=True)
 class CswDialect:
-    """How a service is spoken to: found out once, and kept.
+    """The dialect of a service: detected once, and stored.
 
     `schema` is that of the records, `sort` the property of their identifier, `modified` that of their date, if it can
     be asked for.
@@ -148,7 +148,7 @@ class CswDialect:
 
     @property
     def plain_schema(self) -> str:
-        """The schema that every service of this version has: Dublin Core."""
+        """Return the schema that every service of this version has: Dublin Core."""
         return _CSW[self.version]
 
 
@@ -167,7 +167,7 @@ class CswQuestion:
     last_first: bool = False
 
     def body(self, dialect: CswDialect) -> bytes:
-        """The question in XML."""
+        """Return the question in XML."""
         names = {"csw": _CSW[dialect.version], "f": _FILTER[dialect.version], **_NAMESPACES}
         spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in names.items())
         attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in self._attributes(dialect).items())
@@ -179,7 +179,7 @@ class CswQuestion:
         ).encode()
 
     def arguments(self, dialect: CswDialect) -> dict[str, str]:
-        """The question in the parameters of a URL."""
+        """Return the question in the parameters of a URL."""
         said = {
             "request": "GetRecords",
             **self._attributes(dialect),
@@ -233,7 +233,7 @@ class CswQuestion:
 
 
 def by_identifier(identifier: str, dialect: CswDialect) -> dict[str, str]:
-    """The question for one record; every service answers it where it answers any, and as parameters of a URL."""
+    """Return the question for one record; every service answers it where it answers any, and as parameters of a URL."""
     return {
         "service": "CSW",
         "version": dialect.version,
@@ -246,12 +246,12 @@ def by_identifier(identifier: str, dialect: CswDialect) -> dict[str, str]:
 
 
 def literal(at: datetime) -> str:
-    """A moment to compare with. Many services compare texts: a day without time comes before all times of that day."""
+    """Return a date to compare with. Many services compare texts: a day comes before all times of that day."""
     at = at.astimezone(UTC)
     return at.strftime("%Y-%m-%d") if at.hour == at.minute == at.second == 0 else at.strftime("%Y-%m-%dT%H:%M:%S")
 
 
-# As nearly all services write ISO 19139. What is written otherwise is read.
+# ISO 19139 as nearly all services write it. Other forms are parsed.
 _IDENTIFIER = re.compile(
     r"<(?:[\w.-]++:)?M[DI]_Metadata(?:\s[^<>]*+)?>\s*+<(?P<p>(?:[\w.-]++:)?)fileIdentifier(?:\s[^<>]*+)?>"
     r"\s*+<(?P<q>(?:[\w.-]++:)?CharacterString)(?:\s[^<>]*+)?>(?P<said>[^<>&]*+)</(?P=q)\s*+>"
@@ -275,7 +275,7 @@ class RawName(NamedTuple):
 
 
 def name_in(text: str) -> RawName | None:
-    """What a record of ISO 19139 is called and dated; None where that takes a closer look.
+    """Return identifier and date of a record of ISO 19139 from its text; None where it must be parsed.
 
     Both stand right below the record: in a comment, or further down, these words would mean something else.
     """
@@ -289,7 +289,7 @@ def name_in(text: str) -> RawName | None:
 
 
 def letters_of(record: CutRecord) -> bytes:
-    """All that decides what a record says: its letters, without the numbers that are given anew with each answer."""
+    """Return the text of a record without the generated identifiers that differ in each answer."""
     text = record.text
     if "gml:id" not in text or "<!" in text:
         return record.letters()
@@ -299,13 +299,13 @@ def letters_of(record: CutRecord) -> bytes:
 
 
 def _unnumbered(number: re.Match[str]) -> str:
-    """Nothing, if it is an attribute: what stands between two tags is said by the record."""
+    """Replace text between tags, but not attributes."""
     text, at = number.string, number.start()
     return "" if text.rfind("<", 0, at) > text.rfind(">", 0, at) else number[0]
 
 
 def _depth(text: str, at: int) -> int:
-    """In how many elements a place is, of a text without comments and the like."""
+    """Return the depth of a position in a text without comments."""
     return text.count("<", 0, at) - 2 * text.count("</", 0, at) - text.count("/>", 0, at)
 
 
@@ -325,7 +325,7 @@ _BEYOND_US = frozenset(
 
 
 class CswRefusalError(UnreadableError):
-    """The service reports that it cannot answer; `is_question` tells that the question itself is not to its liking."""
+    """The service reported an error; `is_question` if it rejected the request itself."""
 
     is_question = False
 
@@ -343,7 +343,7 @@ class CswAnswer:
 
 
 async def read(response: Response, where: str) -> CswAnswer:
-    """The answer in a response; raises what the service reports instead."""
+    """Return the answer in a response; raises what the service reports instead."""
     cut = await cut_up(response.body, _RESULTS, charset=response.charset)
     charset = "utf-8" if cut else response.charset
     reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=charset)
@@ -356,7 +356,7 @@ async def read(response: Response, where: str) -> CswAnswer:
 
 
 async def read_one(response: Response, where: str) -> list[CutRecord | XmlElement]:
-    """The record in an answer to the question for one; none where the service does not know it."""
+    """Return the record in an answer to the question for one; none where the service does not know it."""
     cut = await cut_up(response.body, _ONE, charset=response.charset)
     reader = Reader(_WRONG | _RECORDS, within=_ONE, charset="utf-8" if cut else response.charset)
     root, found = await _read(response, where, reader, cut.rest if cut else response.body)
@@ -366,7 +366,7 @@ async def read_one(response: Response, where: str) -> list[CutRecord | XmlElemen
 
 
 async def _read(response: Response, where: str, reader: Reader, body: bytes) -> tuple[str, list[XmlElement]]:
-    """The name of a document and what a reader finds in it, or in what was left of it."""
+    """Return the name of a document and what a reader finds in it, or in what was left of it."""
     try:
         found = await read_in_steps(body, reader)
     except SourceError as problem:
@@ -406,7 +406,7 @@ def _sorted_out(found: list[XmlElement]) -> CswAnswer:
 
 
 def _number(words: str | None) -> int | None:
-    """A count; negative ones and other nonsense are none."""
+    """Return a count; negative ones and other nonsense are none."""
     return int(words) if words and words.isdecimal() and len(words) < 12 else None
 
 
@@ -425,7 +425,7 @@ _MODIFIED = ("apiso:Modified", "dct:modified")
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """How a service says that it may be asked for records; everything may be missing, or wrong."""
+    """The capabilities of a service; any value may be missing or wrong."""
 
     versions: tuple[str, ...] = ()
     get: str | None = None
@@ -435,7 +435,7 @@ class Capabilities:
 
     @classmethod
     def read(cls, response: Response) -> "Capabilities | None":
-        """The capabilities in a response; None if there are none in it."""
+        """Return the capabilities in a response; None if there are none in it."""
         reader = Reader(_OPERATION, heads=frozenset({"Capabilities"}), charset=response.charset)
         found = [one.tree for one in read_xml(response.body, reader)]
         if local(reader.root or "") != "Capabilities":
@@ -449,12 +449,12 @@ class Capabilities:
 
     @property
     def dates(self) -> tuple[str, ...]:
-        """The properties by which the date of a record may be asked for, the likeliest first."""
-        told = [name for name in self.queryables if name.rpartition(":")[2].lower() == "modified"]
-        return tuple(dict.fromkeys([*told, *_MODIFIED]))
+        """Return the properties that may be the date of a record, the likeliest first."""
+        properties = [name for name in self.queryables if name.rpartition(":")[2].lower() == "modified"]
+        return tuple(dict.fromkeys([*properties, *_MODIFIED]))
 
     def dialects(self, base: str, profile: Profile | None = None) -> Iterator[CswDialect]:
-        """How to speak to the service, the best way first."""
+        """Yield the possible dialects of the service, the best first."""
         version = "2.0.2" if "2.0.2" in self.versions or "3.0.0" not in self.versions else "3.0.0"
         for url, post in self._places(base):
             for schema in self._wanted(profile):
@@ -467,14 +467,14 @@ class Capabilities:
                 yield CswDialect(version, url, post, plain.schema, sort=None)
 
     def _places(self, base: str) -> Iterator[tuple[str, bool]]:
-        """Where to ask: at the address that is told, if it is on the same host; the given one may be as good."""
+        """Yield the endpoints: the advertised one, if it is on the same host, then the source's own."""
         ways = [(self.post, True), (self.get, False)] if self.post or not self.get else [(self.get, False)]
         host = urlsplit(base).hostname
-        told = [(url, post) for url, post in ways if url and urlsplit(url).hostname == host]
-        yield from dict.fromkeys([*told, *((base, post) for _, post in ways)])
+        places = [(url, post) for url, post in ways if url and urlsplit(url).hostname == host]
+        yield from dict.fromkeys([*places, *((base, post) for _, post in ways)])
 
     def _wanted(self, profile: Profile | None) -> list[str]:
-        """The schemas to ask for; an empty one is Dublin Core in the words of the version."""
+        """Return the schemas to request; an empty one is the Dublin Core of the version."""
         if profile is not None:
             named = _SCHEMAS[profile]
             return [one for one in named if one in self.schemas] or list(named[:1]) or [""]
@@ -483,7 +483,7 @@ class Capabilities:
 
 
 def is_capabilities(body: bytes) -> bool:
-    """Whether an answer begins like the capabilities of a catalogue service."""
+    """Return whether an answer begins like the capabilities of a catalogue service."""
     head = body[:4000]
     return b"Capabilities" in head and b"http://www.opengis.net/cat/csw/" in head and b"<html" not in head.lower()
 

@@ -32,28 +32,28 @@ _MOST_TRIPLES = 100_000  # one record has some hundreds; a keyword list of a who
 
 
 def _is_dcat(record: Element) -> bool:
-    """Whether a record is RDF, or a node of DCAT."""
+    """Return whether a record is RDF, or a node of DCAT."""
     return record.tag == f"{_RDF}RDF" or (record.tag.startswith(_DCAT) and local(record.tag) != "Record")
 
 
 def _dcat_identifier(record: Element) -> str:
-    """The identifier of what the record is about, by which its service knows it."""
-    found = _reading(record, _NOWHERE, None)
-    return found.dataset.identifier if found else ""
+    """Return the identifier of the dataset in the record."""
+    reading = _reading(record, _NOWHERE, None)
+    return reading.dataset.identifier if reading else ""
 
 
 def _dcat_date(record: Element) -> str:
-    """When it was modified, as far as it tells."""
-    found = _reading(record, _NOWHERE, None)
-    return (found.dataset.modified or "") if found else ""
+    """Return when it was modified, as far as it tells."""
+    reading = _reading(record, _NOWHERE, None)
+    return (reading.dataset.modified or "") if reading else ""
 
 
 def _with_dcat(bare: Dataset, record: Element, base: str, language: str | None) -> Dataset:
-    """What the record says of its dataset, under the URL and with the source that it has already."""
-    found = _reading(record, base, language)
-    if found is None:
+    """Return the dataset of the record, with the URL and the source of the bare one."""
+    reading = _reading(record, base, language)
+    if reading is None:
         return bare
-    return replace(found.dataset, url=bare.url, identifier=bare.identifier, source=bare.source)
+    return replace(reading.dataset, url=bare.url, identifier=bare.identifier, source=bare.source)
 
 
 def _reading(record: Element, base: str, language: str | None) -> Reading | None:
@@ -75,7 +75,7 @@ def _read(body: bytes, base: str, language: str | None) -> Reading | None:
 
 
 def _rank(graph: Graph, node: Node) -> tuple[bool, bool, str]:
-    """The one with a title, which is a dataset before it is a service or a series."""
+    """Return the one with a title, which is a dataset before it is a service or a series."""
     is_titled = graph.says(node, "dct:title")
     return not is_titled, "dcat:Dataset" not in graph.types(node), str(node) if isinstance(node, Iri) else "~"
 
@@ -113,12 +113,12 @@ _PREFIXES = {
 _PARTIES = ("publisher", "creator", "contributor")  # GeoNetwork tells the organisation as the last of these only
 _LATITUDE_FIRST = re.compile(r"urn:(?:x-)?ogc:def:crs:EPSG:[^:]{0,20}:4326", re.IGNORECASE)
 _MOST_LATITUDE = 90.0  # degrees; of longitudes twice as many
-# Numbers of elements are given anew with each answer, and where schemas lie is no part of what a record says.
+# Generated identifiers of elements differ in each answer, and schema locations are no content.
 _PASSING = re.compile(r"\{http://www\.opengis\.net/gml(/3\.2)?\}id|\{http://www\.w3\.org/2001/XMLSchema-instance\}.*")
 
 
 def dataset_of(record: Element, base: str, *, language: str | None = None) -> Dataset:
-    """What a record says; whatever it lacks is left out."""
+    """Return the dataset of a record; missing values stay empty."""
     identifier = identifier_of(record)
     for tree in record.iter():
         for name in [name for name in tree.attrib if _PASSING.fullmatch(name)]:
@@ -140,7 +140,7 @@ def _of_schema(bare: Dataset, record: Element, base: str, language: str | None) 
 
 
 def identifier_of(record: Element) -> str:
-    """The identifier of a record, as its service knows it."""
+    """Return the identifier of a record in its service."""
     if iso19115.is_iso(record):
         return iso19115.identifier(record)
     if _is_dcat(record):
@@ -160,7 +160,7 @@ def url_of(record: Element, base: str) -> str:
 
 
 def stamp_of(record: Element) -> datetime | None:
-    """When the record was modified, as far as it tells."""
+    """Return when the record was modified, as far as it tells."""
     if iso19115.is_iso(record):
         return moment(iso19115.stamp(record))
     if _is_dcat(record):
@@ -194,7 +194,7 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
 
 
 def _box(box: Element) -> str:
-    """A box from west to east and south to north.
+    """Return a box from west to east and south to north.
 
     Latitude comes first where a reference system is named by a URN, longitude otherwise. Numbers tell better: no
     latitude is beyond 90. GeoNetwork writes the eastern corner before the western one; of the two boxes between two

@@ -29,20 +29,20 @@ _SOME_FILE = re.compile(r"/[^/]+\.[a-z0-9]+$|\?", re.IGNORECASE)
 
 
 class DataJson(CatalogConnector):
-    """Reads a data.json."""
+    """Connector for catalogs in one data.json."""
 
     kind: ClassVar[str] = "datajson"
     Options: "ClassVar[type[Options]]" = DataJsonOptions
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """The document of `datajson:https://…`, or of an address that ends in `/data.json`."""
+        """Return the document of `datajson:https://…`, or of an address that ends in `/data.json`."""
         telling = address.startswith(_PREFIX) or _TELLING.search(address.partition("?")[0])
         return cls.accept(address) if telling else None
 
     @classmethod
     def accept(cls, address: str) -> str | None:
-        """The document of any web address that a user says to have one."""
+        """Return the document of any web address that a user says to have one."""
         url = web_url(address, cls.kind)
         if url is None:
             return None
@@ -51,17 +51,17 @@ class DataJson(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The document at an address, or the data.json below it."""
+        """Return the document at an address, or the data.json below it."""
         if probe.page is not None and _is_catalog(probe.page.body):
             return parse(probe.url).url
         url = cls.accept(probe.base)
-        found = await probe.get(url) if url and url != probe.url else None
-        return url if found is not None and _is_catalog(found.body) else None
+        answer = await probe.get(url) if url and url != probe.url else None
+        return url if answer is not None and _is_catalog(answer.body) else None
 
     def _listing(self, client: Client, known: Known) -> Listing:
         return DataJsonListing(client, self._url, self._options, known)
 
 
 def _is_catalog(body: bytes) -> bool:
-    """Whether what may be only the beginning of a document is a data.json."""
+    """Return whether what may be only the beginning of a document is a data.json."""
     return body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and bool(_DATASETS.search(body) and _PROJECT.search(body))

@@ -77,7 +77,7 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should be put aside."""
+        """Return whether no more should be put aside."""
         return self._count >= MOST_RECORDS or self._size_bytes >= MOST_BYTES
 
     def add(self, record: PutAside) -> None:
@@ -88,7 +88,7 @@ class Spool:
         self._size_bytes += len(cut.body)
 
     def __iter__(self) -> Iterator[PutAside]:
-        """All records; none may be added meanwhile."""
+        """Yield all records; none may be added meanwhile."""
         self._file.seek(0)
         for _ in range(self._count):
             cut, url, digest = pickle.load(self._file)  # noqa: S301 (nobody else can have written into it)
@@ -170,7 +170,7 @@ class DataJsonListing(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """All records, some at a time, or none if the document is the one that the tokens are of."""
+        """Yield all records, some at a time, or none if the document is the one that the tokens are of."""
         current = _DocumentPass()
         try:
             async with aclosing(self._spools(current, tokens)) as spools:
@@ -188,11 +188,11 @@ class DataJsonListing(Listing):
             yield ListingPage(await self._hidden(current))
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Nothing that could be asked."""
+        """Return None: the protocol has no such request."""
         return None
 
     async def _spools(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[tuple[Spool, bool]]:
-        """All records put aside, and whether these are all; more than once if there are very many."""
+        """Yield all records put aside, and whether these are all; more than once if there are very many."""
         spool, members = Spool(), Spool()
         try:
             async with aclosing(self._documents(current, tokens)) as records:
@@ -239,15 +239,15 @@ class DataJsonListing(Listing):
                 doubtful |= set() if traits else {url}
             if number % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
-        held = [] if is_whole and not doubtful else await self._held_variants()
-        return SharedNames(sound, held, frozenset(doubtful) if is_whole else None)
+        stored = [] if is_whole and not doubtful else await self._held_variants()
+        return SharedNames(sound, stored, frozenset(doubtful) if is_whole else None)
 
     async def _held_variants(self) -> list[str]:
-        """The items that we hold of records that shared their identifiers."""
+        """Return the stored items of records that shared their identifiers."""
         return [held.url async for batch in self._known.everything() for held in batch if is_variant(held.url)]
 
     async def _handed_on(self, spool: Spool, names: SharedNames, current: _DocumentPass) -> AsyncGenerator[ListingPage]:
-        """The records in pages."""
+        """Yield the records in pages."""
         waiting: list[PutAside] = []
         waiting_bytes = 0
         for record in spool:
@@ -260,17 +260,17 @@ class DataJsonListing(Listing):
             yield ListingPage(await self._rows(waiting, names, current))
 
     async def _rows(self, records: Sequence[PutAside], names: SharedNames, current: _DocumentPass) -> list[Row]:
-        """What records amount to; none is read that is the one that we hold, by its bytes or by what it says.
+        """Return the rows of records; an unchanged record, by its bytes or its content, is not parsed.
 
         A publisher's program may write the same record with its fields in another order. That is settled here: which
         items were handed on, and which of them cannot be read, decides about others.
         """
         known_as = {one.digest: name for one in records if (name := self._known_as(one, names))}
-        held = await self._known.look_up([*known_as.values()]) if known_as and self._known.count else {}
+        stored = await self._known.look_up([*known_as.values()]) if known_as and self._known.count else {}
 
         def row(one: PutAside) -> Row:
             name = known_as.get(one.digest, "")
-            before = held.get(name)
+            before = stored.get(name)
             if before is None or not self._is_same(one, before.body_hash or b""):
                 return self._row(one, names, current)
             current.emitted.add(name)
@@ -279,12 +279,12 @@ class DataJsonListing(Listing):
         return await one_by_one(row, records)
 
     def _is_same(self, one: PutAside, before: Hash) -> bool:
-        """Whether a record is the one that a hash was made of."""
+        """Return whether a record is the one that a hash was made of."""
         is_sent_so = before.removeprefix(unmarked(before)) == one.digest[:MARK_BYTES]
         return is_sent_so or attempt(lambda: self._said(one), lambda why: b"") == unmarked(before)
 
     def _said(self, one: PutAside) -> Hash:
-        """The hash of what a record says, whatever the order of its fields."""
+        """Return the hash of what a record says, whatever the order of its fields."""
         return body_hash(msgspec.json.encode(self._object(one.cut), order="deterministic"))
 
     def _known_as(self, one: PutAside, names: SharedNames) -> str | None:
@@ -295,21 +295,21 @@ class DataJsonListing(Listing):
         return attempt(lambda: address(names.name(one.url, lambda: traits_of(read()))), lambda why: None)
 
     async def _hidden(self, current: _DocumentPass) -> list[Row]:
-        """The items that are missing, and named in a broken record: two that are broken in a row look like one."""
+        """Return missing items that a broken record names: two broken records in a row look like one."""
         named = current.hidden | current.unread
         if not named:
             return []
         missing = {url for url in current.hidden if url not in current.emitted and url not in current.failed}
-        held = {*(await self._known.look_up(sorted(missing)) if missing else ())}
-        held |= {url for url in await self._held_variants() if base_of(url) in named and url not in current.emitted}
-        return [Row(Failed(url, "It is missing, but named within a broken record.", _MEND)) for url in sorted(held)]
+        stored = {*(await self._known.look_up(sorted(missing)) if missing else ())}
+        stored |= {url for url in await self._held_variants() if base_of(url) in named and url not in current.emitted}
+        return [Row(Failed(url, "It is missing, but named within a broken record.", _MEND)) for url in sorted(stored)]
 
     async def _documents(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[PutAside]:
-        """The records of one document after the other."""
+        """Yield the records of one document after the other."""
         following: str | None = tokens.url if tokens else self._url
-        asked: set[str] = set()
-        while following is not None and following not in asked:
-            asked.add(following)
+        requested: set[str] = set()
+        while following is not None and following not in requested:
+            requested.add(following)
             before = current.unique
             url, following = following, None
             async with AsyncExitStack() as stack:
@@ -347,7 +347,7 @@ class DataJsonListing(Listing):
         )
 
     def _is_over(self, head: Response, pages: int) -> bool:
-        """Whether there is nothing to read: no news, or no further page."""
+        """Return whether there is nothing to read: no news, or no further page."""
         self.not_modified = head.not_modified
         if head.not_modified:
             return True
@@ -375,7 +375,7 @@ class DataJsonListing(Listing):
                 if current.pages and current.unique == before:
                     repeated.append((record, is_copy))
                     if len(repeated) == _SAME:
-                        # The site knows no pages.
+                        # The site has no pages.
                         return
                     continue
                 for one, _ in [*repeated, (record, is_copy)]:
@@ -389,18 +389,18 @@ class DataJsonListing(Listing):
             raise UnreadableError(f"{self._url} is JSON, but holds no list of datasets.")
 
     def _put_aside(self, cut: Cut) -> PutAside:
-        """A record with the URL that its identifier gives it; one of its own, where none can be made out."""
+        """Return a record with the URL that its identifier gives it; one of its own, where none can be made out."""
         url = name_of(cut.body, self._value(cut), self._url) or self._nowhere(cut)
         return PutAside(cut, url, body_hash(cut.body))
 
     def _value(self, cut: Cut) -> Any:
-        """What a record says; nothing if it cannot be read."""
+        """Return the content of a record; None if it cannot be read."""
         if cut.value is not None or cut.problem is not None or not cut.whole:
             return cut.value
         return read_json(cut.body, self._url)
 
     def _traits(self, cut: Cut) -> Traits | None:
-        """What tells a record from others; None if it cannot be read."""
+        """Return the traits of a record; None if it cannot be read."""
 
         def read() -> Traits:
             record = self._object(cut)
@@ -410,7 +410,7 @@ class DataJsonListing(Listing):
         return attempt(read, lambda why: None)
 
     def _object(self, cut: Cut) -> Mapping[str, Any]:
-        """A record that can be read; raises `ValueError` with the reason why it cannot."""
+        """Return a record that can be read; raises `ValueError` with the reason why it cannot."""
         if not cut.whole or cut.problem is not None:
             raise ValueError(cut.problem or "it is too large")
         value = self._value(cut)
@@ -419,7 +419,7 @@ class DataJsonListing(Listing):
         return value
 
     def _row(self, one: PutAside, names: SharedNames, current: _DocumentPass) -> Row:
-        """What a record amounts to."""
+        """Return the row of a record."""
         cut = one.cut
         row = attempt(lambda: self._read(one, names), lambda why: self._unread(cut, why))
         if not isinstance(row.seen, Failed):
@@ -429,7 +429,7 @@ class DataJsonListing(Listing):
         if row.named:
             current.unread.add(failed.url)
         if row.named and (names.knows(failed.url) or failed.url in current.emitted):
-            # The item was read: this is about none of ours, or about one that is missing.
+            # The item was read: this record is no stored item, or one that is missing.
             failed = replace(failed, url=self._nowhere(cut))
         if failed.url in current.failed:
             return Row(current.failed[failed.url])
@@ -442,7 +442,7 @@ class DataJsonListing(Listing):
         name = names.name(dataset.url, lambda: traits_of(record))
         is_shared = name != dataset.url
         how: dict[str, Any] = {"language": language, "landing_page": self._options.landing_page}
-        # The mark of the bytes stands behind it: as long as they are the same, nothing is parsed.
+        # The mark of the bytes is stored behind it: while they are the same, nothing is parsed.
         validators = Validators(body_hash=self._said(one) + one.digest[:MARK_BYTES])
         how |= {"remarks": (REMARK,) if is_shared else (), "validators": validators}
         document = replace(dataset, url=name).document(**how)
@@ -460,12 +460,12 @@ class DataJsonListing(Listing):
 
 
 def _after(url: str, head: Response) -> str | None:
-    found = next_link(head.headers.get("Link", ""))
-    return joined(url, found) if found else None
+    link = next_link(head.headers.get("Link", ""))
+    return joined(url, link) if link else None
 
 
 def _guess(url: str, current: _DocumentPass) -> str | None:
-    """The next page by number, where pages are likely: after a round number of records, or after another page."""
+    """Return the next page by number, if one is likely: after a round number of records, or after another page."""
     if current.pages == 1 and (current.unique % _ROUND or not current.unique):
         return None
     parts = urlsplit(url)
@@ -475,7 +475,7 @@ def _guess(url: str, current: _DocumentPass) -> str | None:
 
 
 async def _cuts(stream: Stream, splitter: Splitter) -> AsyncGenerator[Cut]:
-    """The records as they come in; others have their turn in between."""
+    """Yield the records as they come in; others have their turn in between."""
     async for piece in stream:
         for number, cut in enumerate(splitter.feed(piece)):
             yield cut

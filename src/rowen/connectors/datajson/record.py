@@ -38,7 +38,7 @@ _LABELS = ("prefLabel", "label", "title", "name", "@value", "@id")
 
 
 def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None = None) -> Dataset:
-    """What a record says; whatever it lacks is left out."""
+    """Return the dataset of a record; missing values stay empty."""
     said = wordings(record.get("title"), record.get("description"), preferred=language)
     identifier = _identifier(record)
     return Dataset(
@@ -94,7 +94,7 @@ def _identifier(record: Mapping[str, Any]) -> str:
 
 
 def likeness(record: Mapping[str, Any]) -> list[str]:
-    """What a record is about, whatever it is called: its page or first file, its title and its publisher."""
+    """Return what identifies a record without its identifier: its page or first file, its title and its publisher."""
     files = (
         word(one.get(name)) for one in _objects(record.get("distribution")) for name in ("accessURL", "downloadURL")
     )
@@ -117,7 +117,7 @@ def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
 
 
 def _endpoints(record: Mapping[str, Any]) -> Iterator[Resource]:
-    """Where a service of DCAT-US 3 is found."""
+    """Yield where a service of DCAT-US 3 is found."""
     for field, name in (("endpointURL", "Endpoint"), ("endpointDescription", "Description of the endpoint")):
         for one in _list(record.get(field)):
             if url := word(_bare(one)):
@@ -125,20 +125,20 @@ def _endpoints(record: Mapping[str, Any]) -> Iterator[Resource]:
 
 
 def members_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The datasets that a series or a service holds whole, each once; mere names are none."""
-    found = [one for name in _MEMBERS for one in _objects(record.get(name)) if one.get("title")]
-    return list({canonical_json(one): one for one in found}.values())
+    """Return the datasets that a series or a service holds whole, each once; mere names are none."""
+    members = [one for name in _MEMBERS for one in _objects(record.get(name)) if one.get("title")]
+    return list({canonical_json(one): one for one in members}.values())
 
 
 def _bare(value: Any) -> Any:
-    """A value that DCAT-US 3 may wrap with its type, or an address that it may wrap as a node."""
+    """Return a value that DCAT-US 3 may wrap with its type, or an address that it may wrap as a node."""
     if isinstance(value, Mapping):
         return value.get("@value") or value.get("@id")
     return value
 
 
 def _label(value: Any, language: str | None) -> str:
-    """What something is called that is given by a text, in several languages, or as an object with a name."""
+    """Return a name that is given as a text, in several languages, or as an object."""
     if isinstance(value, Mapping):
         said = (one_of(value.get(name), language) for name in _LABELS)
         return next(filter(None, said), "") or ("" if "@type" in value else one_of(value, language))
@@ -164,7 +164,7 @@ def _words(*values: Any) -> Iterator[str]:
 
 
 def _place(value: Any) -> str:
-    """A place in words or numbers; a whole geometry stays in the source's record."""
+    """Return a place in words or numbers; a whole geometry stays in the source's record."""
     said = place_of(value)
     return said if len(said) <= _LONGEST_PLACE else ""
 
@@ -200,14 +200,14 @@ _DECODER = json.JSONDecoder()
 
 
 def is_record(value: Any) -> bool:
-    """Whether an object is a record, and not one of its files, publishers or contacts."""
+    """Return whether an object is a record, and not one of its files, publishers or contacts."""
     if not isinstance(value, Mapping) or _PARTS & value.keys() or _OF_PARTS.search(str(value.get("@type"))):
         return False
     return any(value.get(name) for name in ("identifier", "@id", "title"))
 
 
 def name_of(body: bytes, value: Any, document: str) -> str | None:
-    """The URL of the item that an unreadable record is about, if it tells."""
+    """Return the URL of the item that an unreadable record is about, if it tells."""
     if not isinstance(value, Mapping):
         return _url(_identifier_in(body[:_MOST_READ_BYTES]), document) if body[:1] == b"{" else None
     with suppress(*UNREADABLE):
@@ -216,7 +216,7 @@ def name_of(body: bytes, value: Any, document: str) -> str | None:
 
 
 def names_in(body: bytes, document: str) -> set[str]:
-    """The URLs of all that may be in a broken piece: it may have swallowed other records."""
+    """Return the URLs of all that may be in a broken piece: it may have swallowed other records."""
     places = (found for pattern in _IDENTIFIERS for found in islice(pattern.finditer(body), _MOST_PLACES))
     return {url for found in places if (url := _url(_value(body, found.end()), document))}
 
@@ -228,7 +228,7 @@ def _url(identifier: Any, document: str) -> str | None:
 
 
 def _identifier_in(body: bytes) -> Any:
-    """The identifier of a broken record: one that stands before the error and is its own, or the only one."""
+    """Return the identifier of a broken record: one that stands before the error and is its own, or the only one."""
     sound_bytes = _sound_bytes(body)
     for pattern in _IDENTIFIERS:
         places = list(islice(pattern.finditer(body), _MOST_PLACES))
@@ -242,7 +242,7 @@ def _identifier_in(body: bytes) -> Any:
 
 
 def _sound_bytes(body: bytes) -> int:
-    """Up to where a body is JSON: after that, brackets and strings cannot be told from each other."""
+    """Return up to where a body is JSON: after that, brackets and strings cannot be distinguished."""
     with suppress(RecursionError):
         try:
             _DECODER.raw_decode(body.decode("latin-1"))
@@ -262,35 +262,35 @@ def _value(body: bytes, at: int) -> Any:
 REMARK = "Other records of the catalog have the same identifier."
 
 Traits = tuple[str, str, str]
-"""Digests of what a record is told by, the coarsest first; the last one is over all that it says."""
+"""Digests that distinguish records, the coarsest first; the last one covers the whole record."""
 
 _VARIANT = re.compile(r"(?P<base>.*?)#?/shared/[0-9a-f]{32}", re.DOTALL)
 
 
 def traits_of(record: Mapping[str, Any]) -> Traits:
-    """By what a record may be told from others with its identifier."""
+    """What distinguishes a record from others with its identifier."""
     title = one_of(record.get("title"), None)
     return _digest("title", title), _digest("likeness", *likeness(record)), _digest("record", record)
 
 
 def variants(url: str, traits: Traits) -> list[str]:
-    """The URLs that a record may have if others share its identifier."""
+    """Return the URLs that a record may have if others share its identifier."""
     return [_variant(url, digest) for digest in traits]
 
 
 def is_variant(url: str) -> bool:
-    """Whether a URL is that of a record that shares its identifier."""
+    """Return whether a URL is that of a record that shares its identifier."""
     return "#/" in url and _VARIANT.fullmatch(url) is not None
 
 
 def base_of(url: str) -> str:
-    """The URL of the identifier."""
-    found = _VARIANT.fullmatch(url) if "#/" in url else None
-    return found["base"] if found else url
+    """Return the URL of the identifier."""
+    match = _VARIANT.fullmatch(url) if "#/" in url else None
+    return match["base"] if match else url
 
 
 class SharedNames:
-    """Which URL each record has, of those whose identifiers came more than once.
+    """The URLs of records whose identifiers came more than once.
 
     `sound` has the traits of the records by URL. `doubtful` are URLs of which a record cannot be read, or all of them
     where a document breaks off: what is held under such a variant stays there.
@@ -307,7 +307,7 @@ class SharedNames:
             self._settle(url, list(dict.fromkeys(found)))
 
     def knows(self, url: str) -> bool:
-        """Whether a record of this identifier can be read."""
+        """Return whether a record of this identifier can be read."""
         return bool(self._sound.get(url))
 
     def name(self, url: str, traits: Callable[[], Traits]) -> str:

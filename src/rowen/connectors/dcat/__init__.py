@@ -16,13 +16,14 @@ from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.catalog.portal_client import LONGEST_LIMIT_S, MOST_UNREAD, PortalClient, TooMuchError
+from rowen.connectors.catalog.records import unreceived
 from rowen.connectors.dcat.reading import Contents, Joining, RecordPart, paging_of, row_of, unread, with_parameters
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
-from rowen.model.items import Document, Failed, Fetched
+from rowen.model.items import Document, Fetched
 from rowen.model.url import joined
 from rowen.net.client import Client
 from rowen.net.response import Response
@@ -49,19 +50,19 @@ _HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 
 
 def recognise(address: str) -> str | None:
-    """The source URL of `dcat:https://…`, or of an address by which CKAN, udata, Eurostat and others offer theirs."""
+    """Return the source URL of `dcat:https://…`, or of a known address of CKAN, udata, Eurostat and others."""
     path = address.partition("?")[0].partition("#")[0]
     telling = address.startswith(_PREFIX) or re.search(f"(?:{_TELLING.pattern})/?$", path, re.IGNORECASE)
     return accept(address) if telling else None
 
 
 def accept(address: str) -> str | None:
-    """The source URL of any web address that is said to be a catalog's."""
+    """Return the source URL of any web address that is said to be a catalog's."""
     return web_url(address, "dcat")
 
 
 def is_catalog(response: Response) -> bool:
-    """Whether what may be only the beginning of an answer is that of a DCAT catalog, and of nothing else."""
+    """Return whether what may be only the beginning of an answer is that of a DCAT catalog, and of nothing else."""
     body = response.body
     begin = body[:2000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if begin.startswith((b"<!doctype html", b"<html")) or b"<html" in begin:
@@ -70,7 +71,7 @@ def is_catalog(response: Response) -> bool:
 
 
 def linked(page: Response) -> str | None:
-    """The catalog that a web page names as another form of itself."""
+    """Return the catalog that a web page names as another form of itself."""
     for tag in _ALTERNATE.findall(page.body):
         href = _HREF.search(tag)
         if href and b"alternate" in tag.lower() and _TYPE.search(tag) and b"catalog" in href[1].lower():
@@ -90,11 +91,11 @@ class DcatOptions(CatalogOptions):
     whole: bool = option(default=False, description="the document has no further pages, whatever its size")
 
     def reading(self) -> dict[str, Any]:
-        """The language decides how a record is read, and the syntax."""
+        """Return the language decides how a record is read, and the syntax."""
         return {**super().reading(), "format": self.format}
 
     def listing(self) -> dict[str, Any]:
-        """What decides which records are listed for us."""
+        """Return the options that decide which records are listed."""
         return {**super().listing(), "max_triples": None, "whole": None}
 
 
@@ -115,8 +116,12 @@ class _RdfPage(NamedTuple):
     def tokens(self) -> Tokens | None:
         head = self.response
         stays = not head.redirects or head.moved_to == head.url
-        told = head.etag or head.last_modified
-        return Tokens(head.url, head.etag, head.last_modified) if stays and told and not self.contents.broken else None
+        validator = head.etag or head.last_modified
+        return (
+            Tokens(head.url, head.etag, head.last_modified)
+            if stays and validator and not self.contents.broken
+            else None
+        )
 
 
 class _Next(NamedTuple):
@@ -125,7 +130,7 @@ class _Next(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """A page whose size is ours to choose: the records from `start` on, so many as its address names."""
+    """A page of a chosen size: the records from `start` on, as many as its address says."""
 
     url: str
     start: int
@@ -133,15 +138,15 @@ class _Slice(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> "_Slice | None":
-        asked = parse_qs(urlsplit(url).query)
+        parameters = parse_qs(urlsplit(url).query)
         try:
-            number, size = int(asked["page"][0]), int(asked["page_size"][0])
+            number, size = int(parameters["page"][0]), int(parameters["page_size"][0])
         except (KeyError, ValueError):
             return None
         return cls(url, (number - 1) * size, size) if _UDATA in url and number > 0 and size > 0 else None
 
     def sized(self, most: int) -> str:
-        """Its address, for about as many records; some come again where no such page begins just there."""
+        """Return the address for about so many records; some come again if no such page begins at the position."""
         if most == self.size:
             return self.url
         size = next((size for size in range(most, most // 2, -1) if self.start % size == 0), most)
@@ -155,7 +160,7 @@ class _Slice(NamedTuple):
 
 
 class RdfListing(Listing):
-    """The listing of a catalog. `dated` tells that it was found to count its records, and may know the filter then."""
+    """The listing of a catalog. `dated` is set if it counts its records, and so may support the filter."""
 
     version = DcatOptions.record_version
     resolution = timedelta(days=1)
@@ -170,14 +175,14 @@ class RdfListing(Listing):
         self._parse = parse
         self._asked = 0
         self._unread: list[Row] = []
-        # A walk that went on in the middle is followed by one of the part before, which ends where the other began.
+        # A resumed walk is followed by one of the part before, which ends where the other began.
         self._left: list[RecordPart] = []
         self._resumed: Any = None
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The pages from a place on, the first one by default; all records, or those modified since."""
+        """Yield the pages from a place on, the first one by default; all records, or those modified since."""
         try:
             async with aclosing(self._walk(since, place, tokens)) as pages:
                 async for page in pages:
@@ -191,12 +196,12 @@ class RdfListing(Listing):
         joining, until = (Joining(self._left), self._resumed) if since is None else (Joining(), None)
         self._left, self._resumed = [], place
         before: _RdfPage | None = None
-        asked: set[str] = set()
+        requested: set[str] = set()
         following: _Next | None = _Next(_address_in(place) or (tokens.url if tokens else self._first(since)))
         while following is not None and (answer := await self._answer(following, tokens)):
-            asked.add(following.url)
+            requested.add(following.url)
             tokens, following = None, self._after(answer, before, since)
-            repeated = following is not None and following.url in asked
+            repeated = following is not None and following.url in requested
             following = None if repeated else following
             single = following is None and before is None and place is None
             if single and since is None:
@@ -214,7 +219,7 @@ class RdfListing(Listing):
             before = answer
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many records the catalog declares, by its first page; None if it cannot be asked by date."""
+        """Return how many records the catalog declares, by its first page; None if it cannot be asked by date."""
         url = self._first(since)
         try:
             answer = await self._page(_Next(with_parameters(url, page_size=1) if _UDATA in url else url), None)
@@ -225,7 +230,7 @@ class RdfListing(Listing):
         return answer.contents.paging.total if answer else None
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One record by the page that it stood on, or the next ones: new records move it down.
+        """Return one record from the page where it was, or from the next ones: new records move it down.
 
         None where it is not found there, or where its files stand on other pages.
         """
@@ -236,13 +241,13 @@ class RdfListing(Listing):
                 return None
             parts = await asyncio.to_thread(self._parts, page, Joining())
             rows = await asyncio.to_thread(self._rows, page.contents, parts)
-            if found := next((row for row in rows if row.url == url), None):
-                return found
+            if shown := next((row for row in rows if row.url == url), None):
+                return shown
             following = page.contents.paging.following
         return None
 
     async def retry(self, place: Any) -> Any | None:
-        """Ask for the record at a place by itself, where the size of a page is ours to choose."""
+        """Request the record at a place alone, if the page size can be chosen."""
         page = await self._page(_Next(_string(place)), None, once=True)
         return place if page is not None and page.contents.broken else None
 
@@ -253,7 +258,7 @@ class RdfListing(Listing):
         return with_parameters(url, modified_since=stamp(since)) if since else url
 
     async def _answer(self, wanted: _Next, tokens: Tokens | None) -> _RdfPage | None:
-        """The answer for a page; a smaller one, where the catalog fails over it and lets us choose.
+        """Return the answer for a page; a smaller one, where the catalog fails over it and lets us choose.
 
         Single records that it fails over are passed by.
         """
@@ -266,9 +271,8 @@ class RdfListing(Listing):
                 if self._portal.unread >= MOST_UNREAD:
                     raise
                 listed = ("modified",) if "modified_since=" in part.url else ()
-                failed = Failed(unread_url(self._url, *listed, part.start), str(problem), problem.hint)
-                place = part.first().url
-                self._unread.append(Row(failed, named=False, received=False, place=place))
+                url = unread_url(self._url, *listed, part.start)
+                self._unread.append(unreceived(url, problem, part.first().url))
                 part = part.behind_first()
         return await self._page(wanted, tokens)
 
@@ -287,7 +291,7 @@ class RdfListing(Listing):
     async def _page(
         self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False, once: bool = False
     ) -> _RdfPage | None:
-        """The answer for a page; None if it is the one that we hold, or if there is none of a guessed number."""
+        """Return the answer for a page; None if it is unchanged, or if a guessed number does not exist."""
         try:
             response = await self._portal.get(
                 wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less, once=once
@@ -320,9 +324,9 @@ class RdfListing(Listing):
         return Contents(parsed.graph, paging_of(parsed.graph, response, self._url), parsed.broken)
 
     def _after(self, answer: _RdfPage, before: _RdfPage | None, since: datetime | None) -> _Next | None:
-        """The next page, under the same filter, which some portals forget in their links.
+        """Return the next page, under the same filter, which some portals forget in their links.
 
-        Where nothing is told of pages, one that is as full as pages are makes us ask for the next by number.
+        If the catalog has no links between pages, a full page is followed by a request for the next number.
         """
         if url := answer.contents.paging.following:
             forgotten = since is not None and "modified_since=" not in url
@@ -341,7 +345,7 @@ class RdfListing(Listing):
         return not answer.contents.urls(self._url) <= before.contents.urls(self._url)
 
     def _doubt(self, answer: _RdfPage, before: _RdfPage | None, *, repeated: bool) -> str | None:
-        """Why having read to the end may not mean to have read all."""
+        """Return why having read to the end may not mean to have read all."""
         if answer.contents.broken:
             return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read."
         if repeated:
@@ -358,13 +362,13 @@ class RdfListing(Listing):
         return [*joining.feed(contents.graph, contents.items, answer.asked, contents.borders)]
 
     def _rows(self, contents: Contents, parts: list[RecordPart]) -> list[Row]:
-        """The records of a page, and those of others that have waited for it, in an order of their own.
+        """Return the records of a page, and those of others that have waited for it, in an order of their own.
 
         Several of one item are read: the first by what they say is taken, since the order of an answer means nothing.
         """
         rows = [self._row(part, contents) for part in parts]
-        found = Counter(row.url for row in rows)
-        rows = [row._replace(seen=row.observed) if found[row.url] > 1 else row for row in rows]
+        counts = Counter(row.url for row in rows)
+        rows = [row._replace(seen=row.observed) if counts[row.url] > 1 else row for row in rows]
         broken = [*self._unread, *(unread(one, self._url) for one in contents.broken)]
         return [*broken, *sorted(rows, key=lambda row: (row.url, _written(row)))]
 
@@ -384,13 +388,13 @@ def _written(row: Row) -> str:
 
 
 def _declared(contents: Contents, *, single: bool) -> int | None:
-    """How many records there should be: what the catalog says or, in a single document, names."""
+    """Return how many records there should be: what the catalog says or, in a single document, names."""
     total, missing = contents.paging.total, contents.missing
     return len(contents.items) + missing if total is None and single and missing else total
 
 
 def _place(following: _Next | None, joining: Joining) -> dict[str, str] | None:
-    """Where to go on: at the next page, or before, where something stands that still waits for its other half."""
+    """Return where to resume: at the next page, or before it where a part still waits for its other half."""
     if following is None or following.number is not None:
         return None
     begin = joining.begin
@@ -408,7 +412,7 @@ def _address_in(place: Any) -> str | None:
 
 
 class Dcat(CatalogConnector):
-    """Reads the datasets, series and services of an RDF catalog."""
+    """Connector for RDF catalogs."""
 
     kind: ClassVar[str] = "dcat"
     Options: "ClassVar[type[Options]]" = DcatOptions
@@ -417,7 +421,7 @@ class Dcat(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The catalog at an address: the address itself, one that its page links, or that of udata."""
+        """Return the catalog at an address: the address itself, one that its page links, or that of udata."""
         if probe.page is not None and is_catalog(probe.page):
             return accept(probe.url)
         found = linked(probe.page) if probe.page is not None else None
@@ -429,6 +433,6 @@ class Dcat(CatalogConnector):
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = LONGEST_LIMIT_S
         cursor = CatalogCursor.of(known.cursor, DcatOptions.record_version)
-        # Most catalogs know no filter: only one that worked, and then failed, is tried again.
+        # Most catalogs have no filter: only one that worked before is tried again.
         dated = cursor.filters is True or cursor.refused is not None
         return RdfListing(portal, self._url, self._options, dated=dated, parse=self._tools.parse)

@@ -35,7 +35,7 @@ class Paging(NamedTuple):
 
 
 def paging_of(graph: Graph, response: Response, source: str) -> Paging:
-    """What an answer tells of its pages. The next one is asked for at the source's own host.
+    """Return the paging of an answer. The next page is requested from the source's own host.
 
     Catalogs behind other servers often know themselves by another name than they are reached by.
     """
@@ -72,10 +72,10 @@ def _at_home(url: str, source: str) -> str:
 
 
 def with_parameters(url: str, **values: str | int) -> str:
-    """The same address with these parameters in place of its own of that name; the others are left as they are."""
+    """Return the address with some parameters replaced or added."""
     parts = urlsplit(url)
-    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in values]
-    query = urlencode([*kept, *((name, str(value)) for name, value in values.items())], errors="surrogatepass")
+    others = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in values]
+    query = urlencode([*others, *((name, str(value)) for name, value in values.items())], errors="surrogatepass")
     return urlunsplit(parts._replace(query=query))
 
 
@@ -95,7 +95,7 @@ _CARRIED = 0
 
 @dataclass(slots=True)
 class RecordPart:
-    """A node with what is said of it, the page that it came from, and the files that it lacks."""
+    """A node with its statements, the page that it came from, and the files that it lacks."""
 
     graph: Graph
     node: Node
@@ -105,7 +105,7 @@ class RecordPart:
 
 
 class Joining:
-    """What is waiting while the pages of a catalog are read.
+    """The records and files that wait for each other while the pages of a catalog are read.
 
     `carried` are datasets that were left waiting by a walk which began in the middle: what they lack may stand on the
     pages before.
@@ -120,17 +120,17 @@ class Joining:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether some dataset lacks a file."""
+        """Return whether some dataset lacks a file."""
         return bool(self._waiting)
 
     @property
     def begin(self) -> str | None:
-        """The page to begin with, if what is waiting had to be read again; None if nothing is."""
+        """Return the page to begin with, if what is waiting had to be read again; None if nothing is."""
         parts = [part for part in (*self._waiting.values(), *self._files.values()) if part.page != _CARRIED]
         return min(parts, key=lambda part: part.page).address if parts else None
 
     def feed(self, graph: Graph, nodes: Iterable[Node], address: str, borders: Container[Node]) -> Iterator[RecordPart]:
-        """The datasets that are whole now, or have waited long enough, those of this page first."""
+        """Yield the datasets that are whole now, or have waited long enough, those of this page first."""
         self._page += 1
         named: set[Node] = set()
         for node in nodes:
@@ -152,7 +152,7 @@ class Joining:
         yield from self._impatient()
 
     def finish(self) -> list[RecordPart]:
-        """Those that wait still, when there are no more pages."""
+        """Yield the parts that are still waiting after the last page."""
         waiting, self._waiting = [*self._waiting.values()], {}
         return waiting
 
@@ -178,7 +178,7 @@ class Joining:
             self._proved = True
 
     def _impatient(self) -> Iterator[RecordPart]:
-        """Those that have waited long enough: too many pages, or with too many others."""
+        """Yield the parts that have waited for too many pages, or together with too many others."""
         waiting = list(self._waiting.values())
         hopeful = self._proved or bool(self._files)
         if hopeful and self._page - self._moved <= MOST_IDLE_PAGES:
@@ -202,7 +202,7 @@ class Contents:
 
     `borders` are nodes that stand for themselves, and are no part of any other; `modified` is when the records about
     some items were modified. `broken` are statements that could not be read and that belong to no item: any other may
-    be hidden in them. What an item lacks is told by the graph.
+    be hidden in them. The graph shows what an item lacks.
     """
 
     graph: Graph
@@ -238,7 +238,7 @@ class Contents:
             self.broken = tuple(one for one in self.broken if one.node is None or not self._has(one.node, above))
 
     def _has(self, node: Node, above: Mapping[Node, set[Node]]) -> bool:
-        """Whether a node is an item, or is part of one."""
+        """Return whether a node is an item, or is part of one."""
         waiting, seen = [node], set[Node]()
         while waiting:
             node = waiting.pop()
@@ -250,7 +250,7 @@ class Contents:
         return False
 
     def _is_part(self, node: Node, types: dict[Node, set[str]], mentions: set[Node], listed: set[Node]) -> bool:
-        """Whether a node only stands there because another one speaks of it."""
+        """Return whether a node is only there because another one refers to it."""
         if node not in mentions:
             return False
         return isinstance(node, Blank) or (bool(listed) and types.get(node, set()) & ITEMS == {"dcat:Dataset"})
@@ -275,7 +275,7 @@ def row_of(
     borders: frozenset[Node],
     landing_page: str | None = None,
 ) -> Row:
-    """A node as a row."""
+    """Return a node as a row."""
     how = {"language": language, "landing_page": landing_page}
 
     def read() -> Row:
@@ -289,7 +289,7 @@ def row_of(
 
 
 def _payload(part: RecordPart, borders: frozenset[Node]) -> bytes | None:
-    """What is kept of an item that cannot be read: the broken statements, else what is said of it."""
+    """Return the payload of a broken item: the broken statements, else all statements about it."""
     whole = part.graph.part(part.node, borders)
     broken = [value.text for node in whole.broken for value in whole.values(node, UNREAD) if isinstance(value, Literal)]
     said = {name: [str(value) for value in values] for name, values in part.graph.said(part.node).items()}
@@ -297,13 +297,13 @@ def _payload(part: RecordPart, borders: frozenset[Node]) -> bytes | None:
 
 
 def unread(broken: UnreadStatement, source: str) -> Row:
-    """A statement of which nobody knows what it is about, for the quarantine: the same one each time."""
+    """Return the row of a broken statement, whose subject is unknown, for the quarantine."""
     why = f"A statement cannot be read: {broken.why}."
     return Row(Failed(unread_url(source, broken.payload.strip()), why, payload=broken.payload), named=False)
 
 
 def _above(graph: Graph) -> dict[Node, set[Node]]:
-    """Which nodes speak of a node."""
+    """Return for each node the nodes that refer to it."""
     above: dict[Node, set[Node]] = {}
     for node in graph:
         for name in graph.said(node):
@@ -313,7 +313,7 @@ def _above(graph: Graph) -> dict[Node, set[Node]]:
 
 
 def _mentions(graph: Graph, nodes: set[Node]) -> set[Node]:
-    """Nodes that others speak of, other than to list them."""
+    """Return the nodes that others refer to, other than to list them."""
     return {
         value
         for node in graph

@@ -1,4 +1,4 @@
-"""Repositories of publications and data, by OAI-PMH 2.0: walked from token to token, then asked for what changed."""
+"""Repositories of publications and data, by OAI-PMH 2.0: walked from token to token, then read for changes."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, UnparsedRecord
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.catalog.portal_client import LONGEST_LIMIT_S, PortalClient
-from rowen.connectors.catalog.records import one_by_one
+from rowen.connectors.catalog.records import one_by_one, parsed
 from rowen.connectors.oai.answer import (
     BadTokenError,
     Broken,
@@ -35,8 +35,7 @@ from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats import UnreadableError
 from rowen.formats.xml import Element, XmlElement, local, said, written
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.items import Failed, Fetched, Gone, Observation, Validators
-from rowen.model.text import attempt
+from rowen.model.items import Failed, Fetched, Gone, Observation
 from rowen.model.url import address, quoted
 from rowen.net.client import Client
 
@@ -57,24 +56,24 @@ _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 
 
 def recognise(address: str) -> str | None:
-    """The base URL of `oai:https://…`, or of an address that shows the protocol."""
+    """Return the base URL of `oai:https://…`, or of an address that shows the protocol."""
     if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
         return accept(address)
     return None
 
 
 def accept(address: str) -> str | None:
-    """The base URL of any web address that is said to be a repository's: without the arguments of a question."""
+    """Return the base URL of any web address that is said to be a repository's: without the arguments of a question."""
     url = web_url(address, "oai")
     if url is None:
         return None
     parts = urlsplit(url)
-    kept = [(name, value) for name, value in parse_qsl(parts.query) if name.lower() not in _ARGUMENTS]
-    return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
+    parameters = [(name, value) for name, value in parse_qsl(parts.query) if name.lower() not in _ARGUMENTS]
+    return urlunsplit(parts._replace(query=urlencode(parameters), fragment=""))
 
 
 def ask(base: str, verb: str, **arguments: str | None) -> str:
-    """The URL of a question; `from_` stands for `from`, which Python keeps for itself."""
+    """Return the URL of a question; `from_` stands for `from`, which Python keeps for itself."""
     said = {name.rstrip("_"): value for name, value in arguments.items() if value is not None}
     query = urlencode({"verb": verb, **said}, quote_via=quote, safe="", errors="surrogatepass")
     return f"{base}{'&' if '?' in base else '?'}{query}"
@@ -145,12 +144,12 @@ class Habits:
 
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> "Habits | None":
-        """The habits in a connector's notes."""
+        """Return the habits in a connector's notes."""
         return remembered(notes, cls) if notes else None
 
 
 class Repository(Listing):
-    """A repository as the refresh sees it: its listing."""
+    """The listing of a repository."""
 
     version = OaiOptions.record_version
     dated = True
@@ -167,7 +166,7 @@ class Repository(Listing):
         self._sets: tuple[str | None, ...] = options.sets or (None,)
 
     def notes(self) -> Mapping[str, Any]:
-        """What need not be asked for again."""
+        """Return what need not be requested again."""
         return asdict(self.habits)
 
     async def open(self, known: Noted) -> None:
@@ -209,7 +208,7 @@ class Repository(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The pages of all sets, one after the other."""
+        """Yield the pages of all sets, one after the other."""
         if since is None and place is None and not self._is_identified:
             await self._identify(self.habits.prefix)
         first, token = (place["set"], place["token"]) if place else (0, None)
@@ -219,7 +218,7 @@ class Repository(Listing):
             token = None
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many records there are; of those since a moment, as many as the first page shows may do."""
+        """Return how many records there are; of those since a moment, as many as the first page shows may do."""
         if since is not None:
             return max([await self._count_since(name, since) for name in self._sets])
         if len(self._sets) > 1:
@@ -232,16 +231,16 @@ class Repository(Listing):
         return max(answer.size or 0, len(answer.records)) if is_told else None
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One record by its identifier, if that is known, and if it is in the chosen sets."""
+        """Return one record by its identifier, if that is known and the record is in the chosen sets."""
         if handle is None or item_url(self._url, handle) != url:
             return None
-        asked = ask(self._url, "GetRecord", metadataPrefix=self.habits.prefix, identifier=handle)
-        answer = await read(await self._portal.get(asked, accept=_ACCEPT, once=True), self._url)
+        request = ask(self._url, "GetRecord", metadataPrefix=self.habits.prefix, identifier=handle)
+        answer = await read(await self._portal.get(request, accept=_ACCEPT, once=True), self._url)
         rows = [row for one in answer.records if self._is_chosen(one) and (row := self._row(one)).url == url]
         return rows[0] if rows else Row(Failed(url, "The repository does not show this record."), handle=handle)
 
     def _is_chosen(self, found: XmlElement | Broken | Plain) -> bool:
-        """Whether a record belongs to the sets that were chosen; a set holds those below it."""
+        """Return whether a record belongs to the sets that were chosen; a set holds those below it."""
         if not self._options.sets or isinstance(found, Broken):
             return True
         tree = found.cut.look() if isinstance(found, Plain) else found.tree
@@ -259,14 +258,14 @@ class Repository(Listing):
         return max(answer.size or 0, len(answer.records))
 
     async def _chain(self, number: int, since: datetime | None, token: str | None) -> AsyncGenerator[ListingPage]:
-        """The pages of one set. A token that came in this run, and is no longer known, has the list begun anew."""
-        given = passed = restarts = empty = 0
+        """Yield the pages of one set; start again if a token of this run is no longer known."""
+        records = passed = restarts = empty = 0
         while True:
             try:
                 answer = await self._listed(number, since, token)
             except BadTokenError:
                 restarts += 1
-                if not given or restarts > MOST_RESTARTS:
+                if not records or restarts > MOST_RESTARTS:
                     raise
                 log.warning("a token was no longer known: the list was begun anew")
                 token, passed = None, 0
@@ -282,8 +281,8 @@ class Repository(Listing):
             if answer.token is None and token is None and answer.size is None:
                 answer.size = len(answer.records)
             doubt = self._doubt_stamps(answer, since)
-            if is_over or passed > given:
-                given = passed
+            if is_over or passed > records:
+                records = passed
                 page = await self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
                 yield replace(page, doubt=page.doubt or doubt)
             if is_over:
@@ -291,7 +290,7 @@ class Repository(Listing):
             token = answer.token
 
     def _doubt_stamps(self, answer: OaiAnswer, since: datetime | None) -> str | None:
-        """Why a list of changes does not show all: it writes dates in a way in which the last whole walk wrote none.
+        """Return why a list of changes is incomplete: it has dates in a form that the last whole walk did not have.
 
         A whole walk notes how this run finds them written; what it resumes was written before.
         """
@@ -332,7 +331,7 @@ class Repository(Listing):
         return ask(self._url, verb, metadataPrefix=self.habits.prefix, set=name, from_=self._from(since))
 
     def _from(self, since: datetime | None) -> str | None:
-        """A moment in the repository's granularity, and not before its first one, which some refuse."""
+        """Return a moment in the repository's granularity, and not before its first one, which some refuse."""
         if since is None:
             return None
         earliest = moment(self.habits.earliest)
@@ -340,19 +339,19 @@ class Repository(Listing):
         return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ" if self.habits.seconds else "%Y-%m-%d")
 
     async def _ask(self, url: str) -> OaiAnswer:
-        """An answer that can be read; one that breaks off is asked for again, one that is too large in pieces."""
+        """Return an answer that can be read; request it again if it is cut off, in pieces if it is too large."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._ask_once(url)
             except UnreadableError as problem:
-                log.info("an answer could not be read, and was asked for again: %s", problem)
+                log.info("an answer could not be read, and was requested again: %s", problem)
         return await self._ask_once(url)
 
     async def _ask_once(self, url: str) -> OaiAnswer:
         try:
             return await read(await self._portal.get(url, accept=_ACCEPT), self._url)
         except BodyTooLargeError as problem:
-            log.info("an answer was too large, and was asked for in pieces: %s", problem)
+            log.info("an answer was too large, and was read in pieces: %s", problem)
         async with self._portal.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
             return await read_stream(stream, self._url)
 
@@ -373,7 +372,7 @@ class Repository(Listing):
         return Row(self._seen(identifier, header, found), modified, handle=identifier)
 
     def _unread(self, plain: Plain) -> Row:
-        """A record that is read only if its letters are not those that we hold."""
+        """Return a record that is parsed only if its text changed."""
         url, digest = item_url(self._url, plain.identifier), body_hash(plain.cut.letters())
         seen = UnparsedRecord(address(url), digest, lambda: self._read(url, plain.cut.found(), digest))
         return Row(seen, moment(plain.stamp), handle=plain.identifier)
@@ -389,15 +388,14 @@ class Repository(Listing):
         why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
         if why or metadata is None:
             return Failed(url, why or "", payload=written(found.tree))
-        language, page = self._options.language, self._options.landing_page
-
-        def read() -> Fetched:
-            dataset, validators = dataset_of(found.tree, url, language=language), Validators(body_hash=digest)
-            return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
-
-        return attempt(
-            read,
-            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
+        language = self._options.language
+        return parsed(
+            url,
+            lambda: dataset_of(found.tree, url, language=language),
+            digest=digest,
+            payload=lambda: written(found.tree),
+            language=language,
+            landing_page=self._options.landing_page,
         )
 
     def _nowhere(self, body: str) -> str:
@@ -405,7 +403,7 @@ class Repository(Listing):
 
 
 def _best(formats: list[Element]) -> str:
-    """The richest format that we can read, else Dublin Core, which all must have, else the first one."""
+    """Return the richest format that we can read, else Dublin Core, which all must have, else the first one."""
     offered = {said(one.find("{*}metadataPrefix")): said(one.find("{*}metadataNamespace")) for one in formats}
     for wanted in _FORMATS:
         for prefix, namespace in offered.items():
@@ -415,7 +413,7 @@ def _best(formats: list[Element]) -> str:
 
 
 def _timed(answer: OaiAnswer) -> set[bool]:
-    """Whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
+    """Return whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
     trees = [one.tree for one in answer.records if isinstance(one, XmlElement)]
     read = (said(stamp) for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp"))
     plain = (one.stamp for one in answer.records if isinstance(one, Plain))
@@ -431,7 +429,7 @@ _MARKS = (b"<OAI-PMH", b":OAI-PMH")
 
 
 class Oai(CatalogConnector):
-    """Reads the records of an OAI-PMH repository."""
+    """Connector for OAI-PMH repositories."""
 
     kind: ClassVar[str] = "oai"
     Options: "ClassVar[type[Options]]" = OaiOptions
@@ -440,7 +438,7 @@ class Oai(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The repository at an address: itself tells, or what it answers when asked who it is."""
+        """Return the repository at an address: itself tells, or what it answers when asked who it is."""
         if probe.page is not None and _is_oai(probe.page.body):
             return accept(probe.url)
         base = accept(probe.base if probe.base != probe.origin else f"{probe.origin}/oai")
@@ -448,13 +446,13 @@ class Oai(CatalogConnector):
         return base if answer is not None and _is_oai(answer.body) else None
 
     async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
-        held = Noted(known)
+        noted_state = Noted(known)
         portal = PortalClient(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
-        # Fewer records cannot be asked for, so that more time is all there is to give.
+        # Fewer records cannot be requested; only the time limit can grow.
         portal.size.limit_s = LONGEST_LIMIT_S
         repository = Repository(portal, self._url, self._options)
-        await repository.open(held)
-        async with aclosing(noted(self._refresh(repository, held), repository.notes)) as observations:
+        await repository.open(noted_state)
+        async with aclosing(noted(self._refresh(repository, noted_state), repository.notes)) as observations:
             async for observation in observations:
                 yield observation
 

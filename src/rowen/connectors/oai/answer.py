@@ -45,7 +45,7 @@ __all__ = [
 _NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
 _LISTS = frozenset({"ListRecords", "GetRecord"})
 _RECORDS = frozenset({"record"})
-# A header as nearly all write it. One that is deleted has an attribute, and is read.
+# A header as nearly all repositories write it. That of a deleted record has an attribute, and is parsed.
 _HEADER = re.compile(
     r"<(?P<p>(?:[\w.-]++:)?)record(?:\s[^<>]*+)?>\s*+<(?P=p)header\s*+>"
     r"\s*+<(?P=p)identifier\s*+>(?P<identifier>[^<>&]*+)</(?P=p)identifier\s*+>"
@@ -64,11 +64,11 @@ _IDENTIFIER = re.compile(r"<(?:\w+:)?identifier\b[^<>]*>([^<>&]+)</")
 
 
 class StatusError(SourceError):
-    """The repository answers with the status of an error, and without a word of its protocol."""
+    """The repository answered with an error status, without the XML of the protocol."""
 
 
 class OaiRefusalError(SourceError):
-    """The repository says in words of its protocol that a question is wrong."""
+    """The repository rejected a request by its protocol."""
 
 
 class BadTokenError(OaiRefusalError):
@@ -76,7 +76,7 @@ class BadTokenError(OaiRefusalError):
 
 
 class NothingError(OaiRefusalError):
-    """There are no records to this question."""
+    """No records match the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class OaiAnswer:
 
 
 async def read(response: Response, where: str) -> OaiAnswer:
-    """The answer in a response; raises what the repository says is wrong."""
+    """Return the answer in a response; raises what the repository says is wrong."""
     cut = await cut_up(response.body, _LISTS, charset=response.charset, named=_RECORDS)
     body, charset = (cut.rest, "utf-8") if cut else (response.body, response.charset)
     reader = Reader(_NAMES, charset=charset, most_chars=MOST_RECORD_CHARS)
@@ -136,7 +136,7 @@ async def read(response: Response, where: str) -> OaiAnswer:
 
 
 async def read_stream(stream: Stream, where: str) -> OaiAnswer:
-    """The answer in a response that is too large to be held: only what is wanted of it is."""
+    """Return the answer in a response that is too large to be held: only what is wanted of it is."""
     reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
     if not stream.head.ok:
         raise _bad_status(stream.head, where)
@@ -155,7 +155,7 @@ def _bad_status(response: Response, where: str) -> SourceError:
 
 
 async def _headed(records: Sequence[CutRecord]) -> list[XmlElement | Plain]:
-    """The records of an answer, while others have their turn between those that are read."""
+    """Return the records of an answer, while others have their turn between those that are read."""
     found: list[XmlElement | Plain] = []
     for cut in records:
         found.append(_named(cut))
@@ -165,7 +165,7 @@ async def _headed(records: Sequence[CutRecord]) -> list[XmlElement | Plain]:
 
 
 def _named(cut: CutRecord) -> XmlElement | Plain:
-    """A record by the name in its header; one whose header is not as plain as most is read."""
+    """Return a record by the name in its header; one whose header is not as plain as most is read."""
     header = _HEADER.match(cut.text)
     if header and (identifier := spaced(header["identifier"])):
         return Plain(identifier, spaced(header["stamp"]), cut)
@@ -201,16 +201,16 @@ def _refusal(error: Element, where: str) -> OaiRefusalError:
 
 
 async def _mended(response: Response, problem: UnreadableError) -> list[XmlElement | Broken | Plain]:
-    """The records of an answer that is no XML as a whole, while others have their turn between them."""
-    found: list[XmlElement | Broken | Plain] = []
+    """Return the records of an answer that is no XML as a whole, while others have their turn between them."""
+    records: list[XmlElement | Broken | Plain] = []
     for one in _pieces(response, problem):
-        found.append(one)
+        records.append(one)
         await asyncio.sleep(0)
-    return found
+    return records
 
 
 def _pieces(response: Response, problem: UnreadableError) -> Iterator[XmlElement | Broken | Plain]:
-    """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
+    """Yield the records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
     decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
     begins = [found.start() for found in _BEGINS.finditer(text)]

@@ -18,12 +18,12 @@ _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 def worded(titles: Sequence[Element], texts: Sequence[Element], *, preferred: str | None) -> Wording:
     """Title and description, in all languages that they are marked with."""
     named = {code: plain(words[0]) for code, words in _by_language(titles).items()}
-    told = {code: "\n\n".join(words) for code, words in _by_language(texts).items()}
-    return wordings(named, told, preferred=preferred)
+    text_of = {code: "\n\n".join(words) for code, words in _by_language(texts).items()}
+    return wordings(named, text_of, preferred=preferred)
 
 
 def described(wording: Wording, titles: Iterable[Element], texts: Iterable[Element], people: Sequence[str]) -> str:
-    """The description, with further titles before it, what is in no language's description after it, and the makers."""
+    """Return the description with further titles before it, other texts and the authors after it."""
     shown = [wording.title, *(title for title, _ in wording.others.values())]
     further = [title for one in titles if (title := plain(said(one))) and title not in shown]
     told = "\n".join([wording.description, *(text for _, text in wording.others.values())])
@@ -35,12 +35,12 @@ def described(wording: Wording, titles: Iterable[Element], texts: Iterable[Eleme
 
 
 def _by_language(trees: Iterable[Element]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for tree in trees:
-        words = found.setdefault(code_of(tree.get(_LANG, "")) or "", [])
+        words = texts.setdefault(code_of(tree.get(_LANG, "")) or "", [])
         if (text := _lines(tree)) and text not in words:
             words.append(text)
-    return {code: words for code, words in found.items() if words}
+    return {code: words for code, words in texts.items() if words}
 
 
 def _lines(tree: Element) -> str:
@@ -53,12 +53,12 @@ _POINT = ("pointLongitude", "pointLatitude")
 
 
 def is_datacite(tree: Element) -> bool:
-    """Whether an element is the resource of a DataCite record, of any version."""
+    """Return whether an element is the resource of a DataCite record, of any version."""
     return local(tree.tag) == "resource" and "datacite.org/schema/kernel" in tree.tag
 
 
 def of_datacite(bare: Dataset, tree: Element, language: str | None) -> Dataset:
-    """What the record says; dates that it lacks are those of the repository."""
+    """Return the dataset of the record; missing dates are those of the repository."""
     titles, texts = tree.findall("{*}titles/{*}title"), tree.findall("{*}descriptions/{*}description")
     main = [title for title in titles if title.get("titleType") is None] or titles
     spoken = said(tree.find("{*}language"))
@@ -90,7 +90,7 @@ def _person_name(person: Element) -> str:
 
 
 def _rights(tree: Element) -> str:
-    """The first right with an address, else the first one in words."""
+    """Return the first right with an address, else the first one in words."""
     rights = tree.findall("{*}rightsList/{*}rights") or tree.findall("{*}rights")
     named = [uri for right in rights if (uri := right.get("rightsURI")) and "info:eu-repo" not in uri]
     return next(iter(named), next(filter(None, map(said, rights)), ""))
@@ -117,9 +117,9 @@ def _places(tree: Element) -> Iterator[str]:
         if words := said(place.find("{*}geoLocationPlace")):
             yield words
         for shape, names in (("geoLocationBox", _BOX), ("geoLocationPoint", _POINT)):
-            if (found := place.find(f"{{*}}{shape}")) is not None:
+            if (element := place.find(f"{{*}}{shape}")) is not None:
                 # Until version 4 the numbers stood in one text.
-                yield " ".join(said(found.find(f"{{*}}{name}")) for name in names).strip() or said(found)
+                yield " ".join(said(element.find(f"{{*}}{name}")) for name in names).strip() or said(element)
 
 
 def _landing_page(tree: Element) -> str:
@@ -135,7 +135,7 @@ def _landing_page(tree: Element) -> str:
 
 
 def _resources(tree: Element) -> Iterator[Resource]:
-    """The parts of the thing that have addresses; a thing of one file and one format tells them for it."""
+    """Yield the parts of the thing that have addresses; a thing of one file and one format tells them for it."""
     forms = list(filter(None, map(said, tree.findall("{*}formats/{*}format"))))
     sizes = [size for one in tree.findall("{*}sizes/{*}size") if (size := _size(said(one)))]
     parts = [
@@ -155,7 +155,7 @@ def _resources(tree: Element) -> Iterator[Resource]:
 
 
 def _size(text: str) -> int | None:
-    """A size with a unit: without one it may count pages as well."""
+    """Return a size with a unit: without one it may count pages as well."""
     return size_of(text) if text[-1:].isalpha() else None
 
 
@@ -170,12 +170,12 @@ _AT_ITS_END = " /:;,=."
 
 
 def is_marc(tree: Element) -> bool:
-    """Whether an element is a MARC record: one with fields by numbers."""
+    """Return whether an element is a MARC record: one with fields by numbers."""
     return local(tree.tag) == "record" and tree.find("{*}datafield") is not None
 
 
 def of_marc(bare: Dataset, tree: Element, language: str | None) -> Dataset:
-    """What the record says."""
+    """Return the dataset of the record."""
     fields = _Fields(tree)
     title = " ".join(fields.words("245", "a")[:1] + fields.words("245", "b") + fields.words("245", "np"))
     people = list(dict.fromkeys(one for tag in _NAMES for one in fields.words(tag, "a")))
@@ -207,16 +207,16 @@ class _Fields:
         self._tree = tree
 
     def words(self, tag: str, codes: str) -> list[str]:
-        """What the subfields of these codes say, without the marks that part them from the next one."""
+        """Return the text of subfields without the punctuation that separates them."""
         return [words for text in self.texts(tag, codes) if (words := text.rstrip(_AT_ITS_END))]
 
     def texts(self, tag: str, codes: str) -> list[str]:
-        """What the subfields of these codes say."""
+        """Return the texts of subfields."""
         parts = (part for field in self._fields(tag) for part in field.findall("{*}subfield"))
         return [words for part in parts if part.get("code", "") in codes and (words := said(part))]
 
     def links(self) -> Iterator[Resource]:
-        """Where the thing is found; a DOI where no link is given."""
+        """Yield where the thing is found; a DOI where no link is given."""
         linked = False
         for field in self._fields("856"):
             parts = {part.get("code", ""): said(part) for part in reversed(field.findall("{*}subfield"))}
@@ -231,20 +231,20 @@ class _Fields:
                 yield Resource(f"https://doi.org/{parts['a'].removeprefix('doi:')}")
 
     def languages(self) -> list[str]:
-        """The languages of the text, three letters each, which may be written in a row."""
-        told = [words[at : at + 3] for words in self.words("041", "a") for at in range(0, len(words), 3)]
+        """Return the languages of the text, three letters each, which may be written in a row."""
+        codes = [words[at : at + 3] for words in self.words("041", "a") for at in range(0, len(words), 3)]
         coded = self._control("008")[_LANGUAGE].strip()
-        return list(dict.fromkeys(told or ([coded] if coded.isalpha() else [])))
+        return list(dict.fromkeys(codes or ([coded] if coded.isalpha() else [])))
 
     def leader(self) -> str:
-        """The fixed part before all fields, in which positions count."""
-        found = self._tree.find("{*}leader")
-        return "".join(found.itertext()) if found is not None else ""
+        """Return the fixed part before all fields, in which positions count."""
+        leader = self._tree.find("{*}leader")
+        return "".join(leader.itertext()) if leader is not None else ""
 
     def issued(self) -> str | None:
-        """The year of publication."""
-        told = [*(one for tag in _PUBLISHED for one in self.words(tag, "c")), self._control("008")[_ENTERED]]
-        years = (_YEAR.search(words) for words in told)
+        """Return the year of publication."""
+        texts = [*(one for tag in _PUBLISHED for one in self.words(tag, "c")), self._control("008")[_ENTERED]]
+        years = (_YEAR.search(words) for words in texts)
         return next((iso(year[1]) for year in years if year), None)
 
     def _fields(self, tag: str) -> Iterator[Element]:
@@ -262,12 +262,12 @@ _ISSUED = ("dateIssued", "copyrightDate", "dateCreated", "dateOther")
 
 
 def is_mods(tree: Element) -> bool:
-    """Whether an element is a MODS record; a collection of them holds one here."""
+    """Return whether an element is a MODS record; a collection of them holds one here."""
     return local(tree.tag) == "mods"
 
 
 def of_mods(bare: Dataset, tree: Element, language: str | None) -> Dataset:
-    """What the record says of the thing itself; what it says of related things is left to its source."""
+    """Return the dataset of the record itself, without related ones."""
     titles, texts = list(_titles(tree)), tree.findall("{*}abstract") + tree.findall("{*}tableOfContents")
     wording = worded(titles[:1], texts, preferred=language)
     people = [name for one in tree.findall("{*}name") if (name := _name(one))]
@@ -298,7 +298,7 @@ def _told(tree: Element, *paths: str) -> Iterator[str]:
 
 
 def _titles(tree: Element) -> Iterator[Element]:
-    """The titles, each put together from its parts; the one without a type is the main one."""
+    """Yield the titles, each put together from its parts; the one without a type is the main one."""
     for info in sorted(tree.findall("{*}titleInfo"), key=lambda one: one.get("type") is not None):
         parts = [words for name in _TITLE for one in info.findall(f"{{*}}{name}") if (words := said(one))]
         title = Element(info.tag, dict(info.attrib))
@@ -308,7 +308,7 @@ def _titles(tree: Element) -> Iterator[Element]:
 
 
 def _name(one: Element) -> str:
-    """A name as it is shown, else its parts: the family's before the given one."""
+    """Return a name as it is shown, else its parts: the family's before the given one."""
     if shown := said(one.find("{*}displayForm")):
         return shown
     parts = {part.get("type", ""): said(part) for part in reversed(one.findall("{*}namePart"))}
@@ -328,13 +328,13 @@ def _issued(tree: Element) -> str | None:
         dates = tree.findall(f"{{*}}originInfo/{{*}}{name}")
         # One of several is marked as the one to sort by; an end is no date of issue.
         dates = sorted((one for one in dates if one.get("point") != "end"), key=lambda one: one.get("keyDate") is None)
-        if found := next(filter(None, (iso(said(one)) for one in dates)), None):
-            return found
+        if date := next(filter(None, (iso(said(one)) for one in dates)), None):
+            return date
     return None
 
 
 def _addresses(tree: Element) -> Iterator[str]:
-    """Where the thing is found: its page before others, then its identifiers."""
+    """Yield where the thing is found: its page before others, then its identifiers."""
     urls = [one for one in tree.findall("{*}location/{*}url") if one.get("access") != "preview"]
     for url in sorted(urls, key=lambda one: ("primary" not in one.get("usage", ""), one.get("access") == "raw object")):
         if said(url).startswith(("http://", "https://")):

@@ -38,7 +38,7 @@ _INSTANCE = "{http://www.w3.org/2001/XMLSchema-instance}"
 
 
 def dataset_of(record: Element, url: str, *, language: str | None = None) -> Dataset:
-    """What a record says; whatever it lacks is left out."""
+    """Return the dataset of a record; missing values stay empty."""
     identifier = said(record.find("{*}header/{*}identifier"))
     stamp = iso(said(record.find("{*}header/{*}datestamp")))
     bare = Dataset(url, identifier, title="", modified=stamp, record_kind="other", source=_source(record))
@@ -60,11 +60,11 @@ class _Leaves:
                 self._found.setdefault(local(tree.tag), []).append(tree)
 
     def trees(self, *names: str) -> list[Element]:
-        """The elements of these names, those of the first name first."""
+        """Return the elements of these names, those of the first name first."""
         return [tree for name in names for tree in self._found.get(name, ())]
 
     def words(self, *names: str) -> list[str]:
-        """What they say, each once."""
+        """Return their texts, each once."""
         return list(dict.fromkeys(said(tree) for tree in self.trees(*names)))
 
 
@@ -95,7 +95,7 @@ def _of_dublin_core(bare: Dataset, leaves: _Leaves, language: str | None) -> Dat
 
 
 def _source(record: Element) -> Mapping[str, Any]:
-    """The whole record, without where its schemas lie, which is no part of what it says."""
+    """Return the whole record, without where its schemas lie, which is no part of what it says."""
     for tree in record.iter():
         for name in [name for name in tree.attrib if name.startswith(_INSTANCE)]:
             del tree.attrib[name]
@@ -108,24 +108,24 @@ def _dates(values: Iterable[str]) -> list[str]:
 
 
 def _licence(values: list[str]) -> str:
-    """The licence by its address, if it has one among what is said about rights."""
+    """Return the licence by its address, if it has one among what is said about rights."""
     return next((value for value in values if _URL.fullmatch(value)), next(iter(values), ""))
 
 
 def _places(values: Iterable[str]) -> Iterator[str]:
-    """Where the thing is found: web addresses, and those of DOIs."""
+    """Yield where the thing is found: web addresses, and those of DOIs."""
     for value in values:
         if _URL.fullmatch(value):
             yield value
-        elif found := _DOI.match(value):
-            yield f"https://doi.org/{found[1]}"
+        elif match := _DOI.match(value):
+            yield f"https://doi.org/{match[1]}"
 
 
 def _file_form(place: str) -> str:
-    """The ending of an address that looks like a file's; a page is none."""
+    """Return the ending of an address that looks like a file's; a page is none."""
     path = place.partition("://")[2].partition("/")[2]
-    found = _FILE.search(path) if not place.startswith("https://doi.org/") else None
-    return found[1].lower() if found and found[1].lower() not in _PAGES and not found[1].isdigit() else ""
+    match = _FILE.search(path) if not place.startswith("https://doi.org/") else None
+    return match[1].lower() if match and match[1].lower() not in _PAGES and not match[1].isdigit() else ""
 
 
 def _files(places: Iterable[str], formats: list[str]) -> Iterator[Resource]:

@@ -1,4 +1,4 @@
-"""OpenDataSoft portals, by their Explore API: walked whole once, then asked for what was modified."""
+"""OpenDataSoft portals, by their Explore API: walked whole once, then read for changes."""
 
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -16,7 +16,7 @@ from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
-from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, without
+from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, unreceived, without
 from rowen.connectors.catalog.resources import columns_in, format_of
 from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
 from rowen.connectors.plain_options import option
@@ -42,7 +42,7 @@ _TELLING = re.compile(
     r"|.*/api/(?:datasets|records)/1\.0(?s:/.*)?",
     re.IGNORECASE,
 )
-# The first version lists in another way; its portals speak the latest one as well.
+# The first version lists differently; its portals support the latest one as well.
 _FIRST = re.compile(r"/api/(?:datasets|records)/1\.0(?s:/.*)?$", re.IGNORECASE)
 _LINKS = re.compile(rb'"href"\s*:\s*"[^"]{1,300}/api/(?:explore/v2\.\d|v2)/catalog[/"]')
 _PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
@@ -50,58 +50,58 @@ _PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class OpenDataSoftAddress:
-    """A portal by its base URL or, where it speaks another version than v2.1, the URL of its API."""
+    """A portal by its base URL or, if it has another version than v2.1, the URL of its API."""
 
     api: str
     site: str
 
     @classmethod
     def of(cls, url: str) -> "OpenDataSoftAddress":
-        """The address in a source URL."""
+        """Return the address in a source URL."""
         bare = url.rstrip("/")
-        found = _API.fullmatch(bare)
-        return cls(bare, found["site"]) if found else cls(f"{bare}/api/explore/v2.1", bare)
+        match = _API.fullmatch(bare)
+        return cls(bare, match["site"]) if match else cls(f"{bare}/api/explore/v2.1", bare)
 
     @property
     def datasets(self) -> str:
-        """Where the datasets are listed."""
+        """Return where the datasets are listed."""
         return f"{self.api}/catalog/datasets"
 
     def item(self, identifier: str) -> str:
-        """The URL of a dataset: its page in the portal."""
+        """Return the URL of a dataset: its page in the portal."""
         return f"{self.site}/explore/dataset/{quoted(identifier, safe='@')}/"
 
     @staticmethod
     def identifier(url: str) -> str:
-        """The identifier in the URL of a dataset."""
+        """Return the identifier in the URL of a dataset."""
         return unquote(url.rpartition("/explore/dataset/")[2].removesuffix("/"), errors="surrogatepass")
 
     def part(self, identifier: str, *path: str) -> str:
-        """The URL of something that belongs to a dataset."""
+        """Return the URL of something that belongs to a dataset."""
         return "/".join([self.datasets, *(segment(one, safe="@") for one in (identifier, *path))])
 
 
 def recognise(address: str) -> str | None:
-    """The source URL of `opendatasoft:https://…`, of a host of OpenDataSoft's, or of an address of its API."""
-    told = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
-    return accept(address) if told else None
+    """Return the source URL of `opendatasoft:https://…`, of a host of OpenDataSoft's, or of an address of its API."""
+    is_known = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
+    return accept(address) if is_known else None
 
 
 def accept(address: str) -> str | None:
-    """The source URL of an address that is said to be such a portal's, whatever it looks like."""
-    given = web_url(address, "opendatasoft")
-    if given is None:
+    """Return the source URL of an address that is said to be such a portal's, whatever it looks like."""
+    typed = web_url(address, "opendatasoft")
+    if typed is None:
         return None
-    url = given.partition("?")[0].rstrip("/")
-    found = _API.fullmatch(url)
-    if found is None:
+    url = typed.partition("?")[0].rstrip("/")
+    match = _API.fullmatch(url)
+    if match is None:
         return _PAGE.sub("", _FIRST.sub("", url))
-    version = found["version"].lower()
-    return found["site"] if version == "/explore/v2.1" else f"{found['site']}/api{version}"
+    version = match["version"].lower()
+    return match["site"] if version == "/explore/v2.1" else f"{match['site']}/api{version}"
 
 
 def is_root(body: bytes) -> bool:
-    """Whether an answer is that of the root of the API: links, one of them to the catalog."""
+    """Return whether an answer is that of the root of the API: links, one of them to the catalog."""
     return body.lstrip()[:1] == b"{" and _LINKS.search(body) is not None
 
 
@@ -127,7 +127,7 @@ _FORMATS = {"csv": "text/csv", "json": "application/json"}
 
 
 def unwrapped(record: Any) -> Any:
-    """The dataset itself, which v2.0 wraps together with links."""
+    """Return the dataset itself, which v2.0 wraps together with links."""
     match record:
         case {"dataset": Mapping() as inner}:
             return inner
@@ -135,29 +135,29 @@ def unwrapped(record: Any) -> Any:
 
 
 def identifier_of(record: Any) -> str:
-    """What a portal knows a dataset by."""
+    """Return the identifier of a dataset."""
     return word(record.get("dataset_id")) or word(record.get("dataset_uid")) if isinstance(record, Mapping) else ""
 
 
 def metas_of(record: Any, template: str = "default") -> Json:
-    """The metadata of a dataset under one template."""
+    """Return the metadata of a dataset under one template."""
     match record:
-        case {"metas": {**templates}} if isinstance(found := templates.get(template), Mapping):
-            return found
+        case {"metas": {**templates}} if isinstance(metas := templates.get(template), Mapping):
+            return metas
     return {}
 
 
 def steady(record: Json) -> Json:
-    """A record without what moves by itself."""
+    """Return a record without what moves by itself."""
     return without(record, _VOLATILE)
 
 
 def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | None = None) -> Dataset:
-    """What a record says; whatever it lacks is left out."""
+    """Return the dataset of a record; missing values stay empty."""
     identifier = identifier_of(record)
     metas, dcat = metas_of(record), metas_of(record, "dcat")
     said = wordings(metas.get("title"), metas.get("description"), preferred=language)
-    told = listed(metas.get("metadata_languages")) or listed(metas.get("language"))
+    codes = listed(metas.get("metadata_languages")) or listed(metas.get("language"))
     return Dataset(
         url=address.item(identifier),
         identifier=identifier,
@@ -166,7 +166,7 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
         tags=tuple(_words(said.language, metas.get("keyword"), metas.get("theme"))),
         publisher=one_of(metas.get("publisher"), said.language) or one_of(dcat.get("creator"), said.language),
         licence=one_of(metas.get("license"), said.language) or word(metas.get("license_url")),
-        languages=codes_of(filter(None, [*map(word, told), said.language, *sorted(said.others)])),
+        languages=codes_of(filter(None, [*map(word, codes), said.language, *sorted(said.others)])),
         issued=iso(dcat.get("issued")) or iso(dcat.get("created")),
         modified=iso(metas.get("modified")),
         spatial=_place(metas, dcat, said.language),
@@ -185,7 +185,7 @@ def _words(language: str | None, *values: Any) -> Iterator[str]:
 
 
 def _place(metas: Json, dcat: Json, language: str | None) -> str:
-    """In words if there are any, else the box around the data."""
+    """Return the coverage as text, else the bounding box of the data."""
     territory = ", ".join(_words(language, metas.get("territory")))
     return place_of(dcat.get("spatial"), language) or territory or place_of(metas.get("bbox"), language)
 
@@ -234,16 +234,16 @@ class OpenDataSoftListing(Listing):
     def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The datasets, oldest first."""
+        """Yield the datasets, oldest first."""
         return chronology(self._ask, window=WINDOW, undated_kept=True, confirmed=True, since=since, place=place)
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many datasets there are."""
+        """Return how many datasets there are."""
         url = self._url(limit=0, where=self._where(_from(since)))
         return _total(self._read(await self._portal.get(url), "a count"))
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One dataset by the URL of its item; where a filter was chosen, by a search, which alone obeys it."""
+        """Return one dataset by the URL of its item; by a search if the option `filter` is set, which it applies."""
         identifier = self._address.identifier(url)
         if self._address.item(identifier) != url:
             return None
@@ -285,9 +285,9 @@ class OpenDataSoftListing(Listing):
         return answer._replace(full=len(answer.rows) >= rows)
 
     async def _unread(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
-        """The place of a record that cannot be received: its identifier alone mostly can.
+        """Return the place of a record that cannot be received: its identifier alone mostly can.
 
-        If not, though the portal answers, nobody knows which one it is.
+        If not, although the portal answers, it may be any dataset.
         """
         try:
             response = await self._portal.get(self._question(question, 1, select="dataset_id"))
@@ -296,8 +296,8 @@ class OpenDataSoftListing(Listing):
             if self._portal.unread >= MOST_UNREAD or await self.count() is None:
                 raise
         second = int(question.after.timestamp()) if question.after else 0
-        failed = Failed(unread_url(self._address.site, second, question.skip), str(problem), problem.hint)
-        return DatedAnswer([Row(failed, named=False, received=False)], None, None, True)
+        url = unread_url(self._address.site, second, question.skip)
+        return DatedAnswer([unreceived(url, problem)], None, None, True)
 
     async def retry(self, place: Any) -> Any | None:
         """Ask for the dataset at a place by itself."""
@@ -362,7 +362,7 @@ def _total(data: Any) -> int | None:
 
 
 class OpenDataSoft(SingleRecords):
-    """Reads the datasets of an OpenDataSoft portal."""
+    """Connector for OpenDataSoft portals."""
 
     kind: ClassVar[str] = "opendatasoft"
     Options: "ClassVar[type[Options]]" = OpenDataSoftOptions
@@ -371,7 +371,7 @@ class OpenDataSoft(SingleRecords):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The portal at an address: at the root of its API, or where its API answers."""
+        """Return the portal at an address: at the root of its API, or where its API answers."""
         if probe.page is not None and is_root(probe.page.body):
             return accept(probe.url)
         match await probe.json(f"{OpenDataSoftAddress.of(probe.origin).datasets}?limit=0"):

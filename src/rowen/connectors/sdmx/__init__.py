@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rowen.connectors.base import Known, unread_url
 from rowen.connectors.catalog.connector import CatalogConnector
-from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, UnparsedRecord
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.records import unparsed
 from rowen.connectors.probe import Probe
 from rowen.connectors.sdmx.record import (
     Flow,
@@ -26,10 +27,8 @@ from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
 from rowen.formats.xml import Reader, XmlElement, elements, local, said
-from rowen.model.hashes import Hash, body_hash, canonical_json
-from rowen.model.items import Failed, Fetched, Validators
-from rowen.model.text import attempt
-from rowen.model.url import address
+from rowen.model.hashes import body_hash, canonical_json
+from rowen.model.items import Failed
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response, Stream
@@ -68,7 +67,7 @@ class Dataflows(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """All dataflows, or none if the document is the one that the tokens are of."""
+        """Yield all dataflows, or none if the document is the one that the tokens are of."""
         documents = sorted(self._address.documents, key=lambda url: tokens is None or url != tokens.url)
         for url in documents:
             async with self._open(url, tokens if tokens is not None and tokens.url == url else None) as stream:
@@ -85,7 +84,7 @@ class Dataflows(Listing):
             return
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Nothing that could be asked."""
+        """Return None: the protocol has no such request."""
         return None
 
     def _open(self, url: str, tokens: Tokens | None) -> Any:
@@ -100,7 +99,7 @@ class Dataflows(Listing):
         )
 
     def _check(self, head: Response) -> bool:
-        """Whether there is no news; raises where there is no document."""
+        """Return whether there is no news; raises where there is no document."""
         if head.not_modified or head.ok:
             return head.not_modified
         if head.status in _REFUSED:
@@ -112,7 +111,7 @@ class Dataflows(Listing):
         raise kind(f"{self._address.url} answered with status {head.status}.")
 
     async def _rows(self, stream: Stream, document: str) -> AsyncGenerator[ListingPage]:
-        """The dataflows in pages. Of several versions in a row the latest one counts."""
+        """Yield the dataflows in pages. Of several versions in a row the latest one counts."""
         rows: list[Row] = []
         last: Flow | None = None
         async with aclosing(self._flows(stream)) as flows:
@@ -132,27 +131,23 @@ class Dataflows(Listing):
         yield ListingPage([*rows, *([self._row(last, document)] if last is not None else [])])
 
     def _row(self, flow: Flow, document: str) -> Row:
-        """A dataflow that is read further only if it is not the one that we hold."""
+        """Return a dataflow that is mapped only if it changed."""
         url = self._address.item(flow.agency, flow.identifier)
-        language, page = self._options.language, self._options.landing_page
-
-        def read(digest: Hash | None) -> Fetched:
-            dataset = dataset_of(flow, self._address, document, language=language)
-            validators = Validators(body_hash=digest)
-            return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
-
-        def failed(why: str) -> Failed:
-            return Failed(url, f"The dataflow cannot be read: {why}.", payload=payload_of(flow.source))
-
-        def unread() -> UnparsedRecord:
+        language = self._options.language
+        seen = unparsed(
+            url,
             # Where its data is depends on the document that answered.
-            digest = body_hash(flow.letters() + document.encode())
-            return UnparsedRecord(address(url), digest, lambda: attempt(lambda: read(digest), failed))
-
-        return Row(attempt(unread, lambda why: attempt(lambda: read(None), failed)))
+            lambda: body_hash(flow.letters() + document.encode()),
+            lambda: dataset_of(flow, self._address, document, language=language),
+            payload=lambda: payload_of(flow.source),
+            language=language,
+            landing_page=self._options.landing_page,
+            what="dataflow",
+        )
+        return Row(seen)
 
     async def _flows(self, stream: Stream) -> AsyncGenerator[Flow | Failed]:
-        """What the document holds, in whichever of its two notations; raises if it does not end."""
+        """Yield the dataflows of the document, in XML or JSON; raise an error if it is cut off."""
         pieces = _with_beginning(stream)
         beginning = (await anext(pieces, b"")).lstrip(_TRAIL)
         everything = _all(beginning, pieces)
@@ -220,7 +215,7 @@ class Dataflows(Listing):
 
 
 async def _with_beginning(stream: Stream) -> AsyncIterator[bytes]:
-    """The pieces of a document, the first one not of blanks alone."""
+    """Yield the pieces of a document, the first one not of blanks alone."""
     begun = False
     async for piece in stream:
         begun = begun or bool(piece.strip(_TRAIL))
@@ -238,7 +233,7 @@ _LIKELY = re.compile(r"sdmx|/(?:api|rest|service|ws)(?:/|$)", re.IGNORECASE)
 
 
 class Sdmx(CatalogConnector):
-    """Reads the dataflows of an SDMX service."""
+    """Connector for SDMX services."""
 
     kind: ClassVar[str] = "sdmx"
     Options: "ClassVar[type[Options]]" = SdmxOptions
@@ -247,9 +242,9 @@ class Sdmx(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The service at an address: a list of dataflows itself, or what has one below it.
+        """Return the service at an address: a list of dataflows itself, or what has one below it.
 
-        Such a list is work for a server: only where the address looks like a service is it asked for.
+        Such a list costs a server much: it is requested only if the address looks like that of a service.
         """
         if probe.page is not None and is_sdmx(probe.page.body):
             return accept(probe.url)

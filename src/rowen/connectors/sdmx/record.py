@@ -47,7 +47,7 @@ class SdmxAddress:
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """Where the list may be: the address itself, or before that, what SDMX 2.1 and 3.0 have below a base."""
+        """Return where the list may be: the address itself, or before that, what SDMX 2.1 and 3.0 have below a base."""
         if self._is_document:
             return (self.url,)
         bare = self.url.rstrip("/")
@@ -55,10 +55,10 @@ class SdmxAddress:
 
     @property
     def root(self) -> str | None:
-        """The base of the service; None for a document."""
+        """Return the base of the service; None for a document."""
         path = self.url.partition("?")[0].rstrip("/")
-        if found := _FLOWS.fullmatch(path):
-            return found["root"]
+        if match := _FLOWS.fullmatch(path):
+            return match["root"]
         return None if self._is_document else path
 
     @property
@@ -67,13 +67,13 @@ class SdmxAddress:
         return bool("?" in self.url or _FLOWS.fullmatch(path) or _SOME_FILE.search(path))
 
     def item(self, agency: str, identifier: str) -> str:
-        """The URL of a dataflow, which answers with its latest version; in a document, a route of it."""
+        """Return the URL of a dataflow, which answers with its latest version; in a document, a route of it."""
         if self.root is None:
             return f"{self.url.partition('#')[0]}#/{quoted(agency)}:{quoted(identifier)}"
         return f"{self.root}/dataflow/{_segment(agency) or 'all'}/{_segment(identifier)}"
 
     def data(self, agency: str, identifier: str, document: str) -> str | None:
-        """Where the data of a dataflow is, by the version of the API that answered."""
+        """Return where the data of a dataflow is, by the version of the API that answered."""
         if self.root is None or "/dataflow" not in document:
             return None
         if "/structure/dataflow" in document:
@@ -82,19 +82,19 @@ class SdmxAddress:
 
 
 def recognise(address: str) -> str | None:
-    """The source URL of `sdmx:https://…`, or of an address that asks an SDMX service for all dataflows."""
+    """Return the source URL of `sdmx:https://…`, or of an address that asks an SDMX service for all dataflows."""
     path = address.partition("?")[0]
     telling = address.startswith(_PREFIX) or re.search(f"(?:{_TELLING.pattern})$", path, re.IGNORECASE)
     return accept(address) if telling else None
 
 
 def accept(address: str) -> str | None:
-    """The source URL of an address that is said to be an SDMX service's."""
+    """Return the source URL of an address that is said to be an SDMX service's."""
     return web_url(address, "sdmx")
 
 
 def is_sdmx(body: bytes) -> bool:
-    """Whether what may be only the beginning of a document is a list of dataflows."""
+    """Return whether what may be only the beginning of a document is a list of dataflows."""
     body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"<":
         return bool(_XML.match(body)) and (b"Dataflow" in body or b"KeyFamil" in body)
@@ -155,12 +155,12 @@ class Flow:
 
     @property
     def order(self) -> list[tuple[int, str]]:
-        """The version as something to compare by; one that is only a draft comes before the one that it became."""
+        """Return a sort key of the version; a draft comes before its release."""
         parts = re.split(r"[.-]", self.version)
         return [*((int(part), "") if part.isdecimal() else (-1, part) for part in parts), (0, "")]
 
     def letters(self) -> bytes:
-        """All that decides what becomes of it, without what moves by itself."""
+        """Return all that decides what becomes of it, without what moves by itself."""
         if _VOLATILE.isdisjoint(note.kind for note in self.notes):
             return canonical_json(self)
         notes = (replace(note, title="") if note.kind in _VOLATILE and not note.url else note for note in self.notes)
@@ -168,7 +168,7 @@ class Flow:
 
 
 def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str | None = None) -> Dataset:
-    """What a dataflow says; its data is where the service that answered by `document` has it."""
+    """Return the dataset of a dataflow; its data is at the service that answered with `document`."""
     wording = wordings(flow.names, flow.descriptions, preferred=language)
     by_kind = {note.kind: note.title for note in flow.notes}
     return Dataset(
@@ -190,7 +190,7 @@ def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str
 
 
 def flow_of_tree(tree: Element) -> Flow:
-    """A dataflow of SDMX-ML, or a key family of 2.0."""
+    """Return a dataflow of SDMX-ML, or a key family of 2.0."""
     return Flow(
         agency=tree.get("agencyID", "").strip(),
         identifier=tree.get("id", "").strip(),
@@ -204,9 +204,9 @@ def flow_of_tree(tree: Element) -> Flow:
 
 
 def flow_of_json(record: Mapping[str, Any]) -> Flow:
-    """A dataflow of SDMX-JSON."""
+    """Return a dataflow of SDMX-JSON."""
     notes = [one for one in _list(record.get("annotations")) if isinstance(one, Mapping)]
-    kept = [one for one in notes if word(one.get("type")) not in _VOLATILE]
+    steady_notes = [one for one in notes if word(one.get("type")) not in _VOLATILE]
     return Flow(
         agency=word(record.get("agencyID")),
         identifier=word(record.get("id")),
@@ -215,7 +215,7 @@ def flow_of_json(record: Mapping[str, Any]) -> Flow:
         descriptions=_in_languages(record.get("descriptions") or record.get("description")),
         notes=tuple(map(_note_of_json, notes)),
         valid_from=word(record.get("validFrom")),
-        source={**record, "annotations": kept} if len(kept) < len(notes) else record,
+        source={**record, "annotations": steady_notes} if len(steady_notes) < len(notes) else record,
     )
 
 
@@ -240,7 +240,7 @@ def _note_of_json(note: Mapping[str, Any]) -> _Note:
 
 
 def _modified(notes: Iterable[_Note]) -> str | None:
-    """The latest of the dates on which data or structure were updated."""
+    """Return the latest of the dates on which data or structure were updated."""
     dated = [(at, iso(note.title)) for note in notes if note.kind in _UPDATED and (at := moment(note.title))]
     return max(dated, key=lambda pair: pair[0])[1] if dated else None
 
@@ -257,8 +257,8 @@ def _resources(flow: Flow, data: str | None) -> Iterator[Resource]:
         if note.url.startswith(("http://", "https://")):
             yield Resource(note.url, name=note.title or note.kind)
         elif note.kind == "EXT_RESOURCE":
-            found = (_LINKED.match(text) for text in note.texts)
-            yield from (Resource(one["url"], name=one["name"].strip()) for one in found if one)
+            links = (_LINKED.match(text) for text in note.texts)
+            yield from (Resource(one["url"], name=one["name"].strip()) for one in links if one)
 
 
 def _moves(tree: Element) -> bool:
@@ -282,7 +282,7 @@ def _child(tree: Element, name: str) -> Element | None:
 
 def _in_languages(value: Any) -> dict[str, str]:
     if isinstance(value, Mapping):
-        return {str(code): text for code, told in value.items() if (text := word(told))}
+        return {str(code): text for code, value_of in value.items() if (text := word(value_of))}
     return {_DEFAULT_LANGUAGE: text} if (text := word(value)) else {}
 
 

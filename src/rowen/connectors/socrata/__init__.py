@@ -1,4 +1,4 @@
-"""Socrata portals, by the Discovery API: walked whole once, then asked for their latest assets."""
+"""Socrata portals, by the Discovery API: walked whole once, then read for their latest assets."""
 
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
-from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, without
+from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, unreceived, without
 from rowen.connectors.catalog.resources import Column, columns_in, format_of
 from rowen.connectors.catalog.text import word, wordings
 from rowen.connectors.plain_options import option
@@ -39,13 +39,13 @@ _TELLING = re.compile(r"https?://[^/]+(?:\.socrata\.com(?:[/:].*)?|/api/catalog/
 
 
 def recognise(address: str) -> str | None:
-    """The portal of `socrata:https://…`, of a host of Socrata's, or of an address of the catalog API."""
-    told = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
-    return accept(address) if told else None
+    """Return the portal of `socrata:https://…`, of a host of Socrata's, or of an address of the catalog API."""
+    is_known = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
+    return accept(address) if is_known else None
 
 
 def accept(address: str) -> str | None:
-    """The portal of any web address that a user says to be one; the shared API needs to be told which."""
+    """Return the portal of any web address; the shared API needs the domain of a portal."""
     url = web_url(address, "socrata")
     if url is None:
         return None
@@ -57,17 +57,17 @@ def accept(address: str) -> str | None:
 
 
 def domain_of(site: str) -> str:
-    """What the API calls a portal."""
+    """Return the domain of a portal in the API."""
     return urlsplit(site).hostname or ""
 
 
 def item(site: str, identifier: str) -> str:
-    """The URL of a dataset, which outlives its title."""
+    """Return the URL of a dataset, which outlives its title."""
     return f"{site}/d/{quoted(identifier, safe=SEGMENT)}"
 
 
 def identifier_in(url: str) -> str:
-    """The identifier in the URL of a dataset."""
+    """Return the identifier in the URL of a dataset."""
     return unquote(url.rpartition("/d/")[2], errors="surrogatepass")
 
 
@@ -101,21 +101,23 @@ def identifier_of(record: Any) -> str:
 
 
 def modified_of(record: Any) -> Any:
-    """When an asset, its data or its description was last changed."""
+    """Return when an asset, its data or its description was last changed."""
     return _part(record, "resource").get("updatedAt")
 
 
 def steady(record: Json) -> Json:
-    """A record without what moves by itself."""
+    """Return a record without what moves by itself."""
     return without(record, _VOLATILE)
 
 
 def dataset_of(record: Json, site: str, *, language: str | None = None) -> Dataset:
-    """What a record says; whatever it lacks is left out."""
+    """Return the dataset of a record; missing values stay empty."""
     resource, classes = _part(record, "resource"), _part(record, "classification")
     identifier = identifier_of(record)
     said = wordings(resource.get("name"), resource.get("description"), preferred=language)
-    told = {word(one.get("key")).casefold(): word(one.get("value")) for one in objects(classes.get("domain_metadata"))}
+    fields = {
+        word(one.get("key")).casefold(): word(one.get("value")) for one in objects(classes.get("domain_metadata"))
+    }
     tags = [*listed(classes.get("domain_tags")), *listed(classes.get("tags")), classes.get("domain_category")]
     return Dataset(
         url=item(site, identifier),
@@ -124,14 +126,14 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         description=said.description,
         tags=tuple(filter(None, map(word, [*tags, *listed(classes.get("categories"))]))),
         publisher=word(resource.get("attribution"))
-        or _publisher(told)
+        or _publisher(fields)
         or word(_part(record, "metadata").get("domain")),
         licence=word(_part(record, "metadata").get("license")),
         languages=tuple(filter(None, [said.language, *sorted(said.others)])),
         issued=iso(resource.get("publication_date")) or iso(resource.get("createdAt")),
         modified=iso(modified_of(record)),
-        spatial=_told(told, _PLACES),
-        temporal=_told(told, _PERIODS),
+        spatial=_told(fields, _PLACES),
+        temporal=_told(fields, _PERIODS),
         landing_page=word(record.get("link")) or word(record.get("permalink")),
         usual_page=item(site, identifier),
         resources=tuple(_resources(resource, site, identifier)),
@@ -144,13 +146,13 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
 
 def _part(record: Any, name: str) -> Json:
     match record:
-        case {**parts} if isinstance(found := parts.get(name), Mapping):
-            return found
+        case {**parts} if isinstance(part := parts.get(name), Mapping):
+            return part
     return {}
 
 
 def _told(told: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """What a portal's own fields say, whatever group it put them into."""
+    """Return the portal's own fields, of all groups."""
     return next((value for key, value in sorted(told.items()) if any(name in key for name in names)), "")
 
 
@@ -162,9 +164,9 @@ def _publisher(told: Mapping[str, str]) -> str:
 
 
 def _columns(resource: Json) -> tuple[Column, ...]:
-    """The columns, told in lists side by side; those that Socrata computes itself are of no portal's own."""
-    told = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
-    rows = zip_longest(*(map(word, part) for part in told), fillvalue="")
+    """Return the columns, given as parallel lists, without those that Socrata computes itself."""
+    lists = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
+    rows = zip_longest(*(map(word, part) for part in lists), fillvalue="")
     fields = [{"name": name, "label": label, "type": kind} for name, label, kind in rows]
     return columns_in([one for one in fields if not one["name"].startswith(":")])
 
@@ -188,7 +190,7 @@ WINDOW = 10_000
 """The API refuses `offset + limit` beyond it."""
 
 FIRST_ROWS = 10
-"""So few of the latest assets are asked for at first: mostly, nothing has changed."""
+"""Of the latest assets, request only a few at first: mostly, nothing has changed."""
 
 _CLOSED = "The catalog shows no more than {} records."
 _UNREAD = (UnreadableError, BodyTooLargeError, TooMuchError)
@@ -217,13 +219,13 @@ class SocrataListing(Listing):
     def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The assets: all, or those modified since."""
+        """Yield the assets: all, or those modified since."""
         if since is not None:
             return self._latest(since)
         return self._scroll(place)
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many assets there are; by date that cannot be asked, but what sorting by date amounts to is known."""
+        """Return how many assets exist; those since a date cannot be counted, but a far date has a known result."""
         if since is not None and since >= FAR_FUTURE:
             return 0
         if since is not None and since > FAR_PAST:
@@ -232,16 +234,16 @@ class SocrataListing(Listing):
         return total if total is not None else (await self._page(0)).total
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One asset by the URL of its item, among those of the chosen sorts."""
+        """Return one asset by the URL of its item, among those of the chosen sorts."""
         identifier = identifier_in(url)
         if item(self._site, identifier) != url:
             return None
-        found = await self._page(1, ids=identifier, once=True)
-        rows = [row for row in found.rows if row.url == url]
-        return rows[0] if rows else Row(Failed(url, "The portal does not show this asset."), absent=not found.rows)
+        page = await self._page(1, ids=identifier, once=True)
+        rows = [row for row in page.rows if row.url == url]
+        return rows[0] if rows else Row(Failed(url, "The portal does not show this asset."), absent=not page.rows)
 
     async def _scroll(self, place: Any) -> AsyncGenerator[ListingPage]:
-        """All assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
+        """Yield all assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
         after, seen, by_number = (place["after"], place["seen"], place["by_number"]) if place else ("", 0, False)
         while True:
             wanted = {"offset": seen, "order": "createdAt ASC"} if by_number else {"scroll_id": after}
@@ -257,7 +259,7 @@ class SocrataListing(Listing):
             seen += len(answer.rows)
             after = answer.names[-1] if answer.names else after
             closed = by_number and seen >= WINDOW
-            # What could not be received is not asked for again, even where nothing is behind it.
+            # An unreceived asset is not requested again, even if nothing is behind it.
             ended = not answer.rows or (not by_number and not answer.names)
             place = {"after": after, "seen": seen, "by_number": by_number}
             yield ListingPage(
@@ -271,15 +273,15 @@ class SocrataListing(Listing):
                 return
 
     async def _skip(self, seen: int, problem: SourceError) -> _Assets:
-        """The place of an asset that cannot be received, where assets are asked for by number."""
+        """Return the place of an asset that cannot be received, in a walk by number."""
         if self._portal.unread >= MOST_UNREAD:
             raise problem
         return _Assets([], [self._unread(str(seen), problem, {"offset": seen})], None, None)
 
     async def _pass(self, after: str, seen: int, problem: SourceError) -> _Assets:
-        """The same where they are scrolled through, with the next one, from which on that is possible again.
+        """Return the place of an asset that cannot be received while scrolling, and the next asset, to continue from.
 
-        It is asked for by its number, if the asset before is found to have the number that we think it has.
+        It is requested by its number, if the asset before has the expected number.
         """
         if seen + MOST_UNREAD > WINDOW:
             raise problem
@@ -299,8 +301,7 @@ class SocrataListing(Listing):
         raise problem
 
     def _unread(self, name: str, problem: SourceError, place: dict[str, Any]) -> Row:
-        failed = Failed(unread_url(self._site, name), str(problem), problem.hint)
-        return Row(failed, named=False, received=False, place=place)
+        return unreceived(unread_url(self._site, name), problem, place)
 
     async def retry(self, place: Any) -> Any | None:
         """Ask for the asset at a place, with those between the one that is named and it."""
@@ -311,7 +312,7 @@ class SocrataListing(Listing):
         return place if any(not row.named for row in answer.rows) else None
 
     async def _latest(self, since: datetime) -> AsyncGenerator[ListingPage]:
-        """The assets in the order of dates, until they are older than asked for."""
+        """Yield the assets, latest first, until they are older than requested."""
         offset, most = 0, FIRST_ROWS
         while True:
             try:
@@ -356,7 +357,7 @@ class SocrataListing(Listing):
         )
 
     async def _numbered(self, offset: int) -> _Assets:
-        """One asset by its number in the order of identifiers."""
+        """Return one asset by its number in the order of identifiers."""
         return await self._page(1, offset=offset, order="dataset_id ASC")
 
     async def _page(self, limit: int, *, once: bool = False, **wanted: str | int) -> _Assets:
@@ -387,7 +388,7 @@ class SocrataListing(Listing):
 
 
 def _placed(answer: _Assets, after: str, seen: int, *, by_number: bool) -> _Assets:
-    """The same assets, those that cannot be identified with their places: behind which one they come."""
+    """Return the assets, unidentified ones with their places: the asset before and their distance from it."""
     if all(row.named or row.place is not None for row in answer.rows):
         return answer
     rows: list[Row] = []
@@ -400,8 +401,8 @@ def _placed(answer: _Assets, after: str, seen: int, *, by_number: bool) -> _Asse
 
 
 def _is_rising(names: Sequence[str]) -> bool:
-    told = [name for name in names if name]
-    return all(one <= two for one, two in pairwise(told)) and (len(told) < 2 or not names[0] or told[0] < told[1])
+    named = [name for name in names if name]
+    return all(one <= two for one, two in pairwise(named)) and (len(named) < 2 or not names[0] or named[0] < named[1])
 
 
 def _is_falling(dates: Sequence[datetime]) -> bool:
@@ -409,7 +410,7 @@ def _is_falling(dates: Sequence[datetime]) -> bool:
 
 
 class Socrata(SingleRecords):
-    """Reads the assets of a Socrata portal."""
+    """Connector for Socrata portals."""
 
     kind: ClassVar[str] = "socrata"
     Options: "ClassVar[type[Options]]" = SocrataOptions
@@ -418,7 +419,7 @@ class Socrata(SingleRecords):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The portal at an address, if the catalog API answers there."""
+        """Return the portal at an address, if the catalog API answers there."""
         match await probe.json(f"{probe.origin}/api/catalog/v1?domains={domain_of(probe.origin)}&limit=0"):
             case {"results": list(), "resultSetSize": int()}:
                 return probe.origin

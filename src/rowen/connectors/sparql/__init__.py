@@ -32,36 +32,36 @@ _SHORT = re.compile(r"[\w.~-]+")
 
 
 class Asked(NamedTuple):
-    """Where to ask, and for the datasets of which catalogue; None for all."""
+    """The endpoint, and the catalogue whose datasets are wanted; None for all."""
 
     endpoint: str
     catalogue: str | None
 
 
 def page_of(address: str) -> str | None:
-    """The page of a catalogue of data.europa.eu, by which it is known, whichever of its addresses is given."""
+    """Return the page of a catalogue of data.europa.eu, by which it is known, whichever of its addresses is given."""
     try:
         parts = urlsplit(address)
     except ValueError:
         return None
     if (parts.hostname or "").removeprefix("www.") != _EUROPA:
         return None
-    if found := _PATH.fullmatch(parts.path):
-        return _PAGE + found[1]
+    if match := _PATH.fullmatch(parts.path):
+        return _PAGE + match[1]
     # A list of datasets that are chosen by one catalogue is that catalogue.
     chosen = parse_qs(parts.query).get("catalog", []) if _LIST.fullmatch(parts.path) else []
     return _PAGE + chosen[0] if len(chosen) == 1 and _SHORT.fullmatch(chosen[0]) else None
 
 
 def asked_of(url: str, catalogue: str | None) -> Asked:
-    """What a source asks: an endpoint, or the catalogue whose page its URL is."""
+    """Return the endpoint of a source, and the catalogue if its URL is the page of one."""
     if page := page_of(url):
         return Asked(_ENDPOINT, catalogue_iri(page.removeprefix(_PAGE), _ENDPOINT))
     return Asked(url, catalogue_iri(catalogue, url) if catalogue else None)
 
 
 def catalogue_iri(named: str, endpoint: str) -> str:
-    """The IRI of a catalogue; for data.europa.eu its short name will do."""
+    """Return the IRI of a catalogue; for data.europa.eu its short name will do."""
     if ":" in named:
         return named
     return _IRI + named if urlsplit(endpoint).hostname == _EUROPA else named
@@ -73,27 +73,27 @@ _ASK = "ASK { ?d a <http://www.w3.org/ns/dcat#Dataset> }"
 
 
 class Sparql(CatalogConnector):
-    """Reads the datasets of a SPARQL endpoint."""
+    """Connector for SPARQL endpoints."""
 
     kind: ClassVar[str] = "sparql"
     Options: "ClassVar[type[Options]]" = SparqlOptions
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """The endpoint of `sparql:https://…`, or of one that ends in `/sparql`; a catalogue of data.europa.eu."""
+        """Return the source URL of `sparql:https://…`, of an address in `/sparql`, or of a data.europa.eu page."""
         path = address.partition("?")[0].partition("#")[0]
         is_telling = address.startswith(_PREFIX) or _TELLING.search(path) or page_of(address)
         return cls.accept(address) if is_telling else None
 
     @classmethod
     def accept(cls, address: str) -> str | None:
-        """The endpoint at any web address that a user says to be one."""
+        """Return the endpoint at any web address that a user says to be one."""
         url = web_url(address, cls.kind)
         return (page_of(url) or url) if url else None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The endpoint at an address, or below it: one that knows a dataset."""
+        """Return the endpoint at an address, or below it, if it has a dataset."""
         url = probe.url if _TELLING.search(probe.base) else f"{probe.base}/sparql"
         body = urlencode({"query": _ASK}).encode()
         match await probe.json(url, accept=RESULTS, body=body, headers={"Content-Type": FORM}):

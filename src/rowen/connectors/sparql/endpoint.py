@@ -1,4 +1,4 @@
-"""Asking a SPARQL endpoint, and reading its rows: what is cut off is told from what is all."""
+"""Requests to a SPARQL endpoint, and its rows: complete answers are distinguished from cut ones."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ Row = Mapping[str, Term]
 
 
 class Rows(NamedTuple):
-    """What was answered. `is_cut` tells that the endpoint gave no more than it is willing to.
+    """The rows of an answer; `is_cut` if the endpoint reached its maximum.
 
     `in_time` is False where it says that its time was over: rows may then be missing anywhere.
     """
@@ -36,14 +36,14 @@ class Rows(NamedTuple):
 
 
 class Endpoint:
-    """One endpoint, asked by forms that are posted: questions are too long for addresses."""
+    """One endpoint; requests are posted as forms, since queries are too long for addresses."""
 
     def __init__(self, portal: PortalClient, url: str) -> None:
         self._portal = portal
         self._url = url
 
     async def ask(self, question: str, *names: str, could_be_less: bool = False, once: bool = False) -> Rows:
-        """The rows of an answer that has these variables.
+        """Return the rows of an answer that has these variables.
 
         A question that `could_be_less` and is too much for the endpoint raises `TooMuchError`, as does one that is
         asked `once`.
@@ -62,7 +62,7 @@ class Endpoint:
 
 
 def read_rows(answer: Any, where: str, *names: str) -> list[Row]:
-    """The rows of results in JSON. What a variable is not bound to is left out of its row."""
+    """Return the rows of results in JSON. What a variable is not bound to is left out of its row."""
     try:
         head, bindings = answer["head"].get("vars"), answer["results"]["bindings"]
     except (TypeError, KeyError, AttributeError):
@@ -88,7 +88,7 @@ def _term(cell: Any) -> Term | None:
 
 
 def _is_cut(response: Response, count: int) -> bool:
-    """Whether an answer of this size was cut: the endpoint says so, or it is exactly what endpoints allow at most."""
+    """Return whether an answer was cut: the endpoint says so, or its size is a usual maximum of endpoints."""
     cap = response.headers.get("X-SPARQL-MaxRows", "")
     return count > 0 and (count % _CAP == 0 or cap == str(count))
 
@@ -109,7 +109,7 @@ _SAFE = re.compile(r"[a-zA-Z][\w+.-]*:[^\x00-\x20\x7f\ud800-\udfff<>\"{}|\\^`]*"
 
 
 def floor_of(since: datetime) -> str:
-    """The day from which on to ask: dates are compared as texts, and zones move them by most of a day."""
+    """Return the day from which on to ask: dates are compared as texts, and zones move them by most of a day."""
     return (since - timedelta(days=1)).date().isoformat()
 
 
@@ -123,7 +123,7 @@ class Questions:
         self._listed = f"VALUES ?lists {_LISTS} <{catalogue}> ?lists ?d . " if catalogue else ""
 
     def identifiers(self, after: str, since: datetime | None, limit: int) -> str:
-        """The next identifiers behind one, by their code points."""
+        """Return the next identifiers behind one, by their code points."""
         behind = f"FILTER(STR(?d) > {_quoted(after)})" if after else ""
         return (
             f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
@@ -131,22 +131,22 @@ class Questions:
         )
 
     def existence(self, iri: str) -> str:
-        """Whether there still is such a dataset: its identifier, or nothing."""
+        """Return whether there still is such a dataset: its identifier, or nothing."""
         return (
             f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
             f"WHERE {{ VALUES ?d {{ <{iri}> }} {self._all(None)} }}\nLIMIT 1"
         )
 
     def catalogue(self) -> str:
-        """Whether anything is said of the catalogue."""
+        """Return whether anything is said of the catalogue."""
         return f"{_PREFIXES}SELECT ?p\n{self._from}WHERE {{ <{self._catalogue}> ?p ?o }}\nLIMIT 1"
 
     def count(self, since: datetime | None) -> str:
-        """How many datasets there are, each counted once, whatever is said of it."""
+        """Return how many datasets there are, each counted once, whatever is said of it."""
         return f"{_PREFIXES}SELECT (COUNT(DISTINCT ?d) AS ?n)\n{self._from}WHERE {{ {self._all(since)} }}"
 
     def descriptions(self, iris: Sequence[str]) -> str:
-        """All that is said of some datasets, of their parts and of their files."""
+        """Return all that is said of some datasets, of their parts and of their files."""
         these = "VALUES ?d { " + " ".join(f"<{iri}>" for iri in iris) + " }"
         # Filters stand next to what they are about: a link may lead to a whole catalog, which must not be followed.
         return (
@@ -170,7 +170,7 @@ class Questions:
 
 
 def is_safe(iri: str) -> bool:
-    """Whether an IRI can stand in a question."""
+    """Return whether an IRI can stand in a question."""
     return bool(_SAFE.fullmatch(iri))
 
 

@@ -62,7 +62,7 @@ class SparqlOptions(CatalogOptions):
     timeout_s: float = option(default=300.0, gt=0, le=3600, description="how long an answer may take")
 
     def listing(self) -> dict[str, Any]:
-        """What decides which records are listed for us."""
+        """Return the options that decide which records are listed."""
         return {**super().listing(), "timeout_s": None}
 
 
@@ -86,7 +86,7 @@ class Identified(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """The datasets behind a place, the first one by default; all of them, or those modified since."""
+        """Yield the datasets behind a place, the first one by default; all of them, or those modified since."""
         after, listed, doubt = place.get("after", "") if isinstance(place, dict) else "", 0, None
         declared = await self.count() if since is None else None
         if declared == 0 and self._catalogue is not None:
@@ -99,19 +99,19 @@ class Identified(Listing):
                     raise
                 yield ListingPage((), doubt=f"The endpoint cannot be asked by date: {problem}")
                 return
-            found = [iri.text for row in answer.rows if isinstance(iri := row.get("iri"), Literal)]
-            listed += len(found)
+            iris = [iri.text for row in answer.rows if isinstance(iri := row.get("iri"), Literal)]
+            listed += len(iris)
             if declared is None and not answer.in_time:
                 doubt = "The endpoint did not list all identifiers in its time."
-            waiting = found
+            waiting = iris
             while waiting:
                 batch, waiting = waiting[: self._batch], waiting[self._batch :]
                 rows = await self._describe(batch, since)
                 yield ListingPage(rows, {"after": batch[-1]}, declared, answer.clock)
-            if self._is_end(found, after, listed, declared):
+            if self._is_end(iris, after, listed, declared):
                 break
-            after = found[-1]
-        if found and after and found[-1] == after:
+            after = iris[-1]
+        if iris and after and iris[-1] == after:
             doubt = "The endpoint does not list identifiers in their order."
         yield ListingPage((), None, declared, answer.clock, doubt)
 
@@ -124,7 +124,7 @@ class Identified(Listing):
             )
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """How many datasets there are, or were modified since; None if that is too much for the endpoint."""
+        """Return how many datasets there are, or were modified since; None if that is too much for the endpoint."""
         try:
             answer = await self._endpoint.ask(self._questions.count(since), "n", could_be_less=True)
         except SourceError as problem:
@@ -135,7 +135,7 @@ class Identified(Listing):
         return int(said.text) if isinstance(said, Literal) and re.fullmatch(r"\d{1,12}", said.text) else None
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """One dataset by its IRI, if that is known."""
+        """Return one dataset by its IRI, if that is known."""
         if handle is None or item_url(Graph(), Iri(handle), self._url) != url:
             return None
         if not is_safe(handle):
@@ -149,7 +149,7 @@ class Identified(Listing):
 
     @staticmethod
     def _is_end(found: Sequence[str], after: str, listed: int, declared: int | None) -> bool:
-        """Whether there are no more identifiers. A list that may have been cut is asked for what comes behind it."""
+        """Return whether there are no more identifiers; if the list may have been cut, request what follows."""
         if not found or found[-1] == after:
             return True
         if declared is not None:
@@ -157,26 +157,26 @@ class Identified(Listing):
         return len(found) < IDENTIFIERS and len(found) % _SUSPICIOUS != 0
 
     async def _describe(self, iris: Sequence[str], since: datetime | None) -> list[Row]:
-        """What is said of some datasets; asked for by halves, as long as it is too much or was cut off."""
-        asked = [iri for iri in iris if is_safe(iri)]
+        """Return the rows of some datasets; request halves as long as the answer is too large or was cut off."""
+        safe = [iri for iri in iris if is_safe(iri)]
         rows = [self._given_up(iri, "its IRI cannot stand in a question") for iri in iris if not is_safe(iri)]
-        if not asked:
+        if not safe:
             return rows
         try:
-            answer = await self._described(asked)
+            answer = await self._described(safe)
         except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
             why = f"the endpoint cannot tell of it: {problem}"
-            return rows + (await self._halves(asked, since) or [self._given_up(asked[0], why)])
+            return rows + (await self._halves(safe, since) or [self._given_up(safe[0], why)])
         graph, closed = _graph_of(answer)
-        if answer.is_cut or not closed.issuperset(asked):
-            rest = await self._halves(asked, since)
-            return rows + (rest if rest is not None else await self._cut(asked[0], graph, answer))
-        self._succeed(len(asked))
-        items = frozenset(map(Iri, asked))
-        return rows + await one_by_one(lambda iri: self._row(Iri(iri), graph, items, since), asked)
+        if answer.is_cut or not closed.issuperset(safe):
+            rest = await self._halves(safe, since)
+            return rows + (rest if rest is not None else await self._cut(safe[0], graph, answer))
+        self._succeed(len(safe))
+        items = frozenset(map(Iri, safe))
+        return rows + await one_by_one(lambda iri: self._row(Iri(iri), graph, items, since), safe)
 
     async def _described(self, iris: Sequence[str]) -> Rows:
-        """The answer for some datasets. One alone is asked for a second time, once the endpoint answers at all."""
+        """Return the answer for some datasets; request a single one again if the endpoint answers other requests."""
         question = self._questions.descriptions(iris)
         try:
             return await self._endpoint.ask(question, *_NAMES, could_be_less=True)
@@ -187,7 +187,7 @@ class Identified(Listing):
         return await self._endpoint.ask(question, *_NAMES, could_be_less=True)
 
     async def _halves(self, iris: Sequence[str], since: datetime | None) -> list[Row] | None:
-        """The same in two questions; None for a single dataset."""
+        """Return the rows of two requests for half of the datasets each; None for a single dataset."""
         if len(iris) == 1:
             return None
         middle = self._batch = len(iris) // 2
@@ -208,7 +208,7 @@ class Identified(Listing):
         return Failed(url, f"The dataset cannot be read: {why}.", payload=payload)
 
     async def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
-        """One dataset whose rows are not all there; if there are none at all, it may be gone by now."""
+        """Return a dataset whose statements were cut off; without any statement it may be gone by now."""
         if Iri(iri) not in graph:
             why = "the endpoint lists it, but tells nothing of it"
             return [self._given_up(iri, why)] if await self._is_there(iri) else []
@@ -216,7 +216,7 @@ class Identified(Listing):
         return [self._given_up(iri, why, payload=_payload(graph, Iri(iri)))]
 
     async def _is_there(self, iri: str) -> bool:
-        """Whether a dataset is there still, as far as the endpoint can tell: gone is only what it says to be."""
+        """Return whether a dataset is there still, as far as the endpoint can tell: gone is only what it says to be."""
         try:
             answer = await self._endpoint.ask(self._questions.existence(iri), "iri", could_be_less=True)
         except (TooMuchError, UnreadableError):
@@ -236,7 +236,7 @@ class Identified(Listing):
 
 
 def _told(modified: datetime | None, since: datetime | None) -> datetime | None:
-    """When a record was modified. What lies between the day and the moment asked for was asked for by us."""
+    """Return when a record was modified; not before `since`, since a whole day was requested."""
     if modified is None or since is None or modified >= since:
         return modified
     floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
@@ -248,7 +248,7 @@ def _payload(graph: Graph, node: Iri) -> bytes | None:
 
 
 def _graph_of(answer: Rows) -> tuple[Graph, set[str]]:
-    """What the rows say, and which datasets they close."""
+    """Return the graph of the rows, and the datasets that they complete."""
     graph, closed = Graph(), set[str]()
     for row in answer.rows:
         subject, name, value = row.get("s"), row.get("p"), row.get("o")

@@ -12,7 +12,7 @@ from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
-from rowen.connectors.catalog.records import one_by_one, unread
+from rowen.connectors.catalog.records import one_by_one, unparsed_json
 from rowen.connectors.catalog.text import word
 from rowen.connectors.probe import Probe
 from rowen.connectors.stac.record import (
@@ -47,7 +47,7 @@ _FAILED = (TooMuchError, FetchTimeoutError, UnreadableError, BodyTooLargeError)
 
 
 class _Question(NamedTuple):
-    """How a page is asked for: by its address alone, or by a body that is posted there."""
+    """The request for a page: its address, and a body if it is posted."""
 
     url: str
     body: dict[str, Any] | None = None
@@ -80,7 +80,7 @@ class Collections(Listing):
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """All collections; `since` cannot be asked for."""
+        """Yield all collections; they cannot be listed by date."""
         at: _Question | None = _Question(*place) if place else _Question(self._url)
         before: ListingPage | None = None
         while at is not None:
@@ -101,13 +101,13 @@ class Collections(Listing):
             yield page
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Nothing that could be asked."""
+        """Return None: the protocol has no such request."""
         return None
 
     async def _read(
         self, at: _Question, tokens: Tokens | None, before: ListingPage | None
     ) -> tuple[Response, ListingPage]:
-        """A page as it is linked; where an API fails over it, as much of it as it can give."""
+        """Return a page as it is linked; where an API fails over it, as much of it as it can give."""
         if self._is_limited:
             return await self._part(at)
         try:
@@ -167,7 +167,7 @@ class Collections(Listing):
             return Row(Failed(nowhere, "The collection has no identifier.", payload=payload))
         url = item_url(self._root, identifier)
         return Row(
-            unread(
+            unparsed_json(
                 record,
                 lambda one: dataset_of(one, url, base=base),
                 url=url,
@@ -181,7 +181,7 @@ class Collections(Listing):
 
 
 def _after(before: ListingPage | None, page: ListingPage) -> ListingPage:
-    """A page as what comes after another one."""
+    """Return a page as what comes after another one."""
     if before is None:
         return page
     if None not in (before.declared, page.declared) and before.declared != page.declared:
@@ -193,16 +193,18 @@ def _after(before: ListingPage | None, page: ListingPage) -> ListingPage:
 
 
 def _limited(at: _Question, rows: int) -> _Question:
-    """The same question for so many collections."""
+    """Return the request for so many collections."""
     if at.body is not None:
         return _Question(at.url, {**at.body, "limit": rows})
     parts = urlsplit(at.url)
-    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "limit"]
-    return _Question(urlunsplit(parts._replace(query=urlencode([*kept, ("limit", str(rows))], errors="surrogatepass"))))
+    parameters = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "limit"]
+    return _Question(
+        urlunsplit(parts._replace(query=urlencode([*parameters, ("limit", str(rows))], errors="surrogatepass")))
+    )
 
 
 def _following(data: Mapping[str, Any], base: str, asked: _Question) -> list[Any] | None:
-    """How the next page is asked for, in plain JSON."""
+    """Return the request for the next page, in plain JSON."""
     for link in links_of(data, "next"):
         url = joined(base, word(link["href"]))
         if word(link.get("method")).upper() != "POST":
@@ -214,14 +216,14 @@ def _following(data: Mapping[str, Any], base: str, asked: _Question) -> list[Any
 
 
 def _declared(data: Mapping[str, Any]) -> int | None:
-    """How many collections there are, by the field of OGC's or that of an extension."""
+    """Return how many collections there are, by the field of OGC's or that of an extension."""
     context = data.get("context")
-    told = data.get("numberMatched", context.get("matched") if isinstance(context, Mapping) else None)
-    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else None
+    declared = data.get("numberMatched", context.get("matched") if isinstance(context, Mapping) else None)
+    return declared if isinstance(declared, int) and not isinstance(declared, bool) and declared >= 0 else None
 
 
 class Stac(CatalogConnector):
-    """Reads the collections of a STAC catalog."""
+    """Connector for STAC catalogs."""
 
     kind: ClassVar[str] = "stac"
     Options: "ClassVar[type[Options]]" = StacOptions
@@ -230,7 +232,7 @@ class Stac(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The catalog at an address: itself tells, to those who ask for JSON at the latest."""
+        """Return the catalog at an address, from its answer, or from one requested as JSON."""
         page = probe.page
         if page is not None and not is_stac(page.body) and b"<html" in page.body[:2000].lower():
             page = await probe.get(probe.url)

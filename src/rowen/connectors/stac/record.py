@@ -34,7 +34,7 @@ _PAGES = ("about", "describedby", "alternate")
 
 
 def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
-    """What a collection says; `url` is what it is known by, `base` what its links are relative to."""
+    """Return the dataset of a collection; `url` is that of its item, `base` the base address of its links."""
     identifier = word(record.get("id"))
     return Dataset(
         url=url,
@@ -59,14 +59,14 @@ def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
 
 
 def links_of(record: Mapping[str, Any], *relations: str) -> Iterator[Mapping[str, Any]]:
-    """The links of a document that have one of these relations and lead anywhere."""
+    """Yield the links of a document that have one of these relations and lead anywhere."""
     for link in _objects(record.get("links")):
         if word(link.get("rel")) in relations and word(link.get("href")):
             yield link
 
 
 def joined(base: str, href: str) -> str:
-    """Where a link leads; what cannot be joined is left as it is."""
+    """Return where a link leads; what cannot be joined is left as it is."""
     with suppress(ValueError):
         return urljoin(base, href) if href else ""
     return href
@@ -77,7 +77,7 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _publisher(record: Mapping[str, Any]) -> str:
-    """Who made it; if nobody is said to have, who licenses, processes or hosts it."""
+    """Return the producer; without one, the licensor, processor or host."""
     providers = [(word(one.get("name")), _list(one.get("roles"))) for one in _objects(record.get("providers"))]
     for role in _MAKERS:
         if names := [name for name, roles in providers if name and role in roles]:
@@ -86,7 +86,7 @@ def _publisher(record: Mapping[str, Any]) -> str:
 
 
 def _licence(record: Mapping[str, Any], base: str) -> str:
-    """The licence's name; where that says nothing, the address of its text."""
+    """Return the licence's name; where that says nothing, the address of its text."""
     name = word(record.get("license"))
     if name.lower() not in _NO_LICENCE:
         return name
@@ -94,7 +94,7 @@ def _licence(record: Mapping[str, Any], base: str) -> str:
 
 
 def _languages(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The language extension names the record's own and then the others."""
+    """Return the language extension names the record's own and then the others."""
     codes = [_code(record.get("language")), *map(_code, _list(record.get("languages")))]
     return codes_of(filter(None, codes))
 
@@ -104,7 +104,7 @@ def _code(value: Any) -> str:
 
 
 def _place(record: Mapping[str, Any]) -> str:
-    """The first box, which is around all others, as west, south, east, north."""
+    """Return the first box, which is around all others, as west, south, east, north."""
     boxes = _list(_extent(record, "spatial").get("bbox"))
     box = boxes[0] if boxes and isinstance(boxes[0], list) else boxes
     numbers = [one for one in box if isinstance(one, int | float) and not isinstance(one, bool)]
@@ -123,12 +123,12 @@ def _periods(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _extent(record: Mapping[str, Any], part: str) -> Mapping[str, Any]:
     extent = record.get("extent")
-    found = extent.get(part) if isinstance(extent, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    values = extent.get(part) if isinstance(extent, Mapping) else None
+    return values if isinstance(values, Mapping) else {}
 
 
 def _page(record: Mapping[str, Any], base: str) -> str:
-    """A page for people, if the collection links one."""
+    """Return a page for people, if the collection links one."""
     for relation in _PAGES:
         for link in links_of(record, relation):
             if word(link.get("type")).startswith("text/html") or (relation != "alternate" and not link.get("type")):
@@ -137,7 +137,7 @@ def _page(record: Mapping[str, Any], base: str) -> str:
 
 
 def asset_names(record: Mapping[str, Any]) -> list[str]:
-    """The names of its assets, whose order is that of the files."""
+    """Return the names of its assets, whose order is that of the files."""
     return [name for name, _ in _assets(record)]
 
 
@@ -163,9 +163,9 @@ def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
 
 
 def _variables(value: Any) -> tuple[Column, ...]:
-    """The variables of a data cube, which are to it what columns are to a table."""
-    told = [{**one, "name": name, "type": None} for name, one in value.items()] if _is_cube(value) else []
-    return columns_in([{**one, "label": one.get("description")} for one in told])
+    """Return the variables of a data cube, which are to it what columns are to a table."""
+    variables = [{**one, "name": name, "type": None} for name, one in value.items()] if _is_cube(value) else []
+    return columns_in([{**one, "label": one.get("description")} for one in variables])
 
 
 def _is_cube(value: Any) -> bool:
@@ -187,13 +187,13 @@ _ABOUT = re.compile(rb'"(?:collections|conformsTo|links)"\s*:')
 
 
 def recognise(address: str) -> str | None:
-    """The source URL of `stac:https://…`, or of an address that ends in `/api/stac`, or in `/stac` and a version."""
+    """Return the source URL of `stac:https://…`, or of an address ending in `/api/stac`, or `/stac` and a version."""
     telling = address.startswith(_PREFIX) or _TELLING.search(address.partition("?")[0])
     return accept(address) if telling else None
 
 
 def accept(address: str) -> str | None:
-    """The source URL of an address that is said to be a STAC catalog's; that of a list of collections is its root."""
+    """Return the source URL of any STAC catalog; for a list of collections, its root."""
     url = web_url(address, "stac")
     if url is None:
         return None
@@ -201,12 +201,12 @@ def accept(address: str) -> str | None:
 
 
 def is_stac(body: bytes) -> bool:
-    """Whether what may be only the beginning of a document is STAC's."""
+    """Return whether what may be only the beginning of a document is STAC's."""
     return body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and bool(_STAC.search(body) and _ABOUT.search(body))
 
 
 def listing_url(root: Mapping[str, Any], url: str) -> str | None:
-    """Where an API lists its collections, by its first document; None for a static catalog."""
+    """Return where an API lists its collections, by its first document; None for a static catalog."""
     if isinstance(root.get("collections"), list):
         return url
     for link in links_of(root, *_DATA):

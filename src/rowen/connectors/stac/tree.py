@@ -1,6 +1,6 @@
-"""A static catalog: documents that lead to others. Each is asked for with the tokens that came with it.
+"""A static catalog: documents that link to others. Each is requested with its validators.
 
-An unchanged one leads on along the children that we hold of it, so that a refresh goes where a rebuild would. What is
+An unchanged one is followed along its stored children, so that a refresh goes where a rebuild would. What is
 behind a document that cannot be read is unknown: nothing is deleted then.
 """
 
@@ -32,7 +32,7 @@ _BATCH = 200  # documents looked up together: one query for each batch
 
 
 class _Catalog(NamedTuple):
-    """What is kept of a document that is no item: its tokens and where it leads."""
+    """The stored state of a document that is no item: its validators and its links."""
 
     etag: str | None
     last_modified: str | None
@@ -41,7 +41,7 @@ class _Catalog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """One look at one document. `catalog` is what to keep of it, `trouble` why it could not be read."""
+    """One request of a document. `catalog` is its state to store, `trouble` the reason why it could not be read."""
 
     seen: Observation | None = None
     children: tuple[str, ...] = ()
@@ -65,12 +65,12 @@ class Tree:
         self._doubt: str | None = None
 
     async def tokens(self) -> Tokens | None:
-        """Those of the root, if it is a document that we know."""
-        held = await self._known.look_up([self._url])
-        return self._tokens(self._url, held.get(self._url))
+        """Return the validators of the root, if it is known."""
+        stored = await self._known.look_up([self._url])
+        return self._tokens(self._url, stored.get(self._url))
 
     async def walk(self, root: Response) -> AsyncGenerator[Observation]:
-        """Everything below the root, which has answered already."""
+        """Yield everything below the root, whose answer is there."""
         self._marks.add(self._url)
         level: list[str] = [self._url]
         for _ in range(self._options.depth + 1):
@@ -112,15 +112,15 @@ class Tree:
             self._doubt = self._doubt or visit.trouble
 
     async def _visits(self, level: Sequence[str], root: Response) -> AsyncGenerator[tuple[str, _Visit]]:
-        """Looks at the documents of a level, some side by side, in their order."""
+        """Yield the documents of a level in their order; some are requested at the same time."""
         waiting: deque[tuple[str, asyncio.Task[_Visit]]] = deque()
         try:
             for start in range(0, len(level), _BATCH):
                 batch = level[start : start + _BATCH]
-                held = await self._known.look_up(batch)
+                stored = await self._known.look_up(batch)
                 for url in batch:
-                    given = root if url == self._url else None
-                    waiting.append((url, asyncio.create_task(self._visit(url, held.get(url), given))))
+                    answer = root if url == self._url else None
+                    waiting.append((url, asyncio.create_task(self._visit(url, stored.get(url), answer))))
                     if len(waiting) >= _AT_ONCE:
                         yield waiting[0][0], await waiting[0][1]
                         waiting.popleft()
@@ -132,23 +132,23 @@ class Tree:
                 task.cancel()
             await asyncio.gather(*(task for _, task in waiting), return_exceptions=True)
 
-    async def _visit(self, url: str, held: Held | None, given: Response | None) -> _Visit:
+    async def _visit(self, url: str, stored: Held | None, answer: Response | None) -> _Visit:
         before = self._before.get(url)
         try:
-            response = given or await self._ask(url, self._tokens(url, held))
+            response = answer or await self._ask(url, self._tokens(url, stored))
             if response.not_modified:
-                return _unchanged(url, held, before)
-            return self._read(url, response, held)
+                return _unchanged(url, stored, before)
+            return self._read(url, response, stored)
         except SourceError as problem:
-            if given is not None:
+            if answer is not None:
                 raise
             trouble = f"{redact(url)} could not be read: {problem}"
-            if held is None and before is not None:
+            if stored is None and before is not None:
                 return _Visit(None, before.children, before, trouble)
-            return _Visit(Failed(url, str(problem), problem.hint), held.links if held else (), None, trouble)
+            return _Visit(Failed(url, str(problem), problem.hint), stored.links if stored else (), None, trouble)
 
-    def _tokens(self, url: str, held: Held | None) -> Tokens | None:
-        known = held or self._before.get(url)
+    def _tokens(self, url: str, stored: Held | None) -> Tokens | None:
+        known = stored or self._before.get(url)
         return Tokens(url, known.etag, known.last_modified) if known else None
 
     async def _ask(self, url: str, tokens: Tokens | None) -> Response:
@@ -163,7 +163,7 @@ class Tree:
             return response
         raise SourceError(f"{redact(url)} answered with status {response.status}.")
 
-    def _read(self, url: str, response: Response, held: Held | None) -> _Visit:
+    def _read(self, url: str, response: Response, stored: Held | None) -> _Visit:
         data = read_json(response.body, redact(url))
         kind = kind_of(data)
         if kind is None:
@@ -175,8 +175,8 @@ class Tree:
 
         # Links are relative to where the document was found.
         validators = Validators(etag, modified, body_hash(response.url.encode() + b"\n" + response.body))
-        if held is not None and held.body_hash == validators.body_hash:
-            is_told = (held.etag, held.last_modified) == (validators.etag, validators.last_modified)
+        if stored is not None and stored.body_hash == validators.body_hash:
+            is_told = (stored.etag, stored.last_modified) == (validators.etag, validators.last_modified)
             return _Visit(Unchanged(url, None if is_told else validators, by_body=True), children)
 
         def collection() -> Fetched:
@@ -192,7 +192,7 @@ class Tree:
 
 
 def kind_of(data: Any) -> str | None:
-    """Whether a document is a Catalog or a Collection; before 1.0 it did not say."""
+    """Return whether a document is a Catalog or a Collection; before 1.0 it did not say."""
     if not isinstance(data, Mapping):
         return None
     if data.get("type") in ("Catalog", "Collection"):
@@ -202,9 +202,9 @@ def kind_of(data: Any) -> str | None:
     return "Collection" if "extent" in data else "Catalog"
 
 
-def _unchanged(url: str, held: Held | None, before: _Catalog | None) -> _Visit:
-    if held is not None:
-        return _Visit(Unchanged(url), held.links)
+def _unchanged(url: str, stored: Held | None, before: _Catalog | None) -> _Visit:
+    if stored is not None:
+        return _Visit(Unchanged(url), stored.links)
     return _Visit(None, before.children if before else (), before)
 
 

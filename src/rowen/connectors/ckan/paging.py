@@ -1,8 +1,8 @@
-"""The course of one pass over a CKAN listing: page by page, in the order of identifiers, without a gap.
+"""The position of one pass over a CKAN listing: page by page, sorted by identifier, without a gap.
 
-Each page begins with the last row of the one before. If it does not, the listing has moved under our feet (a dataset
-was deleted further up, say, so that another slipped past the page border): the pass steps back until the two
-join again. Without that, as many additions as deletions would make the count come out right over a hole.
+Each page begins with the last row of the one before. If it does not, the listing has changed (a dataset before was
+deleted, say, so that another slipped past the page border): the pass steps back until the two pages join again. Without
+that, as many additions as deletions would make the count right although a record was missed.
 """
 
 import logging
@@ -18,7 +18,7 @@ from rowen.connectors.catalog.text import word
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
-__all__ = ["MissingRecord", "PageCursor", "UnparsedRow", "id_of", "mark_of"]
+__all__ = ["PackageRow", "PageCursor", "id_of", "is_missing", "mark_of"]
 
 MOST_SETBACKS = 20
 """Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
@@ -27,44 +27,43 @@ MOST_SETBACKS = 20
 log = logging.getLogger(__name__)
 
 
-class MissingRecord(NamedTuple):
-    """A row whose record could not be received; without an identifier where that cannot be had either."""
+class PackageRow(NamedTuple):
+    """A row that is not parsed: a page of them takes a fifth of the memory of a parsed one.
 
-    id: str
-    error: str
-
-
-class UnparsedRow(NamedTuple):
-    """A row with an identifier, as it came: a page of them takes a fifth of the memory of one that is read.
-
-    One that `is_listed` is no tombstone, and describes no harvest.
+    `raw` is the record as it came; None if it could not be received, for the reason `error`. The identifier is empty if
+    that could not be received either. A row that `is_listed` is no tombstone, and describes no harvest.
     """
 
     id: str
-    raw: msgspec.Raw
+    raw: msgspec.Raw | None = None
     modified: Any = None
     is_listed: bool = False
+    error: str | None = None
 
 
 def id_of(row: Any) -> str:
-    """The identifier of a row; empty if it has none."""
-    if isinstance(row, MissingRecord | UnparsedRow):
+    """Return the identifier of a row; empty if it has none."""
+    if isinstance(row, PackageRow):
         return row.id
     return word(row.get("id")) if isinstance(row, dict) else ""
 
 
+def is_missing(row: Any) -> bool:
+    """Return whether the record of a row could not be received."""
+    return isinstance(row, PackageRow) and row.error is not None
+
+
 def mark_of(row: Any) -> str:
-    """What tells a row from others: its identifier, or all of it."""
+    """Return the identifier of a row, or a hash of the whole row."""
     return id_of(row) or "?" + body_hash(payload_of(row) or b"").hex()[:32]
 
 
 @dataclass(slots=True)
 class PageCursor:
-    """Where a pass is: the next row is at `position`, behind the one marked `after`.
+    """The position of a pass: the next row is at `position`, after the one marked `after`.
 
-    `repeated` tells that the listing ended with a page that had come before, `ends_by_count` that only the count says
-    that the last page was the last one. A listing is `steady` as long as its order
-    can be relied on; `overlaps` tells whether the next page is to begin with the last row.
+    `repeated` is set if the listing ended with a page that came before, `ends_by_count` if only the count says that the
+    last page was the last. `overlaps` is set if the next page should begin with the last row.
     """
 
     since: str | None = None
@@ -77,7 +76,6 @@ class PageCursor:
     ends_by_count: bool = False
     overlaps: bool = field(init=False)
     _frontier: int = field(init=False)
-    _steady: bool = True
     _stepped_back: bool = False
     _setbacks: int = 0
     _seen: HashSet = field(default_factory=HashSet)
@@ -87,9 +85,14 @@ class PageCursor:
         self._frontier = self.position
         self.overlaps = self.position > 0
 
+    @property
+    def _is_steady(self) -> bool:
+        """Return whether the order of the listing can be relied on."""
+        return self._setbacks <= MOST_SETBACKS
+
     def joins(self, start: int, rows: Sequence[Any], count: int | None, *, step: int) -> bool:
-        """Whether a page follows the one before without a gap; if not, the pass has been set back."""
-        if not self._steady or self.after is None or start >= self.position:
+        """Return whether a page follows the one before without a gap; if not, the pass has been set back."""
+        if not self._is_steady or self.after is None or start >= self.position:
             return True
         marks = [mark_of(row) for row in rows]
         if self.after in marks or (marks and marks[0] <= self.after):
@@ -97,7 +100,7 @@ class PageCursor:
         self._setbacks += 1
         if self._stepped_back or self._setbacks > MOST_SETBACKS:
             log.warning("the listing keeps no order; only its count can tell whether it was seen whole")
-            self._steady = False
+            self._setbacks = MOST_SETBACKS + 1
             return True
         self._stepped_back = True
         self.position = max(0, min(start, count or start) - max(step // 2, 1))
@@ -105,7 +108,7 @@ class PageCursor:
         return False
 
     def starts(self, rows: int, count: int) -> Iterator[int]:
-        """Where the next pages of so many rows begin, if all goes well, up to the one that confirms the end."""
+        """Yield where the next pages of so many rows begin, if all goes well, up to the one that confirms the end."""
         position = self.position
         while True:
             start = position - 1 if self.overlaps and rows > 1 else position
@@ -115,7 +118,7 @@ class PageCursor:
             position = min(start + rows, count)
 
     def take(self, start: int, rows: Sequence[Any]) -> list[Any]:
-        """The rows that are new, and those that really are there again.
+        """Return the rows that are new, and those that really are there again.
 
         A row is taken for a repeat only beside its like in one answer. One that comes again with a later page may be
         there but once: where the order changes, or something was added further up, pages overlap. A row without an
@@ -140,7 +143,7 @@ class PageCursor:
         """Note where to go on, and whether the listing has ended."""
         end = start + len(rows)
         stepped_back, self._stepped_back = self._stepped_back, False
-        # Of what was modified the first page is mostly the only one: whether to confirm that is left to the walk.
+        # A list of changes mostly has one page: whether to confirm that is decided by the walk.
         self.ends_by_count = self.since is not None and not start and end >= (count or end + 1)
         if not is_new and not stepped_back:
             self.repeated = end > self._frontier
@@ -150,5 +153,5 @@ class PageCursor:
         self.at_end = count is not None and self._frontier >= count
         self.position = end
         self.after = mark_of(rows[-1]) if rows else self.after
-        # A page that began with a row over which the portal fails would fail as well.
-        self.overlaps = self._steady and end > 0 and not (rows and isinstance(rows[-1], MissingRecord))
+        # A page that began with a row on which the portal fails would fail as well.
+        self.overlaps = self._is_steady and end > 0 and not (rows and is_missing(rows[-1]))

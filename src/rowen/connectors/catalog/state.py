@@ -1,0 +1,343 @@
+"""The state of one run over a catalog, and the limit on how many records it accepts.
+
+A portal that is broken or malicious invents records and tokens without end, and its declared count may be invented as
+well. The limit is the least of several bounds; an option raises it for the few catalogs that are really larger.
+
+An item that did not come may be any of the unidentified records. A walk that meets the same unidentified records as the
+walk before assumes that they are no items: some catalogs list such records for ever, and deletions must not wait for
+ever.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+
+from rowen.connectors.base import Held, Known
+from rowen.connectors.catalog.cursor import CatalogCursor, stamp
+from rowen.connectors.catalog.listing import Listing, Row
+from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.records import UrlSet
+from rowen.model.items import Failed, Fetched, Gone, Unchanged
+from rowen.model.url import key
+
+__all__ = ["RunState", "mark_of"]
+
+MOST_RECORDS = 10_000_000
+"""A judgement, not a measurement: 30 GB at 3 kB a record. Aggregators may list more, and need the option."""
+
+MOST_UNDECLARED = 1_000_000
+"""Without a declared count. A judgement as well: 3 GB at 3 kB a record, 10,000 pages of a hundred."""
+
+LEAST_GROWN = 100_000
+"""Always allowed, also beyond twice the declared count: counts are wrong, catalogs are merged."""
+
+MOST_GROWTH = 10
+"""Times the items of the last whole walk: room for a merger or a large import, chosen and not measured."""
+
+# At 16 letters each, 2 kB of cursor. Of more, some always count as new, and deletions wait for a walk without them.
+_MOST_UNIDENTIFIED = 100
+# 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.
+_MOST_FAILED = 100
+_SOME_MINUTES = 1000  # between two times of forgetting: 100 kB, and a thousandth of the work of a look at each record
+_MOST_HANDLES = 200  # of some 100 letters are 20 kB of cursor; records without one are seen by whole walks only
+_MOST_HOLES = 100  # of some 100 letters are 10 kB of cursor; a whole walk looks for the others
+# Hashes of 16 letters are 40 kB of cursor; where more records are no items, a walk is no large part of the cost.
+_MOST_PASSED = 2000
+_LONGEST_ERROR = 500  # a message that says more repeats the record, which stands in quarantine anyway
+
+
+class Unidentified:
+    """The unidentified records of one walk, each by a URL that contains a hash of its content."""
+
+    def __init__(self) -> None:
+        self._marks: Counter[str] = Counter()
+
+    def add(self, url: str) -> None:
+        """Count a record; two equal ones count twice."""
+        self._marks[blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()] += 1
+
+    def __len__(self) -> int:
+        return self._marks.total()
+
+    def stored(self, before: Iterable[str] = ()) -> list[str] | None:
+        """Return what a cursor stores of these records and of those before."""
+        return sorted((self._marks | Counter(before)).elements())[:_MOST_UNIDENTIFIED] or None
+
+    def are_known(self, stored: Any) -> bool:
+        """Return whether all of them are stored in a cursor."""
+        return not self._marks - Counter(stored if isinstance(stored, list) else ())
+
+
+class RecentDates:
+    """The number of records with dates near the newest one: counts by minute, without those that are too old."""
+
+    def __init__(self, length: timedelta) -> None:
+        self._length_min = int(length.total_seconds() // 60) + 1
+        self._minutes: Counter[int] = Counter()
+
+    def add(self, at: datetime) -> None:
+        """Count a record."""
+        self._minutes[int(at.timestamp() // 60)] += 1
+        if len(self._minutes) > 2 * self._length_min + _SOME_MINUTES:
+            newest = max(self._minutes)
+            self._minutes = Counter({at: n for at, n in self._minutes.items() if at >= newest - self._length_min})
+
+    def since(self, begin: datetime) -> int:
+        """Return about how many records are dated since."""
+        return sum(count for at, count in self._minutes.items() if at >= begin.timestamp() // 60)
+
+
+@dataclass(slots=True)
+class Shown:
+    """The records that the present walk showed, in all its parts; falling back to a whole walk begins a new one.
+
+    `urls` are all of them. `kept` records have an item; `failed` could not be read, and `lost` of these have no item;
+    `dated` have a date. `shared` share their identifiers with other items; `dropped` were hidden by a different record
+    with the same identifier. `passing` are the hashes of records that are no items. `unidentified` were received,
+    `unreceived` were not (by URL, with the error); the source was asked for `absent` items one by one and does not have
+    them.
+    """
+
+    urls: UrlSet = field(default_factory=UrlSet)
+    kept: int = 0
+    lost: int = 0
+    dated: int = 0
+    shared: int = 0
+    dropped: int = 0
+    failed: list[Failed] = field(default_factory=list)
+    passing: set[str] = field(default_factory=set)
+    unidentified: Unidentified = field(default_factory=Unidentified)
+    unreceived: dict[str, str] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class RunState:
+    """The state of one run over a catalog. The module in brackets owns the fields that follow.
+
+    Given [refresh]: `listing`, `known`, `options`, `now`, and the URLs that are `quarantined`.
+
+    Position [refresh]: `cursor` is what the next run needs, as far as it is known. `endless` is the reason why a
+    listing without end was left; `replaced` is set if so much is new that it may be known items under other
+    identifiers.
+
+    Records [state]: `shown` are the records of the present walk. `held` is the number of items when all records are
+    stored. `passed` are the hashes of listed records that are no items, in this run or before. `unread` are the URLs of
+    all unidentified records of this run, `holes` their places, `handles` the arguments of `Listing.record` for failed
+    items.
+
+    Dates [walk, changes]: `newest` is the latest date, `clock` the source's time when the run began, `recent` counts
+    the latest dates. `page` is the number of records on the largest page that was not the last.
+
+    Single records [retries]: `failed_again` could not be read when requested alone; `unanswered` is the number of
+    consecutive requests without an answer.
+    """
+
+    listing: Listing
+    known: Known
+    options: CatalogOptions
+    now: Callable[[], datetime]
+    cursor: CatalogCursor
+    held: int
+    recent: RecentDates
+    quarantined: frozenset[str]
+    passed: set[str]
+    handles: dict[str, str]
+    holes: dict[str, Any]
+    shown: Shown = field(default_factory=Shown)
+    unread: set[str] = field(default_factory=set)
+    newest: datetime | None = None
+    clock: datetime | None = None
+    page: int = 0
+    endless: str | None = None
+    replaced: bool = False
+    failed_again: list[Failed] = field(default_factory=list)
+    unanswered: int = 0
+
+    @classmethod
+    def begin(
+        cls, listing: Listing, known: Known, options: CatalogOptions, *, now: Callable[[], datetime]
+    ) -> "RunState":
+        """Begin a run with the cursor of the last one."""
+        cursor = CatalogCursor.of(known.cursor, listing.version)
+        return cls(
+            listing,
+            known,
+            options,
+            now,
+            cursor,
+            held=known.count,
+            recent=RecentDates(timedelta(hours=options.overlap_h)),
+            quarantined=frozenset(one.url for one in known.failed),
+            passed=set(cursor.passed or ()),
+            handles=dict(cursor.handles or {}),
+            holes=dict(cursor.holes or {}),
+        )
+
+    @property
+    def seen(self) -> UrlSet:
+        """Return the items that the present walk showed."""
+        return self.shown.urls
+
+    @property
+    def expected(self) -> int:
+        """Return how many records the source declares if nothing happened unnoticed.
+
+        A source that declared no count before lists the items, and the records that are no items.
+        """
+        return self.held + (len(self.passed) if self.cursor.surplus is None else self.cursor.surplus)
+
+    def begin_anew(self) -> None:
+        """Discard what was shown: a whole walk shows it again."""
+        self.shown, self.passed, self.handles, self.failed_again = Shown(), set(), {}, []
+        self.replaced = False
+
+    def excess(self, received: int, declared: int | None) -> str | None:
+        """Return why a listing with so many records is left; None if there are not too many."""
+        most = self.options.max_records
+        if most is None:
+            before = self.cursor.items
+            grown = MOST_RECORDS if before is None else max(LEAST_GROWN, MOST_GROWTH * before)
+            credible = MOST_UNDECLARED if declared is None else 2 * max(declared, 0) + LEAST_GROWN
+            most = min(MOST_RECORDS, credible, grown)
+        if received <= most:
+            return None
+        said = "" if declared is None else f", {declared:,} are declared"
+        return (
+            f"The listing does not end: {received:,} records came{said}, and {most:,} are the most that are believed. "
+            "What was read is kept. "
+            f"If the catalog is really that large, set the option max_records to more than {most:,}."
+        )
+
+    def are_failures_explained(self) -> bool:
+        """Return whether all of the quarantine failed in the document of the stored tokens, and was tried again since.
+
+        A failure after the connector may have had other reasons than the document.
+        """
+        explained = {url for url, _, _ in self.cursor.failed or ()}
+        return all(one.tries > 1 and one.url in explained for one in self.known.failed)
+
+    async def take(self, rows: list[Row], *, counting: bool) -> int:
+        """Count the records of a page; return how many of them are new items, if `counting`."""
+        odd = [row.url for row in rows if not isinstance(row.seen, Fetched | Unchanged)]
+        wanted = [row.url for row in rows] if counting else odd
+        stored = await self.known.look_up(wanted) if wanted and self.known.count else {}
+        passed = len(self.passed)
+        for row in rows:
+            self._count(row, stored)
+        if counting and self.cursor.surplus is not None:
+            # The source declares all that it lists, also records that are no items.
+            self.cursor = replace(self.cursor, surplus=self.cursor.surplus + len(self.passed) - passed)
+        return sum(isinstance(row.seen, Fetched) and row.url not in stored for row in rows) if counting else 0
+
+    def _count(self, row: Row, stored: Mapping[str, Held]) -> None:
+        shown, is_held = self.shown, row.url in stored
+        if isinstance(row.seen, Failed) or row.url in self.quarantined:
+            if row.handle is not None and (row.url in self.handles or len(self.handles) < _MOST_HANDLES):
+                self.handles[row.url] = row.handle
+        elif self.handles:
+            self.handles.pop(row.url, None)
+        if row.modified is not None:
+            shown.dated += 1
+            self.recent.add(row.modified)
+        match row.seen:
+            case Fetched():
+                shown.kept += 1
+                self.held += not is_held
+                self._pass(row.url, passed=False)
+            case Unchanged():
+                shown.kept += 1
+                self._pass(row.url, passed=False)
+            case Gone():
+                self.held -= is_held
+                self._pass(row.url, passed=row.named)
+            case Failed() as failed:
+                if len(shown.failed) <= _MOST_FAILED:
+                    shown.failed.append(replace(failed, payload=None))
+                shown.kept += is_held
+                shown.lost += not is_held
+                self._pass(row.url, passed=row.named and not is_held)
+
+    def _pass(self, url: str, *, passed: bool) -> None:
+        """Note whether a record is listed without being an item; an identifier listing has it all the same."""
+        if self.listing.tells_deletions or not (passed or self.passed):
+            return
+        if self.listing.identifiers is None and len(self.passed) >= _MOST_PASSED:
+            # The count will not be what is expected, and the catalog is walked.
+            return
+        mark = mark_of(url)
+        for marks in (self.passed, self.shown.passing):
+            (marks.add if passed else marks.discard)(mark)
+
+    def note_unidentified(self, row: Row) -> None:
+        """Store that a record could not be identified, and where to request it again."""
+        self.unread.add(row.url)
+        if row.received or not isinstance(row.seen, Failed):
+            self.shown.unidentified.add(row.url)
+        else:
+            self.shown.unreceived[row.url] = row.seen.error
+        if row.place is not None and (row.url in self.holes or len(self.holes) < _MOST_HOLES):
+            self.holes[row.url] = row.place
+
+    def interrupted(self, place: Any) -> CatalogCursor:
+        """Return the cursor in the middle of a walk: the next run resumes at its place."""
+        return replace(
+            self.cursor,
+            place=place,
+            passed=sorted(self.passed) or None,
+            handles=self.handles or None,
+            holes=self.holes or None,
+            stumbled=None,
+        )
+
+    def settled(self, declared: int | None, *, kept: int, proved: bool) -> CatalogCursor:
+        """Return the cursor after the catalog was seen whole; unless `proved`, the next run walks it whole again."""
+        shown = self.shown
+        failed = [(one.url, one.error[:_LONGEST_ERROR], one.hint) for one in shown.failed]
+        is_remembered = len(failed) <= _MOST_FAILED
+        return replace(
+            self.left(),
+            modified=self._newest_stored(),
+            walked=stamp(self.now()) if self.listing.dated and proved else None,
+            surplus=None if declared is None else declared - kept,
+            unidentified=shown.unidentified.stored(),
+            passed=sorted(shown.passing) or None,
+            handles=self.handles or None,
+            holes={url: place for url, place in self.holes.items() if url in self.seen} or None,
+            page=self.page or self.cursor.page,
+            items=kept,
+            tokens=self.listing.tokens if is_remembered else None,
+            failed=failed if self.listing.tokens and is_remembered and failed else None,
+        )
+
+    def moved(self) -> CatalogCursor:
+        """Return the cursor after the changes were read."""
+        return replace(
+            self.left(),
+            modified=max(filter(None, (self._newest_stored(), self.cursor.modified)), default=None),
+            passed=sorted(self.passed) or None,
+            handles=self.handles or None,
+            holes=self.holes or None,
+        )
+
+    def left(self) -> CatalogCursor:
+        """Return the cursor without a place to resume at."""
+        return replace(self.cursor, place=None, stumbled=None)
+
+    def _newest_stored(self) -> str | None:
+        """Return the newest date, but never one after the beginning of this run.
+
+        A record that was edited later may have been passed already. A record dated in the future must not hide all
+        changes until then.
+        """
+        if self.newest is None:
+            return None
+        return stamp(min(self.newest, self.clock) if self.clock else self.newest)
+
+
+def mark_of(url: str) -> str:
+    """Return the hash of a URL that cursors store."""
+    return key(url).hex()[:16]
