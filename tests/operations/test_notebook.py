@@ -33,7 +33,7 @@ try:
     r.call(interrupted())
 except KeyboardInterrupt:
     del r.rowen._engine.workers.prepare
-print(*[run.status for run in r.call(r.rowen.runs())], r.sync("docs").status)
+print(*[run.status for run in r.runs.list()], r.sync("docs").status)
 """
 
 
