@@ -2,7 +2,7 @@
 
 __all__ = ["__version__", "how_to_install"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def how_to_install(extra: str) -> str:
