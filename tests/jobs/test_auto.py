@@ -13,7 +13,7 @@ from rowen.jobs.freshness import outlook
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
 from rowen.model.schedules import Schedule
-from rowen.operations import counts
+from rowen.operations import sources as source_operations
 from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 from tests.portals.scripted import Scripted, page, shows
@@ -108,7 +108,7 @@ async def test_status_tells_how_much_is_expected_to_be_stale(
 ) -> None:
     kinds(Scripted)
     # Weeks pass here within a second.
-    monkeypatch.setattr(counts, "_STALE_FOR", timedelta(0))
+    monkeypatch.setattr(source_operations, "_STALE_FOR", timedelta(0))
     async with database.open() as r:
         for name in ("busy", "calm", "new"):
             await r.sources.add(f"scripted:{name}", name=name)

@@ -196,7 +196,7 @@ class Rowen:
         await self._engine.open(patience=patience)
 
     def stop(self) -> None:
-        """End soon all that runs in this process: runs as cancelled, jobs given back. Later calls are not affected."""
+        """End the work of this process soon: runs are cancelled, jobs are given back. Later calls are not affected."""
         if "queue" in vars(self):
             self.queue.stop_worker()
         self._engine.stop()

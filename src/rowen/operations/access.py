@@ -1,4 +1,4 @@
-"""Who may ask: tokens and sessions, people named by an identity provider, and the log of what they changed."""
+"""Access: tokens, sessions, people of an identity provider, and the audit log."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FULL_RETRY_S = 600.0
 
 
 class Access(ResourceGroup):
-    """Who may ask, and what they did."""
+    """Tokens, sessions and the audit log."""
 
     def _prepare(self) -> None:
         self._session_hours = self._settings.session_hours
@@ -63,7 +63,7 @@ class Access(ResourceGroup):
 
     @operation(scope=Scope.ADMIN)
     async def list_tokens(self) -> list[AccessToken]:
-        """All tokens, by name."""
+        """List all tokens by name."""
         async with self._database.connection() as c:
             return await access.tokens(c)
 
@@ -79,7 +79,7 @@ class Access(ResourceGroup):
         | None = TOKEN_DAYS,
         now: Annotated[datetime | None, Meta(extra={"local": True})] = None,
     ) -> NewToken:
-        """Make a token; its secret is returned this once and stored nowhere. Without days it holds for ever."""
+        """Create a token. Its secret is returned once and stored nowhere; without `days` it does not expire."""
         if not _NAME.fullmatch(name):
             raise UsageError(
                 f"{name!r} is no name for a token.", hint="Letters, digits and . _ @ -, a hundred at most."
@@ -92,13 +92,13 @@ class Access(ResourceGroup):
 
     @operation(scope=Scope.ADMIN)
     async def revoke_token(self, name: Annotated[str, Meta(description="Name of the token.")]) -> None:
-        """Take a token back, with all sessions that were made from it; it is refused from now on."""
+        """Revoke a token and all sessions that were opened with it."""
         async with self._database.connection() as c:
             await access.remove_token(c, name)
 
     @operation(scope=None)
     async def identify(self, secret: SecretReference) -> Principal | None:
-        """Who a token or a signed word of the identity provider names; None if it names nobody."""
+        """Return the principal of a token or of a signed token of the identity provider; None if unknown."""
         if not secret.startswith(TOKEN_PREFIX):
             named = await self._people.identify(secret) if self._people is not None else None
             return named[0] if named else None
@@ -110,7 +110,7 @@ class Access(ResourceGroup):
     async def open_session(
         self, secret: SecretReference, *, now: Annotated[datetime | None, Meta(extra={"local": True})] = None
     ) -> NewSession | None:
-        """A session for who has this token; it ends no later than that. None for one that names nobody."""
+        """Open a session for the owner of a token, ending with the token; None for an unknown token."""
         ends = (now or datetime.now(UTC)) + timedelta(hours=self._session_hours)
         cookie = secrets.token_urlsafe(_SECRET_BYTES)
         async with self._database.connection() as c:
@@ -128,12 +128,12 @@ class Access(ResourceGroup):
 
     @operation(scope=None)
     async def begin_login(self, back_to: str) -> tuple[str, str]:
-        """Where a person logs in at the identity provider, and what the browser keeps until it is back."""
+        """Return the login address of the identity provider, and what the browser stores until it returns."""
         return await self._provider().begin(back_to)
 
     @operation(scope=None)
     async def finish_login(self, *, code: str, state: str, kept: str, back_to: str) -> NewSession | None:
-        """A session for the person who came back from there; None for nobody of ours."""
+        """Return a session for the person who returned from the login; None if the person has no access."""
         named = await self._provider().finish(code=code, state=state, kept=kept, back_to=back_to)
         return await self._person_session(named, datetime.now(UTC) + timedelta(hours=self._session_hours))
 
@@ -143,7 +143,7 @@ class Access(ResourceGroup):
         return self._people
 
     async def _person_session(self, named: tuple[Principal, datetime] | None, ends: datetime) -> NewSession | None:
-        """A session that ends no later than the word of the provider."""
+        """Open a session that ends with the provider's token at the latest."""
         if named is None:
             return None
         cookie = secrets.token_urlsafe(_SECRET_BYTES)
@@ -155,7 +155,7 @@ class Access(ResourceGroup):
 
     @operation(scope=None)
     async def identify_session(self, cookie: str) -> Principal | None:
-        """Whose session this is; None if it is over."""
+        """Return the principal of a session; None if it has ended."""
         async with self._database.connection() as c:
             return await access.of_session(c, _digest(cookie))
 
@@ -185,7 +185,7 @@ class Access(ResourceGroup):
     async def record_write(
         self, principal: Principal, *, address: str | None, method: str, path: str, status: int, request: str
     ) -> None:
-        """Write down what somebody did, and what was answered."""
+        """Record a write and its answer in the audit log."""
         async with self._database.connection() as c:
             await access.audit(c, [principal.name, address, method, path, status, request])
 
@@ -197,7 +197,7 @@ class Access(ResourceGroup):
         limit: Limit = 100,
         after: After | None = None,
     ) -> Page[AuditLine]:
-        """What was written through the server, newest first; `after` is the `next` of the page before."""
+        """List the writes through the server, newest first."""
         listing = ["audit", principal]
         place = decoded(after, listing, as_number)
         async with self._database.connection() as c:
@@ -208,9 +208,9 @@ class Access(ResourceGroup):
 
     @operation(scope=None)
     async def claim_answer(self, principal: str, key: str, fingerprint: bytes) -> RepeatedAnswer | None:
-        """The answer to a request that was sent before under this key; None for a new one, which is begun.
+        """Return the stored answer to a repeated request; None for a new request key, which is claimed.
 
-        Who uses a key for something else is told so, and who comes while the first is under way as well.
+        Raises if the key was used for another request, or if the first request is still running.
         """
         if not key.strip() or len(key) > _LONGEST_KEY or not key.isprintable():
             raise UsageError("The idempotency key is no key.", hint="A UUID, or up to 200 printable letters.")
@@ -240,7 +240,7 @@ class Access(ResourceGroup):
 
     @operation(scope=None)
     async def store_answer(self, principal: str, key: str, answer: RepeatedAnswer | None) -> None:
-        """Keep the answer to what was begun; None if it came to nothing, and may be tried again."""
+        """Store the answer to a claimed request; None releases the key after a failure."""
         async with self._database.connection() as c:
             if answer is None:
                 await access.drop_answer(c, principal, key)
@@ -249,7 +249,7 @@ class Access(ResourceGroup):
 
     @operation(scope=None)
     async def delete_expired(self) -> None:
-        """Forget sessions, answers and lines of the log that are over."""
+        """Delete expired sessions, answers and lines of the audit log."""
         async with self._database.connection() as c:
             await access.forget_over(c, kept_h=_ANSWERS_KEPT_H, audit_days=self._audit_days)
 

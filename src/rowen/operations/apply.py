@@ -1,34 +1,35 @@
-"""Making the sources be what a file declares, and saying what that changes."""
+"""Apply a file of declarations: add, change and remove sources until they are as declared, and report the changes."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from rowen.concurrency import together
 from rowen.connectors import registry
-from rowen.errors import Hint, RefusedError, UsageError, action
+from rowen.errors import Hint, RefusedError, RowenError, UsageError, action
 from rowen.harvest import agreements
 from rowen.model.access import Reach
 from rowen.model.schedules import Schedule
 from rowen.model.sources import AppliedSource, Source, SourceState
 from rowen.net.credentials import shown
-from rowen.operations.carrying import SchemaStep, plan_schemas, write_schemas
-from rowen.operations.declarations import Declaration, Declared
+from rowen.operations.declarations import Declaration, Declared, Found
+from rowen.operations.discovery import discover
 from rowen.operations.reach import newly_reached
 from rowen.operations.same_portal import KnownParts, Site
 from rowen.operations.schedules import plan_source
-from rowen.operations.undeclared import look_at
+from rowen.operations.source_schemas import SchemaStep, plan_schemas, write_schemas
 from rowen.settings import Settings
 from rowen.store import sources
 from rowen.store.database import Connection, Database
 
-__all__ = ["apply"]
+__all__ = ["apply", "look_at"]
 
 
 async def apply(
     database: Database, settings: Settings, declaration: Declaration, *, dry_run: bool, prune: bool, reach: Reach
 ) -> list[AppliedSource]:
-    """Make the sources be as they are declared, all in one transaction; returns what became of each."""
+    """Make the sources match their declarations in one transaction; return the change of each."""
     # Ten thousand sources take seconds to check, so that is done beside the event loop.
     declared = await asyncio.to_thread(declaration.read, reach)
     if unclear := [one for one in declared if not one.kind]:
@@ -54,7 +55,7 @@ async def apply(
 
 
 class Step(NamedTuple):
-    """What becomes of one source: as declared, as held, and what it is to carry, if that changes."""
+    """The change of one source: declared, stored, and its schemas if they change."""
 
     applied: AppliedSource
     one: Declared | None
@@ -100,7 +101,7 @@ def _steps(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool)
 
 
 async def _with_schemas(c: Connection, called: str, plan: Sequence[Step]) -> list[Step]:
-    """The plan with what the sources are to carry; all that is wrong with that is told at once."""
+    """Return the plan with the schemas of the sources; raise all problems at once."""
     made, wrong = [], []
     for step in plan:
         found = None
@@ -116,7 +117,7 @@ async def _with_schemas(c: Connection, called: str, plan: Sequence[Step]) -> lis
 
 
 def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
-    """What is told of a source whose schemas change."""
+    """Return the reported change of the schemas of a source."""
     applied, source = step.applied, step.source
     changes = {**applied.changes, "schemas": (found.before, found.after)}
     if source is None:
@@ -127,7 +128,7 @@ def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
 
 
 def _refuse_doubles(called: str, plan: Sequence[Step], held: Sequence[Source]) -> None:
-    """Refuse new sources that are portals which are kept or declared already, under another address or none other."""
+    """Refuse new sources that read a portal which is stored or declared already under another address."""
     going = {source.name for _, one, source, _ in plan if one is None and source is not None}
     kept = KnownParts(source for source in held if source.name not in going)
     wrong = []
@@ -147,7 +148,7 @@ def _refuse_doubles(called: str, plan: Sequence[Step], held: Sequence[Source]) -
 
 
 def _refuse_reached(called: str, plan: Sequence[Step]) -> None:
-    """Refuse what reaches for this machine's secrets or folders and was not agreed to before."""
+    """Refuse options that reach secrets or folders of this machine which were not agreed to before."""
     wrong = [
         f"  {one.name}: {reached}, for {one.url}"
         for _, one, source, _ in plan
@@ -171,7 +172,7 @@ class _Renamed:
             self._left.setdefault((source.kind, source.url), []).append(source)
 
     def take(self, one: Declared) -> Source | None:
-        """The source that has only changed its name: it is the only one at that address, and no entry took it."""
+        """Return the only unnamed source at an address, which was renamed."""
         found = self._left.get((one.kind, one.url), [])
         return found.pop() if len(found) == 1 else None
 
@@ -237,8 +238,41 @@ def _text(schedule: Schedule | None) -> str | None:
 
 
 def _listing(source: Source) -> dict[str, Any] | None:
-    """What the cursor was made under; None if the options are those of another version, and no longer make sense."""
+    """Return the options that the cursor depends on; None if the stored options belong to another version."""
     try:
         return registry.check_options(source.kind, dict(source.options)).listing()
     except UsageError:
         return None
+
+
+# A portal takes up to twenty seconds to be found out; at eight a time, three hundred slow ones take ten minutes.
+_AT_ONCE = 8
+
+
+async def look_at(declared: Sequence[Declared], held: Sequence[Source], settings: Settings) -> dict[str, Found]:
+    """Probe each address; return what is there, or why that is unknown."""
+    places = asyncio.Semaphore(_AT_ONCE)
+    by_name = {source.name: source for source in held}
+
+    async def one(entry: Declared) -> tuple[str, Found]:
+        async with places:
+            return entry.url, await _find(entry.url, by_name.get(entry.name), settings)
+
+    return dict(await together(*(one(entry) for entry in declared)))
+
+
+async def _find(address: str, kept: Source | None, settings: Settings) -> Found:
+    if kept is not None and registry.accepted(address, registry.connector(kept.kind)) == kept.url:
+        return kept.kind, kept.url
+    try:
+        formal = registry.recognise(address)
+        if formal[0] != "web":
+            return formal
+        if not settings.probe:
+            return "addresses are not asked here (ROWEN_PROBE)."
+        found = await discover(formal[1], settings.for_source(formal[1]))
+    except RowenError as problem:
+        return str(problem)
+    if found is None or found.kind == "web":
+        return 'no catalog was found there; kind = "web" crawls it as a site.'
+    return found.kind, found.url

@@ -1,4 +1,4 @@
-"""The change log: reading it from a number on, and following it."""
+"""The change log: reading it after a number, and following it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SETTLING = timedelta(hours=1)
 
 
 class Changes(ResourceGroup):
-    """What changed, in order."""
+    """The change log."""
 
     def _prepare(self) -> None:
         self._listener = self._engine.listener
@@ -51,9 +51,9 @@ class Changes(ResourceGroup):
         limit: Limit = 50,
         after: After | None = None,
     ) -> Page[Change]:
-        """The newest lines of the change log first: of a source, of some kinds, of a run.
+        """List the newest lines of the change log first.
 
-        With a query, those about items that have its words; with a field, those in which that field of facts differs.
+        With a query, only changes of items that contain its words; with a field, only changes of that field of facts.
         """
         check_words(query)
         listing = ["newest", source, sorted(kinds), run, query, field]
@@ -75,7 +75,7 @@ class Changes(ResourceGroup):
 
     @operation(scope=None)
     async def follow(self, *, since: SinceChange = 0, source: OnlySource | None = None) -> AsyncGenerator[Change]:
-        """The lines of the change log, and then each new one as it is committed; never ends."""
+        """Yield the lines of the change log, and then each new one as it is committed; never ends."""
         async with self._database.connection() as c:
             after = await self._number(c, since)
         async with aclosing(self._listener.follow(after, source=source)) as batches:
@@ -88,7 +88,7 @@ class Changes(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def last_number(self) -> int:
-        """The number of the newest line of the change log."""
+        """Return the number of the newest line of the change log."""
         async with self._database.connection() as c:
             return await changes.last_number(c)
 
@@ -96,7 +96,7 @@ class Changes(ResourceGroup):
     async def number_before_last(
         self, count: Annotated[int, Meta(ge=1, description="Number of changes.")], *, source: OnlySource | None = None
     ) -> int:
-        """The number after which the newest lines begin, so many of them."""
+        """Return the number after which the newest `count` lines begin."""
         async with self._database.connection() as c:
             return await changes.number_of_last(c, count, source=source)
 
@@ -109,7 +109,7 @@ class Changes(ResourceGroup):
         limit: Limit | None = None,
         after: After | None = None,
     ) -> Page[Change]:
-        """The lines of the change log after a number, or since a moment; `after` is the `next` of the page before."""
+        """List the lines of the change log after a number, or since a moment."""
         listing = ["changes", source]
         place = decoded(after, listing, as_number)
         async with self._database.connection() as c:

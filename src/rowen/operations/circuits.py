@@ -1,4 +1,4 @@
-"""Circuits: which services are not called at the moment, in any process, and how to have them called again."""
+"""Circuit breakers of all processes: listing and resetting them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _LOCAL = frozenset({embedders.NONE, "local"})
 
 
 class Circuits(ResourceGroup):
-    """The circuits of all processes."""
+    """The circuit breakers of all processes."""
 
     @operation(scope=Scope.ADMIN)
     async def reset(
         self,
         name: Annotated[str | None, Meta(description="Host of the service, with its port; all if omitted.")] = None,
     ) -> list[CircuitStatus]:
-        """Close a circuit by its name, or all, in every process; jobs that wait for one begin again. Return them.
+        """Close a circuit by its name, or all, in every process, and return them; waiting jobs begin again.
 
-        Another process hears of it within seconds.
+        Other processes follow within seconds.
         """
         known = await self.list()
         found = [one for one in known if name in (None, one.name)]
@@ -56,7 +56,7 @@ class Circuits(ResourceGroup):
         return [one for one in found if one.state != "closed"]
 
     async def _named(self, c: Connection) -> list[tuple[CircuitKind, str]]:
-        """The providers that the settings or the database name."""
+        """Return the providers that the settings or the database name."""
         found: list[tuple[CircuitKind, str]] = []
         model = await embeddings.active(c)
         spec = wanted_spec(self._engine.settings) or (spec_of(model) if model is not None else None)

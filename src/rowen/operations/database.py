@@ -1,4 +1,4 @@
-"""The database, the worker processes and the kinds: what they are, and whether they work."""
+"""The database, the parse workers and the kinds: their state, and maintenance."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = ["DatabaseCare", "kinds", "server_status", "stop_server"]
 
 
 class DatabaseCare(ResourceGroup):
-    """Looking after the database and this process."""
+    """State and maintenance of the database and of this process."""
 
     @operation(scope=Scope.READ)
     async def status(self) -> DatabaseStatus:
-        """Which database this is; an open one has the newest schema that the program knows."""
+        """Return which database this is, and its schema version."""
         async with self._database.connection() as c:
             number = c.info.server_version
             last = await changes.last_number(c)
@@ -57,7 +57,7 @@ class DatabaseCare(ResourceGroup):
 
     @operation(scope=None)
     async def conninfo(self) -> str:
-        """What a PostgreSQL client needs to connect, password included."""
+        """Return the connection string for a PostgreSQL client, with the password."""
         url = self._engine.settings.database_url
         if url is not None:
             return url.get_secret_value()
@@ -69,9 +69,9 @@ class DatabaseCare(ResourceGroup):
     async def client_command(
         self, name: Annotated[str, Meta(description="Name of the client program, such as psql.")]
     ) -> tuple[str, str, dict[str, str]]:
-        """How to start a client of PostgreSQL: its path, what may stand in its command line, the variables it needs.
+        """Return how to start a PostgreSQL client: path, arguments, environment variables.
 
-        One that is installed is what its user is used to; where there is none, the package's own serves.
+        An installed client is preferred to the one of the package.
         """
         from rowen.store.server.dumps import client_program
 
@@ -80,27 +80,27 @@ class DatabaseCare(ResourceGroup):
 
     @operation(scope=None)
     async def dump(self, path: Annotated[Path, Meta(description="The file of the dump.")]) -> int:
-        """Write the whole database into a new file; returns its size in bytes."""
+        """Write the whole database into a new file; return its size in bytes."""
         from rowen.store.server.dumps import dump
 
         return await dump(self._database, await self.conninfo(), path)
 
     @operation(scope=None)
     async def restore(self, path: Annotated[Path, Meta(description="The file of the dump.")]) -> None:
-        """Put what a dump holds into a database without sources, whole or not at all; open it again afterwards."""
+        """Restore a dump into a database without sources, completely or not at all, and open it again."""
         from rowen.store.server.dumps import restore
 
         await restore(self._database, await self.conninfo(), path)
 
     @operation(scope=None)
     async def check_vectors(self) -> None:
-        """Compute a few distances; raises where the server's pgvector does not fit its processor."""
+        """Compute some distances; raise if the server's pgvector does not fit its processor."""
         async with await self._database.connect() as connection:
             await check_vectors(connection)
 
     @operation(scope=None)
     async def check_workers(self) -> tuple[int, list[str]]:
-        """Send a document through a worker process; returns how many bytes of text came back, and which locks hold."""
+        """Parse a document in a worker process; return the length of its text, and which restrictions are active."""
         body = b"# Well\n\n" + b"Water, clear and cold.\n\n" * (INLINE_BYTES // 20)
         document = await self._engine.workers.read(Raw("file:///well.md", body, "well.md", "text/markdown"))
         _, locks = await self._engine.workers.call(sandbox.report, body)
@@ -108,26 +108,26 @@ class DatabaseCare(ResourceGroup):
 
     @operation(scope=None)
     async def tidy(self) -> Tidied:
-        """Forget vectors that no passage has needed for `embeddings_kept_days`, and what else is too old."""
+        """Delete vectors that no passage has needed for `embeddings_kept_days`, and other expired data."""
         tidied = await embeddings.drop_unused(self._database, kept_days=self._settings.embeddings_kept_days)
         gone = await runs.forget_all_old(self._database, self._settings)
         return replace(tidied, runs=gone.runs, answers=gone.answers, news=gone.news)
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of sources; raises where the code of one cannot be imported."""
+    """Return the kinds of sources; raise if the code of one cannot be imported."""
     for kind in registry.kinds():
         registry.connector(kind)
     return registry.kinds()
 
 
 def server_status(settings: Settings) -> ServerStatus:
-    """What can be told of the embedded server without starting it."""
+    """Return the state of the embedded server without starting it."""
     return _server(settings).status()
 
 
 def stop_server(settings: Settings) -> bool:
-    """Stop an embedded server that was left behind; says whether one was stopped."""
+    """Stop an embedded server that still runs; return whether there was one."""
     return _server(settings).stop()
 
 

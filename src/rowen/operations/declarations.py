@@ -1,4 +1,4 @@
-"""A file or message that declares sources: checked whole, so that nothing is written as long as one entry is wrong."""
+"""Declarations of sources in a file or a message, validated as a whole before anything is written."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from rowen.model.schedules import Schedule
 from rowen.model.text import UNSTORABLE, is_storable
 from rowen.model.wording import trouble_with_name
 from rowen.net.credentials import exposed, exposed_in, troubles_with_headers
-from rowen.operations.carrying import DeclaredSchema, declared_schemas
 from rowen.operations.reach import named_texts, refuse_local, with_texts, within
+from rowen.operations.source_schemas import DeclaredSchema, declared_schemas
 from rowen.settings.files import read_toml
 
 __all__ = ["Declaration", "Declared", "Found"]
@@ -43,10 +43,10 @@ _MOST_PROBLEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One source as it is to be; `enabled` None leaves it paused or active as it is, `schemas` None what it carries.
+    """One declared source. `enabled` None leaves its state as it is, `schemas` None its schemas.
 
-    `twice` tells that it is wanted although another source is the same portal. Without a kind it is one whose address
-    has still to be asked, and only its name and address are read.
+    `twice` allows a second source of the same portal. Without a kind the address is probed, and only name and address
+    are read.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Sources as somebody wrote them down, in the form of a file; `lines` are those of its entries, where it is one."""
+    """Declared sources in the form of a file; `lines` are those of its entries, if it is a file."""
 
     whole: Mapping[str, Any]
     called: str = "The declaration"
@@ -69,12 +69,12 @@ class Declaration:
 
     @classmethod
     def of_file(cls, path: Path) -> "Declaration":
-        """The one in a file."""
+        """Return the declaration in a file."""
         return cls.of_text(_text(path), called=str(path))
 
     @classmethod
     def of_text(cls, text: str, *, called: str = "The declaration") -> "Declaration":
-        """The one that a text is."""
+        """Return the declaration in a text."""
         if len(text) > _MOST_CHARS:
             raise UsageError(f"{called} has more than {_MOST_CHARS:,} characters. Nothing was changed.", hint=_SPLIT)
         try:
@@ -89,9 +89,9 @@ class Declaration:
         return cls(whole, called, lines)
 
     def read(self, reach: Reach, found: Mapping[str, Found] | None = None) -> list[Declared]:
-        """The sources that are declared; all that is wrong with them is told at once.
+        """Return the declared sources; raise all problems at once.
 
-        `found` tells of addresses without a kind what stands there; without it they are left for later.
+        `found` is called with the results of probes; without it, addresses without a kind are left for later.
         """
         declared: dict[str, Declared] = {}
         wrong: list[str] = []
@@ -115,7 +115,7 @@ class Declaration:
         return list(declared.values())
 
     def _entries(self) -> list[tuple[int, Any]]:
-        """All entries as they stand there, with their lines; line 0 where they are not written as tables."""
+        """Return all entries with their lines; line 0 if an entry is not a table."""
         unknown = [name for name in self.whole if name not in _LISTS]
         if unknown:
             raise UsageError(
@@ -150,7 +150,7 @@ def _text(path: Path) -> str:
 def _problems(
     entry: Any, declared: dict[str, Declared], reach: Reach, known: Mapping[str, Found] | None
 ) -> Iterator[str]:
-    """What is wrong with an entry; if nothing is, it is declared."""
+    """Yield the problems of an entry; without any, it is added to the declared sources."""
     if not isinstance(entry, Mapping):
         yield "is no table."
         return

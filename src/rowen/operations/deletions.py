@@ -1,4 +1,4 @@
-"""Deletions that were held back: looking at them, and deciding about them one by one."""
+"""Pending deletions: listing, confirming and rejecting them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["Deletions"]
 
 
 class Deletions(ResourceGroup):
-    """Deciding about what sources no longer show."""
+    """Pending deletions."""
 
     def _prepare(self) -> None:
         self._copies = self._settings.withdrawn_kept_days > 0
 
     @operation(scope=Scope.WRITE)
     async def keep(self, source: SourceName, urls: ItemUrls) -> int:
-        """Keep items that a source no longer shows until it shows them again, or they are accepted; all or none."""
+        """Keep items until their source shows them again or the deletion is accepted; all or none."""
         wanted = {key_of(url): url for url in urls}
         async with self._database.transaction() as c:
             of = await sources.get(c, source)
@@ -40,7 +40,7 @@ class Deletions(ResourceGroup):
 
     @operation(scope=Scope.WRITE)
     async def accept(self, source: SourceName, urls: ItemUrls) -> int:
-        """Delete items that were held back, all or none; refused while a run of the source is live."""
+        """Delete items whose deletion is pending, all or none; refused while a run of the source is live."""
         wanted = {key_of(url): url for url in urls}
         async with self._database.transaction() as c:
             of = await sources.get(c, source)
@@ -57,7 +57,7 @@ class Deletions(ResourceGroup):
     async def list(
         self, source: OnlySource | None = None, *, limit: Limit = 100, after: After | None = None
     ) -> Page[HeldDeletion]:
-        """What is held back, by source and URL; `after` is the `next` of the page before."""
+        """List pending deletions by source and URL."""
         listing = ["held", source]
         place = decoded(after, listing, as_text, as_text)
         async with self._database.connection() as c:

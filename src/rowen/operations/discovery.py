@@ -1,4 +1,4 @@
-"""What somebody adds is looked at, briefly: what kind an address that may be any site's is, and if a package exists."""
+"""Discovery: a brief probe finds the kind of an address, and whether a package exists."""
 
 import asyncio
 import logging
@@ -54,32 +54,32 @@ _NAMES = {
 
 
 class Discovery(NamedTuple):
-    """What an address turned out to be."""
+    """The kind that was found at an address."""
 
     kind: str
     url: str
 
     @property
     def words(self) -> Hint:
-        """What was found, and how to have it otherwise."""
+        """Describe the result, and how to choose otherwise."""
         found = f"Found {_NAMES.get(self.kind, 'a source')} at {self.url}: kind {self.kind}. "
         return Hint(found, action("add", self.url, kind="web"), " crawls the site instead.")
 
 
 class Unconfirmed(NamedTuple):
-    """What was added although nobody could tell whether it is there, and why."""
+    """A source that was added although its existence could not be confirmed, with the reason."""
 
     address: str
     why: str
 
     @property
     def words(self) -> Hint:
-        """What is not known, and what follows."""
+        """Describe what is unknown, and the consequence."""
         return Hint(f"Nobody could tell whether there is {self.address}: {self.why} It is kept; a sync will tell.")
 
 
 class Recognised(NamedTuple):
-    """The kind and the source URL of an address, and further addresses of the same: where it leads, its own name."""
+    """Kind and URL of a source, and further addresses of the same portal: its redirect target, its own name."""
 
     kind: str
     url: str
@@ -90,10 +90,10 @@ Announce = Callable[[Discovery | Unconfirmed | SameAs], None]
 
 
 async def discover(url: str, settings: Settings, *, held_kinds: Container[str] = ()) -> Recognised | None:
-    """The kind that finds itself at an address, and its source URL there; None if nobody could tell in time.
+    """Return the kind that recognises an address by a probe, and its URL; None if that takes too long.
 
-    How a portal calls itself is asked for only where others of its kind are held, of which it may be one. Raises if the
-    address does not answer at all, or that it is down: nobody can tell then.
+    The portal's own name is requested only if other sources of its kind exist. Raises if the address does not answer,
+    or reports an outage.
     """
     from rowen.connectors.probe import Probe
     from rowen.net.client import Client
@@ -121,7 +121,7 @@ async def discover(url: str, settings: Settings, *, held_kinds: Container[str] =
 
 
 async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirmed | None:
-    """Ask whether there is what somebody wants to add; raises where there is none. Who cannot be asked says nothing."""
+    """Check that a package exists; raise if it does not. A registry that does not answer is ignored."""
     try:
         async with asyncio.timeout(LIMIT_S):
             await engine.confirm(source)
@@ -138,7 +138,7 @@ async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirme
 
 
 def kept_as(url: str, sources: Iterable[Source]) -> Source | None:
-    """The source that an address stands for: as a web site, or as what it was found to be before."""
+    """Return the source that already has an address: as a web site, or as the kind found before."""
     kept = [one for one in sources if one.kind in registry.kinds()]
     kept.sort(key=lambda one: one.kind != "web")
     return next((one for one in kept if registry.accepted(url, registry.connector(one.kind)) == one.url), None)

@@ -1,4 +1,4 @@
-"""Embedding models: making their vectors, switching between them, dropping old ones."""
+"""Embedding models: computing vectors, switching models, dropping old ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHARS_PER_TOKEN = 4
 
 
 class Embeddings(ResourceGroup):
-    """Models and their vectors."""
+    """Embedding models and their vectors."""
 
     def _prepare(self) -> None:
         self._embedders = self._engine.embedders
@@ -62,11 +62,11 @@ class Embeddings(ResourceGroup):
         agreed: Callable[[EmbeddingEstimate], bool] | None = None,
         observe: Callable[[EmbeddingProgress], None] | None = None,
     ) -> EmbeddingReport | None:
-        """Make the vectors that are missing, of all sources or some, by default under the model that the settings mean.
+        """Compute the missing vectors of all sources or some, by default under the model of the settings.
 
-        Those of another model are made beside the ones in use; search switches when all are there. With `again`, texts
-        that have a vector get a new one, which takes the place of the old one; what an interrupted order left is done
-        without it. None if `agreed`, which is told what it would cost, says no.
+        Vectors of another model are computed beside the current ones; search switches when all exist. With `again`,
+        texts that have a vector get a new one; an interrupted order continues without it. Returns None if `agreed`,
+        which is called with the estimated cost, returns false.
         """
         async with self._database.connection() as c:
             active = await embeddings.active(c)
@@ -115,12 +115,12 @@ class Embeddings(ResourceGroup):
 
     @operation(scope=None)
     def remarks(self) -> list[str]:
-        """Return what is wrong with the embedding of passages in this process, if anything."""
+        """Return the problems of the embedding in this process."""
         return self._embedding.remarks()
 
     @operation(scope=None)
     async def drop_old(self) -> int:
-        """Forget the models that are neither searched nor being made; returns how many vectors went with them."""
+        """Delete models that are neither searched nor being computed; return the number of their vectors."""
         dropped = 0
         async with self._database.connection() as c:
             for model in await embeddings.every(c):
@@ -131,7 +131,7 @@ class Embeddings(ResourceGroup):
 
     @operation(scope=None)
     async def check(self) -> str:
-        """Ask for one vector, and say what came; raises where none did."""
+        """Request one vector and describe it; raise if none came."""
         async with self._database.connection() as c:
             active = await embeddings.active(c)
         embedder, remark = self._embedders.choose(active, wanted_spec(self._settings))
@@ -148,7 +148,7 @@ class Embeddings(ResourceGroup):
         )
 
     def _meant(self, active: Model | None, flags: Spec) -> Spec:
-        """Flags before settings before what the database has; what belongs to another kind is not mixed in."""
+        """Return the wanted model: flags before settings before the database, without options of other kinds."""
         wanted = wanted_spec(self._settings)
         bases = [base for base in (wanted, spec_of(active) if active else None, DEFAULT) if base is not None]
         kind = flags.kind or bases[0].kind
@@ -182,7 +182,7 @@ class Embeddings(ResourceGroup):
         observe: Callable[[EmbeddingProgress], None] | None,
         sources: Sequence[int],
     ) -> tuple[Spent, EmbeddingError | None]:
-        """Embed until all is there and the model is switched to; one that another process is at is waited for."""
+        """Embed until everything has a vector and search has switched; wait for another process that embeds."""
         from rowen.harvest.embed import Spent
 
         spent = Spent()
@@ -221,7 +221,7 @@ class Embeddings(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def list(self) -> list[ModelStatus]:
-        """All models that there are vectors of; the active one is searched."""
+        """List all models that have vectors; the active one is searched."""
         async with self._database.connection() as c:
             return [await _status(c, model) for model in await embeddings.every(c)]
 

@@ -1,4 +1,4 @@
-"""A snapshot of the index in files: everything in it was true at the same moment."""
+"""Exports: snapshots of the index in files, consistent at one moment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items", "
 
 
 class Exports(ResourceGroup):
-    """Taking the index elsewhere."""
+    """Exports."""
 
     def _prepare(self) -> None:
         self._withdrawn_days = self._settings.withdrawn_kept_days
@@ -73,13 +73,11 @@ class Exports(ResourceGroup):
         record_kinds: OnlyRecordKinds = (),
         now: Annotated[datetime | None, Meta(extra={"local": True})] = None,
     ) -> Export:
-        """Write all items, or those of some sources, into a new folder, which is there whole or not at all.
+        """Write all items, or those of some sources, into a new folder, which appears completely or not at all.
 
-        What changed is written as well, since `previous`, the folder of an earlier export, or after the number `since`
-        of the change log. At most `limit` items are taken. `joint` adds one Parquet file of all sources to those of
-        each. `excel` makes CSV safe for spreadsheets. With `withdrawn`, the last copies of items that were deleted not
-        long ago are written into a file of their own. With `record_kinds`, only records of catalogs that describe one
-        of these are written.
+        Changes since `previous`, the folder of an earlier export, or after the number `since` are written as well.
+        `joint` adds one Parquet file of all sources. `excel` makes CSV safe for spreadsheets. `withdrawn` adds a file
+        with the last copies of deleted items. `record_kinds` limits the export to these kinds of records.
         """
         from rowen.operations.snapshot_facts import SnapshotWork, finish
         from rowen.publish.changelog import ChangeFiles
@@ -120,7 +118,7 @@ class Exports(ResourceGroup):
         sources: OnlySources = (),
         excel: Excel = False,
     ) -> Export:
-        """Write the facts in force into a new folder, a file for each schema: as JSON lines, CSV or Parquet."""
+        """Write the current facts into a new folder, one file per schema: JSON lines, CSV or Parquet."""
         from rowen.model.schemas import SchemaRef
         from rowen.publish.folder import new_folder
         from rowen.publish.lines import FactFiles
@@ -151,7 +149,7 @@ class Exports(ResourceGroup):
         record_kinds: OnlyRecordKinds = (),
         excel: Excel = False,
     ) -> AsyncGenerator[bytes]:
-        """Items as text, as they are read, at most so many: a snapshot that needs no room on any disk."""
+        """Yield items as text while they are read; needs no space on a disk."""
         from rowen.publish.lines import STREAMED, text_stream
         from rowen.publish.row import StoredRow, row_of
         from rowen.store.items.exports import snapshot
@@ -228,7 +226,7 @@ def _check_comparison(*, previous: Path | None, since: int | None, is_part: bool
 async def _rows(
     index: Snapshot, names: Sequence[str], limit: int | None, record_kinds: Sequence[str]
 ) -> AsyncGenerator[tuple[Exported, list[tuple[Any, ...]]]]:
-    """The rows of all sources, or of those, at most so many."""
+    """Yield the rows of all sources or some, up to a limit."""
     left = limit
     for source in await index.sources():
         if names and source.name not in names:
@@ -242,7 +240,7 @@ async def _rows(
 async def _some(
     batches: AsyncGenerator[list[tuple[Any, ...]]], limit: int | None
 ) -> AsyncGenerator[list[tuple[Any, ...]]]:
-    """The first rows, at most so many."""
+    """Yield the first rows, up to a limit."""
     left = limit
     async with aclosing(batches):
         while left != 0 and (rows := await anext(batches, None)) is not None:
@@ -251,7 +249,7 @@ async def _some(
 
 
 async def _write_changes(work: SnapshotWork, index: Snapshot) -> None:
-    """What the log says since a number; of an earlier folder it is found out in the end."""
+    """Write the changes since a number; those since an earlier folder are computed at the end."""
     if work.changes is None or work.since is None:
         return
     if work.since > work.last_change:
@@ -315,9 +313,9 @@ def _write(work: SnapshotWork, written: WrittenSource, rows: list[tuple[Any, ...
 
 
 async def _ahead(batches: AsyncGenerator[list[tuple[Any, ...]]]) -> AsyncGenerator[list[tuple[Any, ...]]]:
-    """The same batches, the next of which is fetched while one is being written.
+    """Yield the same batches, and fetch the next one while the current one is written.
 
-    A fetch that is on its way is awaited, never cancelled: that would break the connection, and leave its cursor open.
+    A running fetch is awaited, never cancelled: cancellation would break the connection and leave its cursor open.
     """
     coming = asyncio.ensure_future(anext(batches, None))
     try:
@@ -329,7 +327,7 @@ async def _ahead(batches: AsyncGenerator[list[tuple[Any, ...]]]) -> AsyncGenerat
 
 
 async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Do something beside the event loop; who is cancelled waits until it is done, so that no file is in use."""
+    """Run a function in a thread; when cancelled, wait for its end, so that no file is in use."""
     task = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
     try:
         return await asyncio.shield(task)
@@ -339,7 +337,7 @@ async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kw
 
 
 def _file_name(source: str, taken: set[str]) -> str:
-    """A name for the file of a source that every file system takes, and no other has."""
+    """Return a unique file name for a source that every file system accepts."""
     wanted = re.sub(r"[^A-Za-z0-9._-]+", "-", source).strip("-.")[:100] or "source"
     name, number = wanted, 2
     while name.lower() in taken:

@@ -1,4 +1,4 @@
-"""Facts: extracting them from a page or a source, their history, what they cost."""
+"""Extraction: facts of a page or a source, their history, and schemas of sources."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rowen.model.runs import Run
 from rowen.model.schemas import Schema, SchemaRef
 from rowen.model.search import Condition
 from rowen.model.sources import Source
-from rowen.operations.carrying import check_fields, checked_rules, url_patterns
 from rowen.operations.items import key_of
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_text, decoded, page_of
 from rowen.operations.reach import refuse_local
 from rowen.operations.schemas import resolve, schema_of
+from rowen.operations.source_schemas import check_fields, checked_rules, url_patterns
 from rowen.store import extractions as store
 from rowen.store import runs, schemas, source_schemas
 from rowen.store import sources as source_store
@@ -69,7 +69,7 @@ __all__ = ["Extractions"]
 
 
 class Extractions(ResourceGroup):
-    """Facts out of pages."""
+    """Extraction of facts."""
 
     def _prepare(self) -> None:
         self._extractor = Extractor(self._engine)
@@ -87,10 +87,10 @@ class Extractions(ResourceGroup):
         reach: CallerReach = Reach.ALL,
         **how: Unpack[PageOptions],
     ) -> Extracted:
-        """The facts of one page or file, read now. The schema is one by name, a JSON Schema, or a Pydantic model.
+        """Extract the facts of one page or file. The schema is a name, a JSON Schema, or a Pydantic model.
 
-        With a model class, `data` is an instance of it. What was answered before is not asked again, unless forced.
-        `reach` says whether it may be a file of this machine.
+        With a model class, `data` is an instance of it. Cached answers are used unless `force` is set. `reach` limits
+        what of this machine the address may name.
         """
         place = refuse_local(reach, address)
         reading = _reading(await self._schema(schema), how)
@@ -102,7 +102,7 @@ class Extractions(ResourceGroup):
 
     @operation(scope=Scope.WRITE)
     async def read_page(self, url: ItemUrl, *, reach: CallerReach = Reach.ALL) -> Document:
-        """The text of a page as it is now; nothing is kept of it."""
+        """Return the current text of a page; nothing is stored."""
         return await self._extractor.document(refuse_local(reach, url))
 
     @operation(scope=Scope.WRITE)
@@ -116,7 +116,7 @@ class Extractions(ResourceGroup):
         reach: CallerReach = Reach.ALL,
         **how: Unpack[PageOptions],
     ) -> tuple[int, float | None]:
-        """About how many tokens a page will take, and what they cost, if that is known; nothing is asked."""
+        """Return the approximate number of tokens of a page, and their cost if known; no model is called."""
         place = refuse_local(reach, address)
         reading = _reading(await self._schema(schema), how)
         return await self._extractor.estimate(place, reading, access=_access(how))
@@ -134,10 +134,10 @@ class Extractions(ResourceGroup):
         budget_tokens: BudgetTokens | None = None,
         **how: Unpack[PageOptions],
     ) -> list[ModelScore]:
-        """How well models read the pages of a folder, one score a model; without names the one of the settings.
+        """Score how well models read the pages of a folder; without names, the model of the settings.
 
-        What `lamp.html` should yield stands in `lamp.expected.json`, if anywhere. What was answered before is not asked
-        again, unless forced.
+        The expected facts of `lamp.html` stand in `lamp.expected.json`, if that exists. Cached answers are used unless
+        `force` is set.
         """
         reading = _reading(await self._schema(schema), how)
         purse = Purse(usd=budget_usd, tokens=budget_tokens)
@@ -160,9 +160,9 @@ class Extractions(ResourceGroup):
         limit: ItemLimit | None = None,
         observe: Observe | None = None,
     ) -> list[ExtractionReport]:
-        """Extract what changed in a source since the last time, or everything again: one schema, or all it carries.
+        """Extract what changed in a source, or everything: under one schema, or all attached ones.
 
-        A schema that it does not carry is carried from now on, unless this is a dry run.
+        A schema that is not attached is attached, except in a dry run.
         """
         order = ExtractionOrder(everything, dry_run, force, budget_usd, budget_tokens, model, limit)
         source = await self._source(name)
@@ -177,7 +177,7 @@ class Extractions(ResourceGroup):
             )
 
     async def after_run(self, source: Source, run: Run, work: Work) -> Run:
-        """Extract what a run changed, and write into its statistics what that took. What cannot be done now waits."""
+        """Extract the changes of a run, and add the cost to its statistics. What cannot be done now waits."""
         if work.stopped or run.status in ("cancelled", "failed"):
             return run
         try:
@@ -198,11 +198,11 @@ class Extractions(ResourceGroup):
         conditions: Conditions | None = None,
         only_urls: UrlPatterns | None = None,
     ) -> SourceSchema:
-        """Let a source carry a schema: each item that is new or changes is extracted from now on.
+        """Attach a schema to a source: new and changed items are extracted from now on.
 
-        A rule says where a field stands (`price`: `.amount | number`); with `learn` rules are found once by a model. A
-        condition (`price<100`) is told of in the log when it comes true. `only_urls` are patterns of the items that
-        are meant (`*/lamps/*`), where not all are. What is None stays as it was.
+        A rule says where a field is (`price`: `.amount | number`); with `learn` a model finds rules once. A condition
+        (`price<100`) is announced in the change log when it becomes true. `only_urls` are patterns of the items to
+        extract (`*/lamps/*`). Parameters that are None keep their values.
         """
         told = None if conditions is None else list(map(str, Condition.parse_all(conditions)))
         only = None if only_urls is None else url_patterns(only_urls)
@@ -224,7 +224,7 @@ class Extractions(ResourceGroup):
 
     @operation(scope=Scope.WRITE)
     async def detach(self, source: SourceName, schema: SchemaName) -> None:
-        """Let a source carry a schema no longer; what was extracted stays."""
+        """Detach a schema from a source; extracted facts stay."""
         held = await self._source(source)
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
@@ -233,14 +233,14 @@ class Extractions(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def list_attached(self, source: OnlySource | None = None) -> list[SourceSchema]:
-        """Which sources carry which schemas, and how far they are."""
+        """List which sources have which schemas, and their progress."""
         number = None if source is None else (await self._source(source)).id
         async with self._database.connection() as c:
             return await schemas.overview(c, number)
 
     @operation(scope=Scope.READ)
     async def history(self, url: ItemUrl, schema: SchemaName, *, source: OnlySource | None = None) -> list[Extraction]:
-        """All versions of an item's facts under a schema, oldest first, each with what differs from the one before."""
+        """List all versions of an item's facts under a schema, oldest first, with their differences."""
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
             found = await store.history(c, key_of(url), name, source=source)
@@ -255,7 +255,7 @@ class Extractions(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def histories(self, urls: ItemUrls, schema: SchemaName) -> dict[str, list[Extraction]]:
-        """All versions of the facts of several items under a schema, by URL, oldest first."""
+        """Return all versions of the facts of several items under a schema, by URL."""
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
             found = await store.histories(c, [key_of(url) for url in urls], name)
@@ -287,7 +287,7 @@ class Extractions(ResourceGroup):
             return await source_store.get(c, name)
 
     async def _not_carried(self, source: Source, schema: str) -> Carried | None:
-        """A schema that a source does not carry yet, as if it did."""
+        """Return a schema that is not attached to a source, as if it were."""
         ref = SchemaRef.parse(schema)
         async with self._database.connection() as c:
             found = await resolve(c, schema)
@@ -306,7 +306,7 @@ class Extractions(ResourceGroup):
         limit: Limit = 100,
         after: After | None = None,
     ) -> Page[Extraction]:
-        """The facts in force, by schema, source and address; `where` are conditions that they must satisfy."""
+        """List the current facts by schema, source and URL; `where` filters by conditions."""
         conditions = Condition.parse_all(where)
         name = None if schema is None else SchemaRef.parse(schema).name
         listing = ["extractions", name, sorted(sources), list(where)]
@@ -326,7 +326,7 @@ class Extractions(ResourceGroup):
 
 
 def _reading(schema: Schema, how: PageOptions) -> PageReading:
-    """How a page is read, of what a caller says."""
+    """Return how a page is read, from the caller's options."""
     if (most := how.get("max_chars")) is not None and most < 1:
         raise UsageError("At least one character of a page has to be read.")
     return PageReading(

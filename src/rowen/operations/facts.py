@@ -35,7 +35,7 @@ __all__ = ["fact"]
 
 @singledispatch
 def fact(thing: Any) -> dict[str, Any]:
-    """Anything that the service returns, as plain values; moments and paths stay what they are."""
+    """Return plain values for anything that an operation returns; datetimes and paths stay as they are."""
     raise TypeError(f"{type(thing).__name__} has no JSON form")
 
 
@@ -68,7 +68,7 @@ def _overview(overview: Overview) -> dict[str, Any]:
 
 
 def _share(stale: float | None) -> float | None:
-    """An expectation to a thousandth: more would differ with each look, and mean nothing."""
+    """Return a share rounded to a thousandth: more digits would change with each request and mean nothing."""
     return None if stale is None else round(stale, 3)
 
 
@@ -253,7 +253,7 @@ def _costs(costs: Costs) -> dict[str, Any]:
 
 
 def _dumped(data: Any) -> Any:
-    """Data that may be a model of Pydantic, as plain values."""
+    """Return data, which may be a Pydantic model, as plain values."""
     return data.model_dump(mode="json") if hasattr(data, "model_dump") else data
 
 

@@ -1,4 +1,4 @@
-"""What others can follow or harvest: the change log as feeds and streams, all datasets as one catalog."""
+"""Publications: the change log as feeds and event streams, all datasets as one catalog."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _KEEP_ALIVE_S = 25.0
 
 
 class Feeds(ResourceGroup):
-    """Changes, for others."""
+    """Feeds, event streams and catalogs."""
 
     def _prepare(self) -> None:
         self._listener = self._engine.listener
@@ -65,9 +65,9 @@ class Feeds(ResourceGroup):
         | None = None,
         limit: Limit = FEED_LINES,
     ) -> Publication:
-        """The newest changes as Atom or JSON Feed: all, of one source, or of items that have the words of a query.
+        """Return the newest changes as Atom or JSON Feed: all, of one source, or of items with the words of a query.
 
-        With kinds only those; with a field those in which that field of facts differs.
+        With kinds, only these; with a field, only changes of that field of facts.
         """
         from rowen.publish.feeds import FeedHead, PublicAddresses, feed
 
@@ -87,7 +87,7 @@ class Feeds(ResourceGroup):
         *,
         source: OnlySource | None = None,
     ) -> Publication:
-        """The change log as a Linked Data Event Stream: its first page, or `blocks/3`, or `pages/17`."""
+        """Return a page of the change log as a Linked Data Event Stream: the root, `blocks/3` or `pages/17`."""
         from rowen.publish import event_stream
         from rowen.publish.feeds import PublicAddresses
 
@@ -126,7 +126,7 @@ class Feeds(ResourceGroup):
         ] = None,
         source: OnlySource | None = None,
     ) -> AsyncGenerator[bytes]:
-        """New changes as server-sent events, from the one that a client saw last; never ends."""
+        """Yield new changes as server-sent events, after the last one that a client received; never ends."""
         from rowen.publish.feeds import event, last_seen
 
         since = last_seen(last_event_id)
@@ -146,7 +146,7 @@ class Feeds(ResourceGroup):
         source: OnlySource | None = None,
         after: Annotated[str, Meta(max_length=200, description="The page after this place.")] | None = None,
     ) -> Publication:
-        """All datasets as one DCAT catalog, or those of a source: its first page, or the one after a place."""
+        """Return a page of all datasets, or those of a source, as a DCAT catalog."""
         from rowen.publish.catalog import catalog_page
         from rowen.publish.feeds import PublicAddresses
 
@@ -158,7 +158,7 @@ class Feeds(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def data_json(self, *, source: OnlySource | None = None) -> AsyncGenerator[bytes]:
-        """The same as a data.json, in pieces."""
+        """Yield all datasets as data.json, in pieces."""
         from rowen.publish.catalog import DATA_JSON_FOOT, data_json_datasets, data_json_head
         from rowen.publish.feeds import PublicAddresses
 
@@ -175,7 +175,7 @@ class Feeds(ResourceGroup):
         yield DATA_JSON_FOOT
 
     async def _datasets(self, source: str | None) -> Mapping[int, int]:
-        """How many datasets each source holds: all that hold any, or the one that is meant."""
+        """Return how many datasets each source has."""
         held = await self._client.sources.counts.datasets()
         if source is None:
             return held
@@ -205,7 +205,7 @@ def _node(node: str) -> tuple[str, int]:
 
 
 def _place(after: str | None) -> CatalogPlace | None:
-    """What a page begins after."""
+    """Return the place that a page begins after."""
     try:
         return CatalogPlace.parse(after) if after else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""People, as an OpenID Connect provider names them: signed tokens, checked against the provider's own keys."""
+"""OpenID Connect: signed tokens of people, verified with the provider's keys."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LONGEST_TOKEN = 16_000
 
 
 class IdentityProvider:
-    """One provider: its keys, and what its roles may do."""
+    """One provider: its keys, and the scopes of its roles."""
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float] = time.monotonic) -> None:
         settings = engine.settings
@@ -69,7 +69,7 @@ class IdentityProvider:
         self._turn = asyncio.Lock()
 
     async def begin(self, back_to: str) -> tuple[str, str]:
-        """Where to send a browser so that a person logs in, and what it keeps until it comes back."""
+        """Return where to send a browser for the login, and what it stores until it returns."""
         state, nonce, verifier = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(3))
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
         asked = {
@@ -86,7 +86,7 @@ class IdentityProvider:
         return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}", f"{state}.{nonce}.{verifier}"
 
     async def finish(self, *, code: str, state: str, kept: str, back_to: str) -> tuple[Principal, datetime] | None:
-        """Who came back, by the word of the provider itself; None if this browser never left, or for nobody of ours."""
+        """Return the person of a finished login; None if this browser did not begin it, or the person has no access."""
         held, _, rest = kept.partition(".")
         nonce, _, verifier = rest.partition(".")
         if not held or not hmac.compare_digest(held.encode(), state.encode()):
@@ -100,9 +100,9 @@ class IdentityProvider:
         return await self.identify(str(answer.get("id_token", "")), nonce=nonce)
 
     async def identify(self, token: str, *, nonce: str | None = None) -> tuple[Principal, datetime] | None:
-        """Who a token names, and until when; None for one that is not signed, over, or meant for others.
+        """Return the person of a token and its expiry; None if it is unsigned, expired, or meant for others.
 
-        With a nonce, it must be the one that was made for this login.
+        With a nonce, the token must contain it.
         """
         if len(token) > _LONGEST_TOKEN or token.count(".") != 2:
             return None
@@ -125,7 +125,7 @@ class IdentityProvider:
         return Principal(name, max(scopes, key=list(Scope).index), Credential(expires_at=until)), until
 
     async def _current_keys(self, *, fresh: bool) -> KeySet | None:
-        """The provider's keys, asked for when they are old, or when a signature fits none of them."""
+        """Return the provider's keys, requested again when they are old or a signature fits none of them."""
         async with self._turn:
             kept_s = _ASK_AGAIN_S if fresh or self._keys is None else _KEYS_KEPT_S
             if self._clock() - self._asked_at > kept_s:
@@ -171,7 +171,7 @@ class IdentityProvider:
 
 
 def _checked(token: str, keys: KeySet) -> dict[str, Any] | None:
-    """The claims of a token whose signature and times are right."""
+    """Return the claims of a token with a valid signature and times."""
     from joserfc import jwt
     from joserfc.errors import JoseError
 
@@ -184,7 +184,7 @@ def _checked(token: str, keys: KeySet) -> dict[str, Any] | None:
 
 
 def _name(claims: Mapping[str, Any]) -> str | None:
-    """What a person is called: by an address only if the provider has verified that it is theirs."""
+    """Return the name of a person: an e-mail address only if the provider has verified it."""
     is_verified = claims.get("email_verified") is True and isinstance(claims.get("email"), str)
     kind = "email" if is_verified else "sub"
     name = claims.get(kind)
@@ -193,14 +193,14 @@ def _name(claims: Mapping[str, Any]) -> str | None:
 
 
 def _moment(expires: Any) -> datetime | None:
-    """The time that a token ends; the last one there is, for a number that is no date."""
+    """Return the expiry of a token; the latest possible time for a number that is no date."""
     if isinstance(expires, bool) or not isinstance(expires, int | float) or expires != expires:
         return None
     return datetime.fromtimestamp(expires, UTC) if expires < _LAST.timestamp() else _LAST
 
 
 def _roles(claims: Mapping[str, Any], claim: str) -> list[str]:
-    """The roles that a token lists; dots of the claim's name lead into objects, unless it is there as it stands."""
+    """Return the roles in a token; dots in the claim's name lead into objects, unless the name exists as it stands."""
     found: Any = claims.get(claim)
     if found is None:
         found = claims

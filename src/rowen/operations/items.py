@@ -1,4 +1,4 @@
-"""Single items: their text, their history, the same thing in other sources."""
+"""Items: search, text, history, differences, and duplicates in other sources."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ MOST_SORTED = 5_000
 
 
 class Items(ResourceGroup):
-    """Looking at single items."""
+    """Items."""
 
     def _prepare(self) -> None:
         self._questions = QuestionVectors(self._engine)
@@ -78,9 +78,9 @@ class Items(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def get(self, url: ItemUrl, *, source: OnlySource | None = None) -> Entry:
-        """One item by its URL, or the path of its file; the last copy of one that was deleted not long ago.
+        """Return one item by its URL or the path of its file; the last copy if it was deleted recently.
 
-        The landing page of a dataset will do, a path within a source, or the name of a source that has one item.
+        The landing page of a dataset, a path within a source, and the name of a source with one item work as well.
         """
         async with self._database.connection() as c:
             held = await library.entries(c, key_of(url))
@@ -101,27 +101,27 @@ class Items(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def last_checked(self, urls: ItemUrls) -> dict[tuple[str, str], datetime]:
-        """When items were last looked at, by source and URL; in one question for many."""
+        """Return when items were last checked, by source and URL, in one query."""
         async with self._database.connection() as c:
             return await library.checked(c, [key_of(url) for url in urls])
 
     @operation(scope=Scope.READ)
     async def duplicates(self, url: ItemUrl, *, source: OnlySource | None = None) -> TwinGroup | None:
-        """The same dataset in other sources, and which listing is the original; None if no other source has it."""
+        """Return the same dataset in other sources, and the original; None if no other source has it."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             return (await twin_store.groups(c, [entry.id])).get(entry.id)
 
     @operation(scope=Scope.READ)
     async def detail(self, url: ItemUrl, *, source: OnlySource | None = None) -> ItemDetail:
-        """What is kept beside an item's text: validators and passages; of a withdrawn one, nothing."""
+        """Return the validators and passages of an item; nothing for a withdrawn one."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             return ItemDetail() if entry.withdrawn_at is not None else await status.detail(c, entry.id)
 
     @operation(scope=Scope.READ)
     async def history(self, url: ItemUrl, *, source: OnlySource | None = None) -> list[Revision]:
-        """All texts that an item had, oldest first."""
+        """List all texts of an item, oldest first."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             if entry.withdrawn_at is not None:
@@ -138,7 +138,7 @@ class Items(ResourceGroup):
         newer: RevisionNumber | None = None,
         form: Annotated[DiffForm, Meta(description="Format of the difference.")] = "unified",
     ) -> str:
-        """What changed between two texts of an item, by default the last two, as a unified diff or as HTML."""
+        """Return the difference of two texts of an item, by default the last two, as a unified diff or HTML."""
         if form == "html":
             from rowen.publish.feeds import as_html
 
@@ -162,7 +162,7 @@ class Items(ResourceGroup):
         older: RevisionNumber | None = None,
         newer: RevisionNumber | None = None,
     ) -> ItemDiff:
-        """The same by line and word, with title and tags."""
+        """Compare two texts of an item by line and word, with title and tags."""
         entry = await self.get(url, source=source)
         before, after = _two(url, await self.history(url, source=source), older, newer)
         return diff_of(entry, before, after)
@@ -180,11 +180,11 @@ class Items(ResourceGroup):
         after: After | None = None,
         **narrowing: Unpack[SearchFilters],
     ) -> Answer:
-        """The items that answer best, each with its best passages.
+        """Return the items that answer best, each with its best passages.
 
-        Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes. With a version, such as
-        `2.x`, only sources that have one answer: of each package the highest that is meant. A budget bounds the
-        characters of all passages together. `after` is the `next` of the answer before.
+        Quoted phrases are required, `-words` excluded, `word*` matches beginnings. With a version, such as `2.x`, only
+        sources that have one are searched: of each package the highest match. `budget` limits the characters of all
+        passages together. `after` is the `next` of the previous answer.
         """
         sources = one_or_more(sources) or None
         query = Query.parse(words)
@@ -213,7 +213,7 @@ class Items(ResourceGroup):
         budget: CharacterBudget | None = None,
         **narrowing: Unpack[SearchFilters],
     ) -> Answer:
-        """The items that are most like one that is held, by meaning and by the words that tell it from others."""
+        """Return the items that are most similar to a stored one, by meaning and by its rarest words."""
         entry = await self.get(url, source=source)
         if entry.withdrawn_at is not None:
             raise NotFoundError(f"{url!r} was withdrawn: only what is still held can be compared.")
@@ -230,7 +230,7 @@ class Items(ResourceGroup):
     async def compare_fields(
         self, url: ItemUrl, *, source: OnlySource | None = None, schema: SchemaName | None = None
     ) -> FieldDiff:
-        """What the last change of an item's record changed, or that of the facts that it yields under a schema."""
+        """Return the fields that the last change of an item's record, or of its facts under a schema, changed."""
         if schema is not None:
             return await self._facts(url, schema, source)
         entry = await self.get(url, source=source)
@@ -253,7 +253,7 @@ class Items(ResourceGroup):
         schema: SchemaName | None = None,
         form: Annotated[DiffForm, Meta(description="Format of the difference.")] = "unified",
     ) -> str:
-        """The same as text, one line a field, or as HTML."""
+        """Return the same as text, one line per field, or as HTML."""
         from rowen.publish.feeds import fields_as_html, fields_as_text
 
         found = await self.compare_fields(url, source=source, schema=schema)
@@ -268,7 +268,7 @@ class Items(ResourceGroup):
     async def browse(
         self, source: SourceName, *, limit: Limit = 50, after: After | None = None, **narrowing: Unpack[SearchFilters]
     ) -> Page[ItemLine]:
-        """The items of a source, by URL; those of a very large one in no order that says anything."""
+        """List the items of a source by URL; those of a very large source in internal order."""
         counts = await self._client.sources.counts.items()
         async with self._database.connection() as c:
             filters = await filters_of(c, [source], None, narrowing)
@@ -280,14 +280,14 @@ class Items(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def count(self, source_id: Annotated[int, Meta(ge=1, description="Number of the source.")]) -> int:
-        """How many items a source has."""
+        """Return the number of items of a source."""
         return (await self._client.sources.counts.items()).get(source_id, 0)
 
     @operation(scope=Scope.READ)
     async def quarantine(
         self, source: OnlySource | None = None, *, limit: Limit = 100, after: After | None = None
     ) -> Page[Case]:
-        """What could not be read, with the reasons, newest trouble first; `after` is the `next` of the page before."""
+        """List items that could not be read, with the reasons, newest first."""
         listing = ["quarantine", source]
         place = decoded(after, listing, as_moment, as_text, as_text)
         start = (place[0], place[1], place[2]) if place else None
@@ -299,7 +299,7 @@ class Items(ResourceGroup):
 
 
 async def _meant(c: Connection, given: str) -> list[Entry]:
-    """What people mean by something that is no item's own URL: a landing page, the name of a source, a path within."""
+    """Return the item that is meant by a landing page, the name of a source, or a path within a source."""
     if Address.of(given).is_web:
         mark = page_mark(given)
         return await library.at_page(c, mark) if mark is not None else []
@@ -317,7 +317,7 @@ async def _meant(c: Connection, given: str) -> list[Entry]:
 
 
 def _within(path: str, sources: Mapping[str, str]) -> Iterator[Hash]:
-    """The keys that a path has in each source: below its URL, with or without its name before it."""
+    """Return the keys of a path in each source: below its URL, with or without its name in front."""
     for name, url in sources.items():
         for inner in {path, path.removeprefix(f"{name}/")}:
             with suppress(ValueError):
@@ -325,7 +325,7 @@ def _within(path: str, sources: Mapping[str, str]) -> Iterator[Hash]:
 
 
 def diff_of(entry: Entry, before: Revision, after: Revision) -> ItemDiff:
-    """What changed between two revisions of an item."""
+    """Return the difference of two revisions of an item."""
     return ItemDiff(
         entry.url,
         entry.source,
@@ -339,7 +339,7 @@ def diff_of(entry: Entry, before: Revision, after: Revision) -> ItemDiff:
 
 
 def _two(url: str, history: Sequence[Revision], older: int | None, newer: int | None) -> tuple[Revision, Revision]:
-    """The two revisions that are meant; before the first there was nothing."""
+    """Return two revisions; before the first one there is an empty one."""
     texts = {revision.number: revision for revision in history}
     newer = max(texts) if newer is None else newer
     older = newer - 1 if older is None else older
@@ -349,7 +349,7 @@ def _two(url: str, history: Sequence[Revision], older: int | None, newer: int | 
 
 
 def key_of(url: str) -> Hash:
-    """The key of an item that is given by its URL, or by the path of its file."""
+    """Return the key of an item from its URL or the path of its file."""
     place = Address.of(url)
     if not place.scheme:
         return key(path_url(url))

@@ -1,4 +1,4 @@
-"""Work that holds much for as long as it lasts: exports and dumps. It is limited for each caller and for all."""
+"""Limits of costly work (exports and dumps), for each caller and for the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RETRY_S = 5.0
 
 
 class CallerLimits(ResourceGroup):
-    """The costly work of this process: who has begun how much, and how often."""
+    """Counters of the costly work in this process."""
 
     def _prepare(self) -> None:
         self._at_once = self._settings.exports_at_once
@@ -34,7 +34,7 @@ class CallerLimits(ResourceGroup):
     @operation(scope=None)
     @contextmanager
     def export(self, caller: str) -> Iterator[None]:
-        """Count an export for as long as it lasts, until its last byte is sent."""
+        """Count an export until its last byte is sent."""
         self.count(caller)
         if self._begun[caller] >= self._per_caller:
             raise TooManyRequestsError(
@@ -65,7 +65,7 @@ _MINUTE_S = 60.0
 
 
 class Buckets:
-    """A bucket of tokens for each client: a minute's worth at once, and then as many as flow in."""
+    """A token bucket per client: a minute's worth at once, then at a steady rate."""
 
     def __init__(self, *, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = float(per_minute)
@@ -74,12 +74,12 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str) -> None:
-        """Count a request; raises `TooManyRequestsError` if there were too many."""
+        """Count a request; raise `TooManyRequestsError` if there were too many."""
         self.check(client)
         self.count(client)
 
     def check(self, client: str) -> None:
-        """Raise if there were too many, and count nothing."""
+        """Raise if there were too many requests, and count nothing."""
         left = self._level(client)
         if left < 1:
             wait_s = (1 - left) / self._rate
@@ -90,7 +90,7 @@ class Buckets:
             )
 
     def count(self, client: str) -> None:
-        """Count one."""
+        """Count one request."""
         self._left[client] = (self._level(client) - 1, self._clock())
         self._left.move_to_end(client)
         if len(self._left) > _MOST_CLIENTS:

@@ -1,8 +1,7 @@
 """Search results as Markdown for models.
 
-What was harvested is somebody else's text, and may be written to pass for another result, or for orders. Each passage
-stands in a fence that is longer than any run of backticks in the whole answer; all else is one line, with the signs
-of Markdown escaped.
+Harvested text may try to pass for another result or for instructions. Each passage stands in a fence that is longer
+than any run of backticks in the answer; everything else is one line with escaped Markdown.
 """
 
 from rowen.model.search import Answer, Hit
@@ -17,7 +16,7 @@ _PREAMBLE = (
 
 
 def markdown(answer: Answer) -> str:
-    """Numbered passages, each quoted and with the link to cite it by."""
+    """Return numbered passages, each quoted and with the link to cite."""
     if not answer:
         return ""
     mark = fence(text for hit in answer for text in (hit.text, *(passage.text for passage in hit.further)))

@@ -1,6 +1,6 @@
-"""Opaque cursors: where a list goes on, for the list that it was made by and for no other.
+"""Opaque cursors: the place where a list continues, valid for that list only.
 
-Nothing keeps a caller from writing a cursor, so that each part of a place is checked before it reaches a query.
+A caller may forge a cursor, so each part of a place is checked before it reaches a query.
 """
 
 import binascii
@@ -31,16 +31,16 @@ _LARGEST = 2**63 - 1
 
 
 def encoded(listing: Any, place: Sequence[Any]) -> str:
-    """A cursor for a place in a list; `listing` is all that decides which list it is, as plain values."""
+    """Return a cursor for a place; `listing` are plain values that identify the list."""
     return urlsafe_b64encode(_digest(listing) + canonical_json(list(place))).decode().rstrip("=")
 
 
 def decoded(
     cursor: str | None, listing: Any, *parts: Callable[[Any], Any], rest: Callable[[Any], Any] | None = None
 ) -> list[Any] | None:
-    """The place that a cursor stands for: a value for each of its parts, and for what follows them.
+    """Return the place of a cursor: one value per part.
 
-    Raises `UsageError` for a cursor of another list, or for none at all.
+    Raises `UsageError` for a cursor of another list, and for anything else.
     """
     if cursor is None:
         return None
@@ -59,35 +59,35 @@ def decoded(
 
 
 def as_number(value: Any) -> int:
-    """A number of a row."""
+    """Check the number of a row."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
         raise ValueError(value)
     return value
 
 
 def as_score(value: Any) -> float:
-    """A number that a ranking orders by."""
+    """Check a number that a ranking orders by."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         raise ValueError(value)
     return float(value)
 
 
 def as_text(value: Any) -> str:
-    """A text that the database can hold."""
+    """Check a text that the database can store."""
     if not isinstance(value, str) or letters(value) != value:
         raise ValueError(value)
     return value
 
 
 def as_key(value: Any) -> str:
-    """The key of an item in hexadecimal digits."""
+    """Check the key of an item in hexadecimal digits."""
     if not _KEY.fullmatch(as_text(value)):
         raise ValueError(value)
     return str(value)
 
 
 def as_moment(value: Any) -> datetime:
-    """A time with its zone."""
+    """Check a time with its zone."""
     found = datetime.fromisoformat(as_text(value))
     if found.tzinfo is None or not 1 < found.year < 9999:
         raise ValueError(value)
@@ -95,7 +95,7 @@ def as_moment(value: Any) -> datetime:
 
 
 def page_of(found: Sequence[T], limit: int | None, listing: Any, place: Callable[[T], Sequence[Any]]) -> Page[T]:
-    """A page of what was read; where one more than the limit was found, it goes on."""
+    """Return a page of rows; it has a next one if more than the limit were read."""
     if limit is None or len(found) <= limit:
         return Page(found)
     return Page(found[:limit], encoded(listing, place(found[limit - 1])))

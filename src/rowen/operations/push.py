@@ -1,6 +1,6 @@
-"""Push: pokes, signed calls, GitHub's webhooks and WebSub; interfaces hand in headers and bytes, and send the verdict.
+"""Push: pokes, signed calls, GitHub webhooks and WebSub; interfaces pass headers and bytes, and send the verdict.
 
-Nothing of a body is looked at before its signature fits, and who is refused learns no more than that.
+Nothing of a body is read before its signature is verified, and a refused caller learns nothing else.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _TOO_OFTEN = PushVerdict(429, "too often", retry_in_s=60.0)
 
 
 class Push(ResourceGroup):
-    """What others tell us."""
+    """Push: signals that something changed."""
 
     def _prepare(self) -> None:
         self._now: Callable[[], datetime] = partial(datetime.now, UTC)
@@ -76,7 +76,7 @@ class Push(ResourceGroup):
     async def poke(
         self, *targets: Annotated[str, Meta(description="URLs, or names of sources.", extra={"flag": "target"})]
     ) -> list[Poked]:
-        """Have sources looked at before all that is due: by name, or those that some URLs belong to."""
+        """Sync sources before all that is due: by name, or by URLs that belong to them."""
         held = {source.name: source for source in await self._client.sources.list(counted=False)}
         urls = [_url_of(target) for target in targets if target not in held]
         wanted = [Concern(held[target]) for target in dict.fromkeys(targets) if target in held]
@@ -95,7 +95,7 @@ class Push(ResourceGroup):
 
     @operation(scope=Scope.ADMIN)
     async def access(self, name: SourceName) -> list[PushAccess]:
-        """Where senders of a source call, and what they sign with; whoever may ask this may have it."""
+        """Return the address that senders of a source call, and their signing secret."""
         source, key = await self._client.sources.get(name, counted=False), push_key(self._engine.settings)
         call = PushAccess("call", self._url(f"call/{segment(source.name)}"), self._call_secret(key, source))
         if source.kind not in ("git", "github"):
@@ -104,7 +104,7 @@ class Push(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def list_subscriptions(self) -> list[Subscription]:
-        """All subscriptions to hubs."""
+        """List all subscriptions to hubs."""
         async with self._database.connection() as c:
             return await push.subscriptions(c)
 
@@ -117,7 +117,7 @@ class Push(ResourceGroup):
             str | None, Meta(description="A page or feed that names the hub; that of the source if omitted.")
         ] = None,
     ) -> Subscription:
-        """Have a hub tell us of changes of a source; `topic` is a page or feed of it that names the hub."""
+        """Subscribe to changes of a source at a hub; `topic` is a page or feed that names the hub."""
         source = await self._client.sources.get(name, counted=False)
         push_key(self._engine.settings)
         found = await discover(self._engine, source, topic or source.url)
@@ -125,7 +125,7 @@ class Push(ResourceGroup):
 
     @operation(scope=Scope.WRITE)
     async def unsubscribe(self, name: SourceName) -> None:
-        """Have a hub tell us no more."""
+        """Cancel the subscription of a source."""
         source = await self._client.sources.get(name, counted=False)
         async with self._database.connection() as c:
             held = await push.subscription(c, source.id)
@@ -135,7 +135,7 @@ class Push(ResourceGroup):
 
     @operation(scope=None)
     async def receive_github(self, headers: Mapping[str, str], body: bytes) -> PushVerdict:
-        """A webhook of GitHub: checked, and the sources that it is about are looked at."""
+        """Verify a webhook of GitHub, and sync the sources that it concerns."""
         told = _lowered(headers)
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
@@ -157,9 +157,9 @@ class Push(ResourceGroup):
 
     @operation(scope=None)
     async def receive_call(self, name: SourceName, headers: Mapping[str, str], body: bytes) -> PushVerdict:
-        """A signed call that some URLs of a source changed, as Standard Webhooks signs it: `{"urls": […]}`.
+        """Verify a signed call (Standard Webhooks) that URLs of a source changed: `{"urls": […]}`.
 
-        Whether there is a source of that name is told only to who can sign for it.
+        Only a caller with a valid signature learns whether the source exists.
         """
         told = _lowered(headers)
         if len(body) > MOST_BYTES:
@@ -183,7 +183,7 @@ class Push(ResourceGroup):
 
     @operation(scope=None)
     async def verify_websub(self, token: str, query: Mapping[str, str]) -> PushVerdict:
-        """A hub asks whether we meant it, or says that it will not: the answer to its GET."""
+        """Answer a hub's verification of a subscription, or its denial."""
         async with self._database.transaction() as c:
             found = await push.by_callback(c, callback_hash(token))
             if found is None or query.get("hub.topic") != found[1].topic:
@@ -205,9 +205,9 @@ class Push(ResourceGroup):
 
     @operation(scope=None)
     async def receive_websub(self, token: str, headers: Mapping[str, str], body: bytes) -> PushVerdict:
-        """What a hub sends: if it is signed, the pages that it names are looked at, or the whole source.
+        """Check the pages that a hub's signed message names, or the whole source.
 
-        What is not is acknowledged and ignored, as the standard has it: a forger learns nothing.
+        An unsigned message is acknowledged and ignored, as the standard demands: a forger learns nothing.
         """
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
@@ -228,11 +228,11 @@ class Push(ResourceGroup):
 
     @property
     def _takes_pushes(self) -> bool:
-        """Whether anybody can sign for us; who calls and cannot need not know what is set here."""
+        """Refuse pushes if no push key is set; callers learn no details."""
         return self._engine.settings.push_key is not None
 
     async def _take(self, sender: str, delivery: str, wanted: Sequence[Concern]) -> PushVerdict:
-        """Take a delivery once, and not too many of one sender; what it leads to is written in the same transaction."""
+        """Accept a delivery once, and limit those of one sender; its jobs are written in the same transaction."""
         if len(delivery) > _LONGEST_ID:
             return _UNREADABLE
         per_minute = self._engine.settings.push_per_minute
@@ -272,7 +272,7 @@ class Push(ResourceGroup):
 
 
 def _url_of(target: str) -> str:
-    """The URL that somebody means: a file may be named by its path."""
+    """Return the URL that is meant; a file may be named by its path."""
     if target.startswith((".", "/", "~")):
         return path_url(target)
     return Address.of(target).text
@@ -287,7 +287,7 @@ def _only_sha256(header: str | None) -> str | None:
 
 
 def _unwrapped(headers: Mapping[str, str], body: bytes) -> bytes:
-    """The JSON of a webhook, which GitHub sends as a form unless told otherwise."""
+    """Return the JSON of a webhook, which GitHub sends as a form by default."""
     if not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return body
     try:
@@ -304,7 +304,7 @@ def _json_of(body: bytes) -> Any:
 
 
 def _urls_of(value: Any) -> list[str] | None:
-    """The URLs of a call; an empty list means the whole source."""
+    """Return the URLs of a call; an empty list means the whole source."""
     inner = value.get("data", value) if isinstance(value, dict) else None
     urls = inner.get("urls") if isinstance(inner, dict) else None
     if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
@@ -331,7 +331,7 @@ _PARTS: Mapping[str, str] = {
 
 
 def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[Source]:
-    """The sources that read what an event has changed; none for what is no event of a repository."""
+    """Return the sources that an event of a repository changed."""
     repository = payload.get("repository") if isinstance(payload, dict) else None
     if not isinstance(repository, dict):
         return
@@ -367,7 +367,7 @@ def _git_reads(
 
 
 def _is_of(ref: str, payload: dict[str, Any], repository: dict[str, Any]) -> bool:
-    """Whether a push moved this branch or tag, the default one if none is named."""
+    """Return whether a push moved this branch or tag, or the default one if none is named."""
     pushed = str(payload.get("ref") or "")
     if ref in ("", "HEAD"):
         return pushed == f"{_BRANCH}{repository.get('default_branch')}"
@@ -375,7 +375,7 @@ def _is_of(ref: str, payload: dict[str, Any], repository: dict[str, Any]) -> boo
 
 
 def _place(url: Any) -> str:
-    """Host and path of a repository, whatever way leads there; empty for what is none."""
+    """Return host and path of a repository, for every spelling of its URL; empty for anything else."""
     if not isinstance(url, str):
         return ""
     plain = url.removeprefix("git+")

@@ -1,4 +1,4 @@
-"""Jobs: what waits in the queue, who works on it, and a worker in this process."""
+"""The queue: jobs, workers, and a worker in this process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["JobQueue"]
 
 
 class JobQueue(ResourceGroup):
-    """What is to be done."""
+    """The queue of jobs."""
 
     def _prepare(self) -> None:
         self._queue = Queue(self._engine)
@@ -45,7 +45,7 @@ class JobQueue(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def get(self, job_id: JobId) -> Job:
-        """One job."""
+        """Return one job."""
         async with self._database.connection() as c:
             return await jobs.get(c, job_id)
 
@@ -56,13 +56,13 @@ class JobQueue(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def depth(self) -> QueueDepth:
-        """How much there is to do."""
+        """Return the numbers of jobs."""
         async with self._database.connection() as c:
             return await jobs.depth(c)
 
     @operation(scope=Scope.READ)
     async def list_workers(self) -> list[LiveWorker]:
-        """Who works."""
+        """List the live workers."""
         async with self._database.connection() as c:
             return await jobs.workers(c)
 
@@ -74,7 +74,7 @@ class JobQueue(ResourceGroup):
         full: Annotated[bool, Meta(description="Read and compare every item, whatever validators say.")] = False,
         accept_deletions: Annotated[bool, Meta(description="Delete pending deletions as well.")] = False,
     ) -> Job:
-        """Have a source synced by a worker, soon; if a sync of it waits already, that one is hastened."""
+        """Queue a sync of a source; a sync that waits already is moved to the front."""
         async with self._database.connection() as c:
             source = await source_store.get(c, name)
         return await self._queue.sync(source, full=full, accept_deletions=accept_deletions)
@@ -88,7 +88,7 @@ class JobQueue(ResourceGroup):
         everything: Everything = False,
         **order: Unpack[ExtractionOptions],
     ) -> Job:
-        """Have what changed in a source extracted by a worker, or everything again: one schema, or all it carries."""
+        """Queue the extraction of what changed in a source, or of everything: one schema, or all attached ones."""
         from rowen.jobs.queue import put_extraction
 
         wanted = None if schema is None else SchemaRef.parse(schema).name
@@ -113,22 +113,22 @@ class JobQueue(ResourceGroup):
 
     @operation(scope=Scope.WRITE)
     async def cancel(self, job_id: JobId) -> Job:
-        """Take a job out of the queue; a running one ends soon, at a checkpoint."""
+        """Cancel a job; a running one ends soon, at a checkpoint."""
         return await self._queue.cancel(job_id)
 
     @operation(scope=Scope.WRITE)
     async def retry(self, job_id: JobId) -> Job:
-        """Begin a job again that failed or was cancelled."""
+        """Retry a job that failed or was cancelled."""
         return await self._queue.retry(job_id)
 
     @operation(scope=Scope.ADMIN)
     async def pause(self) -> None:
-        """Begin no job until the queue is resumed; what runs is finished."""
+        """Pause the queue: no job begins until it is resumed; running jobs finish."""
         await self._queue.pause()
 
     @operation(scope=Scope.ADMIN)
     async def resume(self) -> None:
-        """Go on after a pause."""
+        """Resume the queue."""
         await self._queue.resume()
 
     @operation(scope=None)
@@ -139,9 +139,9 @@ class JobQueue(ResourceGroup):
         until_idle: bool = False,
         told: Callable[[JobEnd], None] | None = None,
     ) -> bool:
-        """Take jobs until `stop`, or until there is nothing left to do now; `told` hears of each that ends.
+        """Process jobs until `stop`, or until nothing is left; `told` is called with each finished job.
 
-        Returns whether this process should be begun anew, since it keeps too much memory.
+        Returns whether this process should restart because it uses too much memory.
         """
         from rowen.jobs.worker import Worker
 
@@ -153,7 +153,7 @@ class JobQueue(ResourceGroup):
             self._worker = None
 
     def stop_worker(self) -> None:
-        """End the worker of this process soon; its jobs are given back."""
+        """Stop the worker of this process soon; its jobs are given back."""
         if self._worker is not None:
             self._worker.stop()
 
@@ -166,7 +166,7 @@ class JobQueue(ResourceGroup):
         limit: Limit = 20,
         after: After | None = None,
     ) -> Page[Job]:
-        """Jobs, newest first; `after` is the `next` of the page before."""
+        """List jobs, newest first."""
         listing = ["jobs", source, state]
         place = decoded(after, listing, as_number)
         async with self._database.connection() as c:

@@ -1,4 +1,4 @@
-"""What pages state in RDFa: looked at, dumped, and as deltas in files."""
+"""RDF statements of pages: summaries, dumps, deltas, and SPARQL endpoints that are kept up to date."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = ["Rdf"]
 
 
 class Rdf(ResourceGroup):
-    """Taking what pages state elsewhere."""
+    """RDF statements of pages."""
 
     @operation(scope=Scope.READ)
     async def summary(self, name: SourceName) -> StatementSummary:
-        """How many pages of each type there are, what they state, and what was repaired or left out, by reason."""
+        """Return how many pages of each type exist, their RDF statements, and what was repaired or left out."""
         types: Counter[str] = Counter()
         counts: dict[str, Counter[str]] = {"repaired": Counter(), "dropped": Counter(), "violations": Counter()}
         stated = unread = 0
@@ -60,7 +60,7 @@ class Rdf(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def dump(self, name: SourceName, to: Path, *, graph: Graph | None = None) -> StatementReport:
-        """Write all that pages state now as N-Quads; deltas after `last_change` lead on from there."""
+        """Write all current RDF statements as N-Quads; deltas after `last_change` continue from there."""
         from rowen.publish.rdf import checked_graph, quad_lines, whole_file
 
         graph = checked_graph(graph)
@@ -82,7 +82,7 @@ class Rdf(ResourceGroup):
     async def write_deltas(
         self, name: SourceName, to: Path, *, since: SinceNumber | None = None, graph: Graph | None = None
     ) -> StatementReport:
-        """Write how statements changed into a folder, a file for what was stored together, from where its files end."""
+        """Write the changes of RDF statements into a folder, one file per transaction, after the files that exist."""
         from rowen.publish.rdf import checked_graph, delta_file, last_delta, whole_file
 
         graph = checked_graph(graph)
@@ -98,7 +98,7 @@ class Rdf(ResourceGroup):
         return StatementReport(str(to), files, added, removed, last)
 
     async def _next_file(self, name: str, after: int) -> list[StatementChange]:
-        """The file after a number, or the rest of one; nothing if there is none."""
+        """Return the file after a number, or the rest of one."""
         async with self._database.connection() as c:
             found = await rdf.changed(c, name, after=after, limit=rdf.MOST_IN_A_FILE)
         return [change for change in found if change.file == found[0].file]
@@ -114,7 +114,7 @@ class Rdf(ResourceGroup):
         ] = None,
         limit: Limit = 1000,
     ) -> list[StatementFile]:
-        """The delta files that were made after a moment, the oldest first: the order in which they are to be taken."""
+        """List the delta files since a moment, oldest first, which is the order to apply them in."""
         async with self._database.connection() as c:
             await sources.get(c, name)
             return await rdf.files(c, name, since=since, limit=limit)
@@ -127,7 +127,7 @@ class Rdf(ResourceGroup):
         *,
         graph: Graph | None = None,
     ) -> Publication:
-        """One delta file, in the shape of the mu-semtech stack; it never changes."""
+        """Return one delta file in the form of the mu-semtech stack; it never changes."""
         from rowen.publish.rdf import checked_graph, delta_file
 
         graph = checked_graph(graph)
@@ -143,7 +143,7 @@ class Rdf(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def list_endpoints(self, name: OnlySource | None = None) -> list[StatementTarget]:
-        """All endpoints, or those of one source: up to which change each was told, what waits, and what failed."""
+        """List SPARQL endpoints with their position, backlog and failures."""
         async with self._database.connection() as c:
             if name is not None:
                 await sources.get(c, name)
@@ -161,9 +161,9 @@ class Rdf(ResourceGroup):
             Meta(description="Headers whose values say where a key is found: env:NAME or file:PATH."),
         ] = None,
     ) -> StatementTarget:
-        """Have workers keep a SPARQL endpoint up to date from now on; also one that failed for days.
+        """Have workers keep a SPARQL endpoint up to date; this also restarts one that failed for days.
 
-        The values of `headers` say where a key is found (env:NAME, file:PATH), also after a scheme.
+        The values of `headers` name where a key is found (env:NAME, file:PATH), also after a scheme.
         """
         from rowen.jobs.rdf import endpoint_as_source
 
@@ -180,7 +180,7 @@ class Rdf(ResourceGroup):
 
     @operation(scope=Scope.ADMIN)
     async def remove_endpoint(self, name: SourceName, endpoint: Endpoint, *, graph: Graph | None = None) -> None:
-        """Tell an endpoint no more, and forget up to where it was told; what it holds stays there."""
+        """Stop updating a SPARQL endpoint and forget its position; its data stays."""
         async with self._database.transaction() as c:
             source = await sources.get(c, name)
             if not await rdf.remove_target(c, source.id, endpoint, graph):
@@ -204,9 +204,9 @@ class Rdf(ResourceGroup):
             bool, Meta(description="Send all statements again, for an endpoint that lost some.", extra={"flag": "all"})
         ] = False,
     ) -> StatementReport:
-        """Bring a SPARQL endpoint up to date now, from where it was left; `again` all of it, after it lost something.
+        """Bring a SPARQL endpoint up to date now; with `again`, send everything from the start.
 
-        Updates can be repeated without harm. What the endpoint has accepted is noted after each request.
+        Updates can be repeated without harm. The position is stored after each accepted request.
         """
         from rowen.jobs.rdf import StatementPush, endpoint_as_source
 
@@ -221,7 +221,7 @@ class Rdf(ResourceGroup):
 
 
 def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None) -> str | None:
-    """The graph's name, if all may be stored that was given."""
+    """Return the name of the graph if everything given can be stored."""
     from rowen.publish.rdf import checked_graph
 
     refuse_unfit({"headers": dict(headers or {})})
@@ -235,7 +235,7 @@ def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None
 
 
 async def _target(c: Connection, source: Source, endpoint: str, graph: str | None) -> StatementTarget:
-    """An endpoint as it is known; one that was never told anything has no number yet."""
+    """Return the state of an endpoint; a new one has no number yet."""
     held = await rdf.target(c, source.id, endpoint, graph)
     unknown = StatementTarget(0, source.id, source.name, endpoint, graph, {}, "once", 0, None, 0, 0, None, None, None)
     return held or unknown

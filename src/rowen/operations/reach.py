@@ -1,7 +1,7 @@
-"""What leads into the machine that Rowen runs on: its folders, its files and its secrets.
+"""Reach: which folders, files and secrets of this machine a caller may name.
 
-Every interface says how far the caller may reach; what is beyond is refused here and nowhere else. All of this judges
-what was given as it was given: nothing is opened, looked up or resolved, and no validator has seen it.
+Every interface passes the caller's reach, and everything beyond is refused here. Values are judged as they were sent:
+nothing is opened, looked up or resolved, and no validator has seen them.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _WHO = "Who runs the machine can do it: at its command line, or with a token of 
 
 
 def within(reach: Reach, address: str) -> str:
-    """Return the address that somebody means, if they may name it.
+    """Return the address if the caller may name it.
 
-    A caller who may not name files gets no answer that tells whether there is one: a path is refused unseen, and a host
-    without a scheme is one on the web. A scheme that no kind knows is refused as well.
+    A caller who may not name files does not learn whether one exists: a path is refused unseen, and a host without a
+    scheme is taken as a web address. A scheme that no kind knows is refused.
     """
     if reach is not Reach.OUTSIDE:
         return address
@@ -57,7 +57,7 @@ def within(reach: Reach, address: str) -> str:
 
 
 def refuse_local(reach: Reach, url: str) -> Address:
-    """Return the parsed URL of a source, or of a page; refuse one that is not asked for over the network."""
+    """Return the parsed URL of a source or page; refuse one that is not on the network."""
     place = Address.of(url)
     if reach is Reach.OUTSIDE and not place.is_network:
         raise _not_outside(url)
@@ -75,7 +75,7 @@ def refuse_named(
 def refuse_options(
     reach: Reach, kind: str, url: str, options: Mapping[str, Any], *, before: Mapping[str, Any] | None = None
 ) -> None:
-    """Refuse options of a source that take more from this machine than those before did."""
+    """Refuse options of a source that reach more of this machine than the previous ones did."""
     if reach is not Reach.ALL and (found := newly_reached(kind, options, before or {})):
         raise _beyond(found)
     if reach is Reach.OUTSIDE and before is not None and not Address.of(url).is_network and options != before:
@@ -85,10 +85,10 @@ def refuse_options(
 
 
 def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Return what options take from this machine and did not before.
+    """Return what of this machine options reach that the previous ones did not.
 
-    These are the secrets, files and folders that are named, and each option by which a secret goes elsewhere or in
-    another way: an address, a header, a default instead of either.
+    These are named secrets, files and folders, and each option by which a secret is sent elsewhere or in another way:
+    an address, a header, or a default instead of either.
     """
     reached = set(newly_named(kind, options, before))
     now, then = sendings(kind, options), sendings(kind, before)
@@ -102,7 +102,7 @@ def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, An
 
 
 def newly_named(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Return the secrets, files and folders that options name and those before did not."""
+    """Return the secrets, files and folders that options name and the previous ones did not."""
     return sorted(set(_named(kind, options)) - set(_named(kind, before)))
 
 
@@ -114,11 +114,10 @@ def named_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Address]:
 
 
 def with_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the texts of the files that they name instead of `file:PATH`.
+    """Return options with the contents of the files that they name instead of `file:PATH`.
 
-    This reads files, so the options have been judged. The text is stored and not the name of its file: other machines
-    have no such file, and if it changed unnoticed, pages would have been judged by different shapes. No error quotes
-    what a file holds.
+    This reads files, so the options must have been judged. The text is stored, not the file name: other machines have
+    no such file, and a file that changes unnoticed would change the meaning of the option. No error quotes the file.
     """
     places = named_texts(kind, options)
     for name in registry.connector(kind).Options.text_or_file & options.keys() - places.keys():
@@ -164,7 +163,7 @@ def _named(kind: str, options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_file(value: Any) -> bool:
-    """Whether a value is a `file:` URL in whatever spelling; what is no URL is a path only where the option is one."""
+    """Return whether a value is a `file:` URL in any spelling; other values are paths only where the option is one."""
     return isinstance(value, str) and Address.of(value).scheme in ("file", "git+file")
 
 

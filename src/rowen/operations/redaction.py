@@ -1,4 +1,4 @@
-"""Records without what should not be read by everybody: contact details, and what may be a credential."""
+"""Redaction: records without contact details and possible credentials."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ _PEOPLE = frozenset(
 
 
 def redacted(value: Any, keys: Sequence[str]) -> Any:
-    """A record without contact details and credentials, at any depth.
+    """Return a record without contact details and credentials, at any depth.
 
-    Hidden are the values of keys whose names have one of these parts, and with them the names of contacts.
+    Values of keys with one of these parts in their names are hidden, and the names of contacts.
     """
     return _shown(value, keys, of_contact=False) if keys else value
 
 
 def redacted_at(path: str, value: Any, keys: Sequence[str]) -> Any:
-    """What stands at a path of a record (a JSON Pointer), as it is shown within the whole record."""
+    """Return the value at a path (JSON Pointer) of a record, redacted as within the whole record."""
     parts = path.split("/")
     for part in reversed(parts):
         value = {part: value}

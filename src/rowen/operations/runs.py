@@ -1,4 +1,4 @@
-"""Runs: starting, stopping and looking at them."""
+"""Runs: starting, cancelling and watching them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_GROUPS = 20
 
 
 class Runs(ResourceGroup):
-    """Bringing sources up to date."""
+    """Runs."""
 
     def _prepare(self) -> None:
         self.watches = Watches(self._engine)
@@ -62,7 +62,7 @@ class Runs(ResourceGroup):
     ) -> Run:
         """Bring one source up to date. `target` is its name, or an address, which is added if it is new.
 
-        With `only`, just the items at these URLs are looked at again; what is not held yet is counted as skipped.
+        With `only`, just the items at these URLs are checked; URLs that are not stored are counted as skipped.
         """
         async with self._engine.work() as work:
             return await self._sync(
@@ -89,10 +89,10 @@ class Runs(ResourceGroup):
         ] = (),
         **how: bool,
     ) -> list[Run | Exception]:
-        """Bring several sources up to date side by side; by default all active ones, those first that are due.
+        """Bring several sources up to date side by side; by default all active ones, longest due first.
 
-        One that fails does not hold the others: its error stands in its place. `finished` is told of each as soon as it
-        is done. After `stop`, those that have not begun are left out.
+        A failure does not stop the others: its error is returned in its place. `finished` is called with each result.
+        After `stop`, sources that have not begun are left out.
         """
         held = await self._client.sources.list(counted=False)
         targets = list(names) or [source.name for source in await self._client.sources.list_due()]
@@ -144,7 +144,7 @@ class Runs(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def get(self, run_id: RunId) -> Run:
-        """One run."""
+        """Return one run."""
         async with self._database.connection() as c:
             return await runs.get(c, run_id)
 
@@ -178,13 +178,13 @@ class Runs(ResourceGroup):
         return run
 
     async def _extracted(self, source: Source, run: Run, work: Work) -> Run:
-        """Have facts extracted from what a run changed, where the source carries a schema."""
+        """Extract facts from the changes of a run, if schemas are attached to the source."""
         async with self._database.connection() as c:
             is_behind = await source_schemas.sources_behind(c, source.id)
         return await self._client.extraction.after_run(source, run, work) if is_behind else run
 
     async def _drop_if_never_found(self, source: Source) -> None:
-        """Forget a source that was only now added, if there is nothing at its address; what is down is kept."""
+        """Remove a source that was just added if its address does not exist; keep it during an outage."""
         try:
             await self._engine.look(source)
         except SourceGoneError as problem:
@@ -194,7 +194,7 @@ class Runs(ResourceGroup):
             return
 
     async def _embedded_since(self, result: Run | Exception, ids: Mapping[str, int]) -> Run | Exception:
-        """A run with what was embedded for it after it had ended, while others went on."""
+        """Return a run with what was embedded for it after its end."""
         if isinstance(result, Exception) or not result.stats.embeddings_pending or result.source not in ids:
             return result
         return await self._engine.embedding.record_spend(result, ids[result.source])
@@ -213,13 +213,13 @@ class Runs(ResourceGroup):
     async def latest_by_source(
         self, names: Annotated[Sequence[str], Meta(description="Names of sources.")], *, limit: Limit = 30
     ) -> dict[str, list[Run]]:
-        """The last runs of each of these sources, oldest first."""
+        """Return the last runs of each source, oldest first."""
         async with self._database.connection() as c:
             return await status.last_runs(c, list(names), limit)
 
     @operation(scope=Scope.READ)
     async def error_groups(self, run_id: RunId) -> list[TroubleGroup]:
-        """Why items could not be read in a run, or have not been since, the most frequent reason first."""
+        """Return why items could not be read in a run or since, most frequent reason first."""
         async with self._database.connection() as c:
             run = await store_runs.get(c, run_id)
             return await status.troubles(c, run.source, run.started_at, MOST_GROUPS)
@@ -228,7 +228,7 @@ class Runs(ResourceGroup):
     async def list(
         self, source: OnlySource | None = None, *, limit: Limit = 20, after: After | None = None
     ) -> Page[Run]:
-        """The last runs, newest first; `after` is the `next` of the page before."""
+        """List the last runs, newest first."""
         listing = ["runs", source]
         place = decoded(after, listing, as_number)
         async with self._database.connection() as c:
@@ -239,7 +239,7 @@ class Runs(ResourceGroup):
 
 
 def named(source: Source, url: str) -> str:
-    """The URL that somebody means by what they typed: of a file, its path will do."""
+    """Return the URL that is meant; a file may be named by its path."""
     place = Address.of(url)
     if source.kind == "files" and not place.scheme:
         return path_url(url)
@@ -247,9 +247,9 @@ def named(source: Source, url: str) -> str:
 
 
 class Turns:
-    """A queue of targets. First comes the host that is asked least at the moment, then the order of the list.
+    """A queue of targets, ordered by the number of requests to their host, then by the list.
 
-    Those of one slow host do not hold up all others.
+    Sources of one slow host do not delay the others.
     """
 
     def __init__(self, targets: Sequence[str], hosts: Mapping[str, str]) -> None:
@@ -258,7 +258,7 @@ class Turns:
         self._live: Counter[str] = Counter()
 
     def take(self) -> int | None:
-        """The place in the list of the target whose turn it is; None when all are taken."""
+        """Return the index of the next target; None when all are taken."""
         if not self._waiting:
             return None
         chosen = min(self._waiting, key=lambda place: (self._live[self._hosts[place]], place))
@@ -267,7 +267,7 @@ class Turns:
         return chosen
 
     def give_back(self, place: int) -> None:
-        """Say that a target is done with."""
+        """Mark a target as finished."""
         self._live[self._hosts[place]] -= 1
 
 
@@ -285,7 +285,7 @@ _Key: TypeAlias = tuple[Literal["run", "job", "recent"], int]
 
 
 class _Watched:
-    """The last known state of something, and how many watch it."""
+    """The last state of an object, and how many clients watch it."""
 
     def __init__(self) -> None:
         self.state: Any = None
@@ -293,7 +293,7 @@ class _Watched:
         self.news = asyncio.Event()
 
     def note(self, state: Any) -> None:
-        """Wake those who watch, if the state differs; None if what they watch is no longer there."""
+        """Wake the watchers if the state differs; None if the object was deleted."""
         if state != self.state:
             self.state = state
             news, self.news = self.news, asyncio.Event()
@@ -301,7 +301,7 @@ class _Watched:
 
 
 class Watches:
-    """What is watched in this process, and the task that looks at it."""
+    """The objects that clients of this process watch, and the task that polls them."""
 
     def __init__(self, engine: Engine) -> None:
         self._database = engine.database
@@ -338,7 +338,7 @@ class Watches:
                     self._watched[key].note(states.get(key))
 
     async def _look(self, keys: Sequence[_Key]) -> dict[_Key, Any]:
-        """Read the state of everything that is watched."""
+        """Read the states of all watched objects."""
         wanted = {sort: [number for of, number in keys if of == sort] for sort, _ in keys}
         found: dict[_Key, Any] = {}
         if not keys:

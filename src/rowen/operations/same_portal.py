@@ -1,7 +1,7 @@
-"""Whether an address is another one of a portal that is kept already: no portal need be harvested twice.
+"""Detection of a portal that is already a source under another address.
 
-Two addresses are of one portal if they differ by scheme, `www.`, a final slash or the name of an index only, if one
-leads to the other, if the portal calls itself by the other, or if somebody said so (the option `aliases`).
+Two addresses belong to one portal if they differ only by scheme, `www.`, a final slash or the name of an index, if one
+redirects to the other, if the portal names the other as its own, or if the option `aliases` says so.
 """
 
 import re
@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"https?://(?:www\.)?", re.IGNORECASE)
 
 
 class Site(NamedTuple):
-    """A source as it is to be, or as it is: what tells whether it is the same as another one."""
+    """The parts of a source that identify its portal."""
 
     kind: str
     url: str
@@ -30,14 +30,14 @@ class Site(NamedTuple):
 
     @property
     def names(self) -> set[str]:
-        """What its portal is known by, whichever address is given."""
+        """Return all names of the portal."""
         aliases = self.options.get("aliases")
         told = [self.url, *self.also, *(aliases if isinstance(aliases, list | tuple) else ())]
         return set(filter(None, (name_of(self._own(str(one))) for one in told)))
 
     @property
     def listing(self) -> dict[str, Any] | None:
-        """What it reads of the portal; None if its options are those of another version."""
+        """Return the part of the portal that is read; None if the options belong to another version."""
         try:
             return registry.check_options(self.kind, dict(self.options)).listing()
         except UsageError:
@@ -48,20 +48,20 @@ class Site(NamedTuple):
 
 
 class SameAs(NamedTuple):
-    """The source that an address stands for as well."""
+    """The existing source of the same portal."""
 
     address: str
     source: str
 
     @property
     def words(self) -> Hint:
-        """What is kept twice from now on, and how to have it once."""
+        """Describe the duplicate, and how to avoid it."""
         told = f"{self.address} is the portal that is kept as {self.source!r}: both are harvested. "
         return Hint(told, action("remove", self.source), " keeps the new one alone.")
 
 
 def same_as(site: Site, held: Iterable[Source], *, whatever_is_read: bool = True) -> Source | None:
-    """The source of the same portal and kind; unless `whatever_is_read`, only one that reads the same part of it."""
+    """Return the source of the same portal and kind; unless `whatever_is_read`, only one that reads the same part."""
     kept = [one for one in held if one.kind == site.kind and one.kind in registry.kinds()]
     if not kept:
         return None
@@ -75,7 +75,7 @@ def same_as(site: Site, held: Iterable[Source], *, whatever_is_read: bool = True
 
 
 class KnownParts:
-    """The parts of portals that sources read, so that finding one costs the same among ten thousand."""
+    """The parts of portals that sources read, indexed, so that a lookup costs the same among ten thousand."""
 
     def __init__(self, held: Iterable[Source]) -> None:
         self._found: dict[tuple[str, str, str], tuple[int, Source]] = {}
@@ -83,13 +83,13 @@ class KnownParts:
             self.add(source)
 
     def add(self, source: Source) -> None:
-        """Know one more."""
+        """Add one source."""
         if source.kind in registry.kinds():
             for key in _keys(Site(source.kind, source.url, source.options)):
                 self._found.setdefault(key, (len(self._found), source))
 
     def find(self, site: Site) -> Source | None:
-        """The first source that reads the same part of the same portal."""
+        """Return the first source that reads the same part of the same portal."""
         found = [self._found[key] for key in _keys(site) if key in self._found]
         return min(found, key=itemgetter(0))[1] if found else None
 
@@ -100,7 +100,7 @@ def _keys(site: Site) -> set[tuple[str, str, str]]:
 
 
 def name_of(url: str) -> str:
-    """A web address without what makes no difference; empty for what is none."""
+    """Return a web address without insignificant parts; empty if it is none."""
     if not _SCHEME.match(url):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Giving sources a schedule, and saying when each is due."""
+"""Schedules of sources, and their due times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE = "none"
 
 
 def wanted(held: str | None, when: When) -> str | None:
-    """The schedule that a source is to have: what is not said stays as it is."""
+    """Return the new schedule of a source; parameters that are not given keep their values."""
     given = {name: value for name, value in when.items() if value is not None}
     if not given:
         return held
@@ -40,7 +40,7 @@ def wanted(held: str | None, when: When) -> str | None:
 
 
 async def plan_source(c: Connection, source: Source, schedule: str | None) -> None:
-    """Say when a source is due under a schedule that it was given now: at once, if it was never seen whole."""
+    """Set the due time of a source under a new schedule: now, if it was never read completely."""
     now = await schedules.database_time(c)
     if schedule is None:
         at = next_time(None, now, salt=source.id, worth_s=await freshness.polling_s(c, source.id))

@@ -1,4 +1,4 @@
-"""Schemas: the registry of what facts are extracted as."""
+"""Schemas: the registry of JSON Schemas for extraction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_FILE_BYTES = 1_000_000
 
 
 class Schemas(ResourceGroup):
-    """What facts are extracted as."""
+    """Schemas for extraction."""
 
     @operation(scope=Scope.WRITE)
     async def add(
@@ -45,7 +45,7 @@ class Schemas(ResourceGroup):
         ref: SchemaName,
         definition: Annotated[Mapping[str, Any] | type[BaseModel], Meta(description="A JSON Schema.")],
     ) -> Schema:
-        """Keep a schema under `name@major.minor.patch`; a Pydantic model is one as well. A version never changes."""
+        """Add a schema as `name@major.minor.patch`, from JSON or a Pydantic model; a version never changes."""
         schema = await asyncio.to_thread(_new, ref, definition)
         async with self._database.transaction() as c:
             bundled = next((one for one in bundled_schemas() if one.ref == schema.ref), None)
@@ -59,9 +59,9 @@ class Schemas(ResourceGroup):
         ref: SchemaName | None = None,
         prefix: Annotated[str, Meta(description="A prefix for the names.")] = "",
     ) -> list[Schema]:
-        """Keep what files say: one under a name, or a folder of `name/version.json`; all of them or none.
+        """Add the schemas of files: one file, or a folder of `name/version.json`; all of them or none.
 
-        With a `prefix` before their names, those of others do not meet ours.
+        A `prefix` before their names avoids collisions.
         """
         read = await asyncio.to_thread(_read, path, ref, prefix)
         if not read:
@@ -78,9 +78,9 @@ class Schemas(ResourceGroup):
             bool, Meta(description="Also remove what sources carry of it, and the facts extracted with it.")
         ] = False,
     ) -> SchemaUse:
-        """Forget one version; the highest one that is left is the latest from then on.
+        """Remove one version; the highest remaining one becomes the latest.
 
-        While sources carry it, or facts rest on it, this is refused, unless these are to go as well.
+        Refused while sources or facts use it, unless these are to be removed as well.
         """
         wanted = SchemaRef.parse(ref)
         if not wanted.is_exact:
@@ -97,7 +97,7 @@ class Schemas(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def get(self, ref: SchemaName) -> Schema:
-        """The schema that is meant: `product`, `product@1`, `product@1.0.0`."""
+        """Return a schema: `product`, `product@1`, `product@1.0.0`."""
         async with self._database.connection() as c:
             return await resolve(c, ref)
 
@@ -107,7 +107,7 @@ class Schemas(ResourceGroup):
         older: Annotated[str, Meta(description="The older version.")],
         newer: Annotated[str, Meta(description="The newer version.")],
     ) -> SchemaComparison:
-        """What differs between two versions, and whether data of the older one satisfies the newer one."""
+        """Return the differences of two versions, and whether data of the older one satisfies the newer one."""
         async with self._database.connection() as c:
             both = await resolve(c, older), await resolve(c, newer)
         return await asyncio.to_thread(compare, *both)
@@ -135,13 +135,13 @@ class Schemas(ResourceGroup):
     async def list(
         self, name: Annotated[str | None, Meta(description="Only schemas of this name.")] = None
     ) -> list[Schema]:
-        """All versions that there are, also those that come with the program, by name and number."""
+        """List all versions, stored and bundled, by name and number."""
         async with self._database.connection() as c:
             return await _all(c, name)
 
 
 async def resolve(c: Connection, ref: str) -> Schema:
-    """The highest version that a reference means, in the store or among those that come with the program."""
+    """Return the highest version that a reference matches, stored or bundled."""
     wanted = SchemaRef.parse(ref)
     found = schemas.highest(wanted, await _all(c, wanted.name))
     if found is None:
@@ -200,7 +200,7 @@ def _of_file(ref: str, file: Path) -> Schema:
 
 
 def _of_model(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a Pydantic model: what an answer must be to become one."""
+    """Return the JSON Schema of a Pydantic model."""
     return model.model_json_schema(mode="validation")
 
 
@@ -224,7 +224,7 @@ def _in_folder(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _ref_of(path: Path) -> str:
-    """The name that a file has in the layout `name/version.json`."""
+    """Return the reference of a file in the layout `name/version.json`."""
     ref = f"{path.absolute().parent.name}@{path.stem}"
     try:
         if SchemaRef.parse(ref).is_exact:
@@ -235,6 +235,6 @@ def _ref_of(path: Path) -> str:
 
 
 def schema_of(definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
-    """A schema that is used once, without being kept under a name."""
+    """Return a schema that is used once, without a stored name."""
     plain = dict(definition) if isinstance(definition, Mapping) else _of_model(definition)
     return Schema("facts", "0.0.0", check_definition(plain))

@@ -1,4 +1,4 @@
-"""What answers a question: by words, by meaning, or both."""
+"""Search by words, by meaning, or both."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LOW_COVERAGE = 0.9
 
 
 class Start(NamedTuple):
-    """Where a ranking goes on: after this place, without the datasets that were shown."""
+    """Where a ranking continues: after this place, without the datasets that were shown."""
 
     score: float
     item: int
@@ -53,14 +53,14 @@ class Start(NamedTuple):
 
     @classmethod
     def of(cls, place: list[Any] | None) -> Start | None:
-        """Return the start that a place of a cursor means."""
+        """Return the start for the place of a cursor."""
         return cls(place[0], place[1], frozenset(place[2:])) if place else None
 
 
 async def answer(
     c: Connection, query: Query, question: QuestionVector, *, filters: Filters, limit: int, start: Start | None = None
 ) -> tuple[Answer, list[Any] | None]:
-    """What answers, and the place where the ranking goes on; None at its end."""
+    """Return the answer and the place where the ranking continues; None at its end."""
     began = time.perf_counter()
     meaning, notes = _meaning(question)
     # Twice as many, since datasets and texts that several sources have become one hit.
@@ -94,7 +94,7 @@ def _meaning(question: QuestionVector) -> tuple[Meaning | None, tuple[str, ...]]
 
 
 def _words_only(coverage: float | None) -> tuple[str, ...]:
-    """What should be known while many of the candidates have no vector."""
+    """Return a note if many of the candidates have no vector."""
     if coverage is None or coverage >= LOW_COVERAGE:
         return ()
     told = f"{percent(coverage)} of what has the words has vectors so far, the rest is ranked by words only; "
@@ -102,7 +102,7 @@ def _words_only(coverage: float | None) -> tuple[str, ...]:
 
 
 async def _marked(c: Connection, found: Sequence[RankedItem]) -> list[RankedItem]:
-    """The same, those marked whose deletion was held back."""
+    """Return the same items, with pending deletions marked."""
     ids = await held_store.pending_among(c, [one.item_id for one in found]) if found else set()
     return [replace(one, hit=replace(one.hit, held=True)) if one.item_id in ids else one for one in found]
 
@@ -110,9 +110,9 @@ async def _marked(c: Connection, found: Sequence[RankedItem]) -> list[RankedItem
 async def _grouped(
     c: Connection, found: Sequence[RankedItem], shown_before: frozenset[str]
 ) -> list[tuple[Hit, RankedItem, str | None]]:
-    """The hits, those of one dataset or one text as one: the original if it was found, else the best.
+    """Return the hits; those of one dataset or one text are one hit: the original if it was found, else the best.
 
-    With each hit stand its place in the ranking and the name of its group.
+    With each hit comes its place in the ranking and the name of its group.
     """
     datasets = [one.item_id for one in found if one.dataset]
     groups = await twin_store.groups(c, datasets) if datasets else {}
@@ -139,17 +139,16 @@ async def _grouped(
 
 
 def plain_filters(narrowing: SearchFilters) -> dict[str, Any]:
-    """Filters as values that tell one list from another."""
+    """Return filters as values that identify a list."""
     return {name: str(value) for name, value in narrowing.items() if value}
 
 
 async def filters_of(
     c: Connection, names: Sequence[str] | None, version: str | None, narrowing: SearchFilters
 ) -> Filters:
-    """The filters as the store knows them.
+    """Return the filters for the store.
 
-    A source, kind or language that nothing has is an error, since no other words would find more; tags are many, and an
-    unknown one merely has no items.
+    An unknown source, kind or language is an error, since no other words would find more; an unknown tag has no items.
     """
     rest: dict[str, Any] = dict(narrowing)
     kinds = rest.pop("kinds", None)
@@ -184,7 +183,7 @@ def _check_languages(asked: Sequence[str], held: Collection[str]) -> None:
 
 
 def _of_version(held: list[Source], version: str) -> list[str]:
-    """The sources that a version means."""
+    """Return the sources that match a version."""
     try:
         spec = VersionSpec.parse(version)
     except ValueError as problem:
@@ -212,7 +211,7 @@ QUESTION_CHARS = 2_000
 
 
 class QuestionVector(NamedTuple):
-    """The vector of what is asked, under the model that search uses; or why there is none."""
+    """The vector of a question under the model of search, or why there is none."""
 
     vector: str | None
     model: Model | None = None
@@ -220,7 +219,7 @@ class QuestionVector(NamedTuple):
 
 
 class QuestionVectors:
-    """Turns questions into vectors; those that were asked before are stored."""
+    """Computes vectors of questions; earlier ones are stored."""
 
     def __init__(self, engine: Engine) -> None:
         self._settings = engine.settings
@@ -228,7 +227,7 @@ class QuestionVectors:
         self._embedders = engine.embedders
 
     async def vector_of(self, text: str) -> QuestionVector:
-        """The vector of what is asked; None where only words can be searched for."""
+        """Return the vector of a question; None if only words can be searched."""
         text = normalise(text)[:QUESTION_CHARS].strip()
         if not text or self._settings.embedder == embedders.NONE:
             return QuestionVector(None)

@@ -1,4 +1,4 @@
-"""Saved searches: what somebody follows by words."""
+"""Saved searches: their new and lost matches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_SAVED = 1_000
 
 
 class SavedSearches(ResourceGroup):
-    """Following words."""
+    """Saved searches."""
 
     @operation(scope=Scope.WRITE)
     async def save(
@@ -39,7 +39,7 @@ class SavedSearches(ResourceGroup):
         *,
         sources: OnlySources = (),
     ) -> SavedSearch:
-        """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
+        """Save a search; present matches are not news, later new and lost ones are."""
         check_name(name, "a saved search")
         check_words(query)
         if not Query.parse(query):
@@ -57,7 +57,7 @@ class SavedSearches(ResourceGroup):
 
     @operation(scope=Scope.WRITE)
     async def remove(self, name: Annotated[str, Meta(description="Name of the saved search.")]) -> None:
-        """Follow a search no longer."""
+        """Remove a saved search."""
         async with self._database.transaction() as c:
             await saved.remove(c, (await saved.get(c, name)).id)
 
@@ -69,7 +69,7 @@ class SavedSearches(ResourceGroup):
         after: Annotated[int, Meta(ge=0, le=2**62, description="Only results after the one with this id.")] = 0,
         limit: Limit = 100,
     ) -> list[SavedNews]:
-        """What newly matches a saved search, and what no longer does, after the line with this id."""
+        """List new and lost matches of a saved search after a line, oldest first."""
         await self._catch_up(name)
         async with self._database.connection() as c:
             return await saved.news(c, (await saved.get(c, name)).id, after=after, limit=limit)
@@ -82,7 +82,7 @@ class SavedSearches(ResourceGroup):
         limit: Limit = 50,
         after: After | None = None,
     ) -> Page[SavedNews]:
-        """The same, newest first; `after` is the `next` of the page before."""
+        """List new and lost matches of a saved search, newest first."""
         listing = ["saved news", name]
         place = decoded(after, listing, as_number)
         await self._catch_up(name)
@@ -92,7 +92,7 @@ class SavedSearches(ResourceGroup):
         return page_of(found, limit, listing, lambda one: [one.id])
 
     async def _catch_up(self, name: str) -> None:
-        """Look at what the log tells since the last time."""
+        """Process the changes since the last time."""
         more = True
         while more:
             async with self._database.transaction() as c:
@@ -100,6 +100,6 @@ class SavedSearches(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def list(self) -> list[SavedSearch]:
-        """All saved searches, by name."""
+        """List all saved searches by name."""
         async with self._database.connection() as c:
             return await saved.every(c)

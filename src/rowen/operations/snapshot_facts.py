@@ -1,4 +1,4 @@
-"""What a snapshot says of itself: manifest and coverage for programs, report and change log for people."""
+"""What a snapshot says about itself: manifest and coverage for programs, report and changelog for people."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["SnapshotWork", "WrittenSource", "finish"]
 
 @dataclass(slots=True)
 class WrittenSource:
-    """What is known of a source after its rows were written."""
+    """The facts about a source after its rows were written."""
 
     source: Exported
     file: str
@@ -40,7 +40,7 @@ class WrittenSource:
 
 @dataclass(slots=True)
 class SnapshotWork:
-    """One export on its way."""
+    """An export in progress."""
 
     form: Format
     folder: Path
@@ -58,7 +58,7 @@ class SnapshotWork:
     spread: Distributions = field(default_factory=Distributions)
 
     def close(self) -> None:
-        """Close what stands beside the items."""
+        """Close the files beside the items."""
         if self.withdrawn is not None:
             self.withdrawn.close()
         if self.changes is not None:
@@ -66,7 +66,7 @@ class SnapshotWork:
 
 
 def finish(work: SnapshotWork, to: Path) -> Export:
-    """Write what the snapshot says of itself."""
+    """Write manifest, coverage, report and changelog."""
     _finish_changes(work)
     work.close()
     whole = Coverage()
@@ -161,7 +161,7 @@ def _manifest(work: SnapshotWork, whole: Coverage, files: list[dict[str, Any]]) 
 
 
 def _declared(sources: Iterable[Exported]) -> str:
-    """The checksum of what the sources were declared to be; secrets are references there, and never values."""
+    """Return the checksum of the declared sources, in which secrets are references, never values."""
     declared = [[one.name, one.kind, one.url, one.options, one.schedule] for one in sources]
     return hashlib.sha256(canonical_json(declared)).hexdigest()
 

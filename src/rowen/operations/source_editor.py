@@ -1,4 +1,4 @@
-"""Sources: adding and changing them, by hand or from a file."""
+"""Adding, changing and previewing sources, one by one or from a file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rowen.model.url import Address
 from rowen.model.wording import LONGEST_NAME, check_name
 from rowen.net.credentials import references
 from rowen.net.target import parse
-from rowen.operations.beforehand import check_options, looks_like_an_address
 from rowen.operations.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
 from rowen.operations.operation import ResourceGroup
 from rowen.operations.reach import refuse_local, refuse_named, refuse_options, with_texts, within
 from rowen.operations.same_portal import SameAs, Site, same_as
 from rowen.operations.schedules import plan_source, wanted
+from rowen.operations.validation import check_options, looks_like_an_address
 from rowen.store import library as store_library
 from rowen.store import sources, status
 
@@ -36,10 +36,10 @@ __all__ = ["SourceEditor"]
 
 
 class SourceEditor(ResourceGroup):
-    """Adding, changing and previewing sources, which takes connectors."""
+    """Operations on sources that need connectors."""
 
     async def following(self, held: Sequence[Source]) -> list[Following]:
-        """How those of them are followed that tell; asked for all at once."""
+        """Return how feeds and event streams are followed, for several sources at once."""
         telling = [(source, told) for source in held if (told := _teller(source.kind)) is not None]
         ids = [source.id for source, _ in telling]
         async with self._database.connection() as c:
@@ -51,7 +51,7 @@ class SourceEditor(ResourceGroup):
         ]
 
     async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
-        """Which source holds the version of a library that `2.x`, `^2.1` or nothing at all means: the highest."""
+        """Return the source that holds the highest version of a library that matches."""
         from rowen.model.sources import FoundVersion
         from rowen.model.versions import VersionSpec
 
@@ -87,10 +87,10 @@ class SourceEditor(ResourceGroup):
         reach: Reach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
-        """Keep a copy of something from now on; the first sync reads it, or a worker if it has a schedule.
+        """Add a source; the first sync reads it, or a worker if it has a schedule.
 
-        Unless a kind is named, an address that may be any site's is asked what it is, and the registry of a package
-        whether there is one; `found` is told what came of it. `reach` says what of this machine it may name.
+        Unless a kind is given, an address that may be any site is probed for its kind, and the registry of a package
+        for the package. `found` is called with the result. `reach` limits what of this machine the address may name.
         """
         if name is not None:
             check_name(name, "a source")
@@ -131,10 +131,10 @@ class SourceEditor(ResourceGroup):
         reach: Reach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
-        """Change a source's name, options or schedule; an option set to None goes back to its default.
+        """Change a source's name, options or schedule; an option set to None returns to its default.
 
-        `every="none"` takes the schedule away; a time zone or hours alone change the schedule that there is. `reach`
-        says what of this machine the options may name that they did not name before.
+        `every="none"` removes the schedule; a time zone or hours alone change the schedule that there is. `reach`
+        limits what of this machine the options may newly name.
         """
         source = await self._client.sources.get(name)
         if rename is not None and rename != source.name:
@@ -166,10 +166,10 @@ class SourceEditor(ResourceGroup):
     async def apply(
         self, path: Path, *, dry_run: bool = False, prune: bool = False, trust: bool = False
     ) -> list[AppliedSource]:
-        """Make the sources be as a file declares them, all in one transaction; returns what became of each.
+        """Make the sources match a file, in one transaction, and return what changed for each.
 
-        Sources that the file does not name stay as they are; with `prune` they are removed, with their items. Without
-        `trust` the file may not bring in references to secrets of this machine, nor folders to write to.
+        Sources that the file does not name stay; with `prune` they are removed, with their items. Without `trust` the
+        file may not name secrets of this machine or folders to write to.
         """
         from rowen.operations.apply import apply
         from rowen.operations.declarations import Declaration
@@ -186,7 +186,7 @@ class SourceEditor(ResourceGroup):
         prune: bool = False,
         reach: Reach = Reach.OUTSIDE,
     ) -> list[AppliedSource]:
-        """The same for the text of such a file, or what it holds as plain values; `reach` says what it may name."""
+        """Make the sources match a declaration, in one transaction, and return what changed for each."""
         from rowen.operations.apply import apply
         from rowen.operations.declarations import Declaration
 
@@ -199,9 +199,9 @@ class SourceEditor(ResourceGroup):
     async def find_or_add(
         self, target: str, *, keep: bool = True, found: Announce | None = None
     ) -> tuple[Source, bool]:
-        """The source of this name or address, and whether it was added now: an address that is new becomes a source.
+        """Return the source of a name or address, and whether it was added now.
 
-        One that is not to be kept is none for good.
+        A source that is not to be kept is not stored.
         """
         try:
             return await self._client.sources.get(target), False
@@ -215,14 +215,14 @@ class SourceEditor(ResourceGroup):
         return (await self._keep(kind, url, held), True) if keep else (Source(0, _name_from(url), kind, url), False)
 
     async def recognised(self, address: str, kind: str | None = None) -> tuple[str, str, str, str | None]:
-        """What would become of an address: kind, source URL, a free name, and the source that has it already."""
+        """Return kind, URL and a free name for an address, and the source that already has it."""
         held = await self._client.sources.list(counted=False)
         kind, url, also = await self._recognise(address, kind, held, found=None)
         kept = same_as(Site(kind, url, {}, also), held)
         return kind, url, _free_name(url, {source.name for source in held}), kept.name if kept else None
 
     async def check(self, source: Source) -> None:
-        """Whether a source can be read at this moment; raises where it cannot. Nothing is stored."""
+        """Raise if a source cannot be read at the moment; nothing is stored."""
         registry.recognise(source.url, source.kind)
         registry.check_options(source.kind, dict(source.options))
         await self._engine.look(source)
@@ -250,7 +250,7 @@ class SourceEditor(ResourceGroup):
     async def _recognise(
         self, address: str, kind: str | None, held: Iterable[Source], *, found: Announce | None
     ) -> Recognised:
-        """The kind and the source URL of an address. One that is held, under whichever kind, need not be asked."""
+        """Return kind and URL of an address. A stored one, under any kind, is not probed."""
         formal = Recognised(*registry.recognise(address, kind))
         if kind is not None or formal[0] != "web" or not self._settings.probe:
             return formal
@@ -266,7 +266,7 @@ class SourceEditor(ResourceGroup):
 
     @staticmethod
     def _look_for_same(site: Site, held: Iterable[Source], *, name: str | None, found: Announce | None) -> None:
-        """Refuse a portal that is kept already; one that was given a name of its own is wanted twice."""
+        """Refuse a portal that already is a source, unless a name was given."""
         kept = same_as(site, held, whatever_is_read=name is None)
         if kept is not None and name is None:
             is_other = f", whose address is {kept.url}" if kept.url != site.url else ""
@@ -286,10 +286,10 @@ class SourceEditor(ResourceGroup):
         limit: int = 5,
         reach: Reach = Reach.ALL,
     ) -> Preview:
-        """What is at an address, with its first items; nothing is kept.
+        """Return the kind and the first items of an address; nothing is stored.
 
-        Raises where no kind can read the address. Where it cannot be read at the moment, `trouble` says why. `reach`
-        says what of this machine the address may name.
+        Raises if no kind can read the address. If it cannot be read at the moment, `trouble` says why. `reach` limits
+        what of this machine the address may name.
         """
         from rowen.model.sources import Preview
 
@@ -313,7 +313,7 @@ class SourceEditor(ResourceGroup):
 
 
 def _check_named(named: str, found: str) -> None:
-    """Refuse to send secrets to an origin that an address only led to: the user did not name it."""
+    """Refuse to send secrets to an origin that the user did not name."""
     both_are_web = Address.of(named).is_web and Address.of(found).is_web
     if both_are_web and parse(named).origin != parse(found).origin:
         raise RefusedError(
@@ -342,7 +342,7 @@ def _free_name(url: str, taken: set[str]) -> str:
 
 
 def _name_from(url: str) -> str:
-    """A short name out of a URL: its last path segment that tells it from others, or its host."""
+    """Return a short name from a URL: its most specific path segment, or its host."""
     parts = [part.removesuffix(".git") for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
     while len(parts) > 1 and _USUAL.fullmatch(parts[-1]):
         parts.pop()
@@ -351,7 +351,7 @@ def _name_from(url: str) -> str:
 
 
 def _teller(kind: str) -> Callable[[Any, Mapping[str, int]], dict[str, Any]] | None:
-    """What tells how a source of this kind is followed; a kind that is no longer installed tells nothing."""
+    """Return the function that tells how a source of this kind is followed; None for a kind that is not installed."""
     return getattr(registry.connector(kind), "told", None) if kind in registry.kinds() else None
 
 

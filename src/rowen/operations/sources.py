@@ -1,24 +1,24 @@
-"""Sources: listing, adding, changing and removing them, and how each one is doing.
+"""Sources: listing, adding, changing and removing them, their state, and the number of their items.
 
-Listing, pausing and removing take nothing but the database. What needs connectors is in the source editor, which is
-imported when it is first needed.
+Listing, pausing and removing need only the database. What needs connectors is in the source editor, which is imported
+when it is first needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rowen.errors import UsageError
+from rowen.harvest.engine import Engine
 from rowen.model.access import Reach, Scope
 from rowen.model.page import Page
-from rowen.operations.counts import KeptCounts
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_text, decoded, page_of
 from rowen.store import push, schedules, sources
-from rowen.store import schedules as store_schedules
-from rowen.store import sources as store_sources
 from rowen.store.search import embeddings, pending_texts, words
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
         When,
     )
     from rowen.operations.source_editor import SourceEditor
+    from rowen.store.status import ItemCounts
 
-__all__ = ["Sources"]
+__all__ = ["KeptCounts", "Sources"]
 
 OUTCOMES = ("waiting", "stored", "unchanged", "overview", "gone", "failed")
 """Outcomes of documents that a feed announced."""
@@ -64,7 +65,7 @@ class Sources(ResourceGroup):
 
     @property
     def editor(self) -> SourceEditor:
-        """The part that needs connectors."""
+        """Return the operations that need connectors."""
         if self._editor is None:
             editor: type[SourceEditor] = import_module("rowen.operations.source_editor").SourceEditor
             self._editor = editor(self._client, self._engine)
@@ -130,7 +131,7 @@ class Sources(ResourceGroup):
         async with self._database.connection() as c:
             overviews = await library.overview(c, only=name)
             if not overviews:
-                await store_sources.need(c, name)
+                await sources.need(c, name)
         [overview] = await self.counts.fill(overviews)
         return overview
 
@@ -163,7 +164,7 @@ class Sources(ResourceGroup):
         """List all active sources in the order in which they are checked: longest due first, then by name."""
         active = [source for source in await self.list(counted=False) if source.state == "active"]
         async with self._database.connection() as c:
-            now = await store_schedules.database_time(c)
+            now = await schedules.database_time(c)
         return sorted(active, key=lambda source: min(source.due_at or now, now))
 
     @operation(scope=Scope.WRITE)
@@ -317,3 +318,67 @@ class Sources(ResourceGroup):
         if counted:
             page = await self._counted(page)
         return page_of(page, limit, listing, lambda source: [source.name])
+
+
+# A share of stale items moves by less than a thousandth in that time, unless its source changes every few minutes.
+_STALE_FOR = timedelta(seconds=20)
+
+
+class KeptCounts:
+    """Numbers that are costly to count, kept for all callers of this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._counts: ItemCounts | None = None
+        self._stale: tuple[datetime, tuple[int, int], dict[int, float]] | None = None
+        self._datasets: tuple[int, dict[int, int]] | None = None
+
+    @property
+    def is_warm(self) -> bool:
+        """Return whether everything was counted, so that another request is cheap."""
+        return self._counts is not None
+
+    async def items(self) -> dict[int, int]:
+        """Return the number of items of each source, by its id."""
+        from rowen.store import status
+
+        if self._counts is None:
+            async with self._database.transaction() as c:
+                self._counts = await status.count_items(c)
+        else:
+            async with self._database.connection() as c:
+                self._counts = await status.counted_since(c, self._counts)
+        return self._counts.items
+
+    async def datasets(self) -> dict[int, int]:
+        """Return the number of datasets of each source that has any; counted again after changes."""
+        from rowen.store import changes
+        from rowen.store.items import duplicates
+
+        async with self._database.connection() as c:
+            number = await changes.last_number(c)
+            if self._datasets is None or self._datasets[0] != number:
+                self._datasets = (number, await duplicates.count_datasets(c))
+        return self._datasets[1]
+
+    async def stale_shares(self) -> dict[int, float]:
+        """Return the expected share of stale items of each source, at most some seconds old.
+
+        The results of a run count as soon as it has ended.
+        """
+        from rowen.store import status
+
+        now = datetime.now(UTC)
+        async with self._database.connection() as c:
+            runs = await status.newest_run(c)
+            if self._stale is None or now - self._stale[0] > _STALE_FOR or self._stale[1] != runs:
+                self._stale = (now, runs, await status.stale_shares(c))
+        return self._stale[2]
+
+    async def fill(self, found: Sequence[Overview]) -> list[Overview]:
+        """Return overviews of sources with their numbers."""
+        items, stale = await self.items(), await self.stale_shares()
+        async with self._database.connection() as c:
+            ids = await sources.ids(c, [one.name for one in found])
+        numbers = [ids.get(one.name, 0) for one in found]
+        return [replace(one, items=items.get(n, 0), stale=stale.get(n)) for one, n in zip(found, numbers, strict=True)]

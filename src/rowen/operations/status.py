@@ -1,4 +1,4 @@
-"""How everything is, at a glance: counts that every page may ask for, however many items there are."""
+"""The state of everything in a few numbers, cheap however many items there are."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SUMMED_UP_FOR = timedelta(minutes=5)
 
 
 class StatusReports(ResourceGroup):
-    """The whole in numbers."""
+    """Status, health, savings and costs."""
 
     def _prepare(self) -> None:
         self._savings: dict[timedelta, tuple[tuple[int, int], Savings]] = {}
 
     @operation(scope=Scope.READ)
     async def get(self) -> Situation:
-        """How everything is."""
+        """Return the status of everything."""
         counts, stale = await self._client.sources.counts.items(), await self._client.sources.counts.stale_shares()
         async with self._database.connection() as c:
             told = await status.state(c)
@@ -40,15 +40,15 @@ class StatusReports(ResourceGroup):
 
     @operation(scope=None)
     async def list_disabled(self) -> tuple[SwitchedOff, ...]:
-        """Receivers and endpoints that are told nothing any more, since calls failed for days."""
+        """List webhooks and endpoints that were disabled after days of failures."""
         async with self._database.connection() as c:
             return await status.switched_off(c)
 
     @operation(scope=Scope.READ)
     async def savings(self, since: Moment = timedelta(days=7)) -> Savings:
-        """What runs since a moment found, spent and spared.
+        """Return what runs since a moment found, spent and avoided.
 
-        For a length of time it is not summed up again until a run begins or ends, or some minutes have passed.
+        For a period, the sum is computed again when a run begins or ends, or after some minutes.
         """
         if not isinstance(since, timedelta):
             async with self._database.connection() as c:
@@ -63,7 +63,7 @@ class StatusReports(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def health(self) -> Health:
-        """How everything is doing, as numbers: the queue, who works, what fails, what waits."""
+        """Return the health of the system: queue, workers, failures, backlog."""
         async with self._database.connection() as c:
             model = await embeddings.active(c)
             waiting = await pending_texts.coverage_by_source(c, model) if model else {}
@@ -72,7 +72,7 @@ class StatusReports(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def costs(self, since: Moment = timedelta(days=30)) -> Costs:
-        """What paid calls cost since a moment, by source, purpose and schema, with what was avoided beside."""
+        """Return the cost of paid calls since a moment, by source, purpose and schema, and the avoided cost."""
         moment = datetime.now(UTC) - since if isinstance(since, timedelta) else since
         async with self._database.connection() as c:
             return Costs(moment, tuple(await store.costs(c, moment)))

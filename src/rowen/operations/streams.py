@@ -1,4 +1,4 @@
-"""Streams that last as long as their reader, and end when the server does."""
+"""Streams that end with their reader, or with the server."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -14,7 +14,7 @@ KEEP_ALIVE = b": still here\n\n"
 
 
 async def until(closing: asyncio.Event, stream: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
-    """What a stream gives until the server closes: it would otherwise wait for its readers."""
+    """Yield from a stream until the server closes, which would otherwise wait for its readers."""
     async with aclosing(stream):
         ends = asyncio.ensure_future(closing.wait())
         try:

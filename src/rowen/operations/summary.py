@@ -1,4 +1,4 @@
-"""What a run, a source or a model amounts to, in words, and what to do next."""
+"""Runs, sources and models in words, with remarks on what to do next."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _ENDS: tuple[Status, ...] = ("completed", "partial", "cancelled", "failed")
 
 
 def noun(kind: str) -> str:
-    """What the items of a kind are called."""
+    """Return the noun for the items of a kind."""
     return "file" if kind == "files" else "item"
 
 
 def counts(stats: RunStats) -> list[tuple[str, str]]:
-    """How many items came to each outcome, and how many to none, each with its name; what did not occur is left out."""
+    """Return the number of items per outcome with its name; outcomes that did not occur are left out."""
     told = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(stats, outcome)))]
     if stats.not_asked:
         told.append((f"{stats.not_asked:,} not asked for one by one", "not_asked"))
@@ -51,7 +51,7 @@ def counts(stats: RunStats) -> list[tuple[str, str]]:
 
 
 def cost(stats: RunStats) -> str:
-    """What was spent."""
+    """Return the cost in words."""
     read = [count(stats.requests, "request")] if stats.requests else []
     read += [f"read {size(stats.bytes)}" if stats.bytes else "read nothing"]
     wrote = [f"wrote {count(stats.chunks_written, 'passage')}"] if stats.chunks_written else []
@@ -63,12 +63,12 @@ def cost(stats: RunStats) -> str:
 
 
 def price(usd: float | None) -> str:
-    """A price in brackets, where there is one."""
+    """Return a price in brackets; empty if there is none."""
     return f" ({usd:,.4f} USD)" if usd else ""
 
 
 def spared(stats: RunStats, thing: str) -> str:
-    """What was not spent, because it was not needed."""
+    """Return the avoided cost in words."""
     savings = (
         ("reading", stats.stopped_at_validator, thing),
         ("parsing", stats.stopped_at_body, thing),
@@ -82,7 +82,7 @@ def spared(stats: RunStats, thing: str) -> str:
 
 
 def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
-    """What the reader should know of a run, or do next."""
+    """Return remarks on a run: what the reader should know or do next."""
     stats, name = run.stats, run.source
     items = noun(run.kind)
     if run.status == "cancelled" and dry:
@@ -167,7 +167,7 @@ def _held(run: Run) -> Hint:
 
 
 def together(runs: list[Run], *, of: int, expected: int) -> str:
-    """Several runs in one line; `of` counts those as well that failed at once, `expected` those not begun."""
+    """Return several runs in one line; `of` includes those that failed at once, `expected` those not begun."""
     statuses = Counter(run.status for run in runs)
     statuses["failed"] += of - len(runs)
     ends = [f"{number:,} {status}" for status in _ENDS if (number := statuses[status])]
@@ -180,13 +180,13 @@ def together(runs: list[Run], *, of: int, expected: int) -> str:
 
 
 def stale_share(sources: Iterable[Overview]) -> float | None:
-    """The share of all items that are expected to be stale now; None if nothing was seen whole yet."""
+    """Return the expected share of stale items; None if no source was read completely."""
     known = [(source.stale, source.items) for source in sources if source.stale is not None]
     return sum(stale * items for stale, items in known) / max(1, sum(items for _, items in known)) if known else None
 
 
 def remarks_on_source(source: Overview) -> Iterator[Hint]:
-    """What somebody should do about a source."""
+    """Return what somebody should do about a source."""
     name = source.name
     again = action("sync", name)
     if source.state == "paused":
@@ -216,7 +216,7 @@ def remarks_on_source(source: Overview) -> Iterator[Hint]:
 
 
 def remarks_on_health(health: Health) -> Iterator[Hint]:
-    """What somebody should do about what is due, fails or waits."""
+    """Return what somebody should do about due sources, failures and backlogs."""
     if health.queue.paused:
         yield Hint("The queue is paused, and no job begins; ", action("jobs resume"), " goes on.")
     elif health.oldest_due is not None and not health.workers:
@@ -232,7 +232,7 @@ def remarks_on_health(health: Health) -> Iterator[Hint]:
 
 
 def remarks_on_switched_off(found: Iterable[SwitchedOff]) -> Iterator[Hint]:
-    """What somebody should do about those that are told nothing any more."""
+    """Return what somebody should do about disabled webhooks and endpoints."""
     groups = {"webhook": "webhooks", "notice": "notify"}
     for one in found:
         if one.kind == "endpoint":
@@ -245,7 +245,7 @@ def remarks_on_switched_off(found: Iterable[SwitchedOff]) -> Iterator[Hint]:
 
 
 def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:
-    """What somebody should do about a model."""
+    """Return what somebody should do about a model."""
     if model.trouble:
         circuits = [f"{name} is {stats['state']}" for name, stats in model.trouble["circuits"].items()]
         told = f" (circuit of {', '.join(circuits)})" if circuits else ""

@@ -1,4 +1,4 @@
-"""Receivers that are called when something changes: adding, pausing, replaying, and what became of the calls."""
+"""Webhooks and notices: programs and people that receive changes."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _SHORTEST_SECRET = 24
 
 
 class Webhooks(ResourceGroup):
-    """Telling others."""
+    """Webhooks and notices."""
 
     @operation(scope=Scope.READ)
     async def list_notices(self) -> list[Webhook]:
-        """All people that are told, by name."""
+        """List all notices by name."""
         async with self._database.connection() as c:
             return await webhooks.every(c, "notice")
 
@@ -59,9 +59,9 @@ class Webhooks(ResourceGroup):
         query: Annotated[str | None, Meta(description="Only changes of items that contain these words.")] = None,
         since: SinceNumber | None = None,
     ) -> Webhook:
-        """Call an address whenever something changes, from now on or from a number on.
+        """Add a webhook that receives changes from now on, or after a number.
 
-        The messages are signed by the Standard Webhooks specification; `secret` is env:NAME or file:PATH.
+        Messages are signed as Standard Webhooks specifies; `secret` is env:NAME or file:PATH.
         """
         _check_address(name, url)
         _check_secret(secret)
@@ -82,7 +82,7 @@ class Webhooks(ResourceGroup):
         query: Annotated[str | None, Meta(description="Only changes of items that contain these words.")] = None,
         since: SinceNumber | None = None,
     ) -> Webhook:
-        """Tell people whenever something changes, through Apprise; `target` is env:NAME or file:PATH of its address."""
+        """Add a notice: people receive changes through Apprise; `target` is env:NAME or file:PATH of the address."""
         _need_reference("The address of people", target)
         resolve(target)
         check_words(query)
@@ -104,13 +104,13 @@ class Webhooks(ResourceGroup):
 
     @operation(scope=Scope.ADMIN)
     async def remove(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> None:
-        """Call it no more, and forget what became of its calls."""
+        """Remove a webhook or notice, with its deliveries."""
         async with self._database.transaction() as c:
             await webhooks.remove(c, (await webhooks.get(c, name)).id)
 
     @operation(scope=Scope.WRITE)
     async def pause(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> Webhook:
-        """Call it no more until it is resumed; nothing is lost."""
+        """Pause a webhook or notice; changes wait."""
         async with self._database.transaction() as c:
             await webhooks.set_state(c, (await webhooks.get(c, name)).id, "paused")
             return await webhooks.get(c, name)
@@ -119,7 +119,7 @@ class Webhooks(ResourceGroup):
     async def resume(
         self, name: Annotated[str, Meta(description="Name of the webhook.")], *, since: SinceNumber | None = None
     ) -> Webhook:
-        """Call it again, also one that was disabled; `since` sends what followed that number once more."""
+        """Resume a webhook or notice, also a disabled one; `since` sends the changes after that number again."""
         async with self._database.transaction() as c:
             held = await webhooks.get(c, name)
             if since is not None:
@@ -136,7 +136,7 @@ class Webhooks(ResourceGroup):
         secret: SecretReference,
         keep: Annotated[bool, Meta(description="Sign with the previous secret as well, for a while.")] = True,
     ) -> Webhook:
-        """Sign with another secret, and for as long as `keep` says so with the one before as well."""
+        """Sign with another secret; for the period `keep`, also with the previous one."""
         _check_secret(secret)
         async with self._database.transaction() as c:
             held = await webhooks.get(c, name)
@@ -149,14 +149,14 @@ class Webhooks(ResourceGroup):
     async def deliveries(
         self, name: Annotated[str, Meta(description="Name of the webhook.")], *, limit: Limit = 20
     ) -> list[Delivery]:
-        """What became of the last calls, newest first."""
+        """List the last calls with their results, newest first."""
         async with self._database.connection() as c:
             await webhooks.get(c, name)
             return await webhooks.deliveries(c, name, limit=limit)
 
     @operation(scope=Scope.WRITE)
     async def deliver(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> int:
-        """Call a receiver now, in this process; returns how many changes it acknowledged."""
+        """Call a webhook now, in this process; return the number of acknowledged changes."""
         from rowen.jobs.webhooks import deliver
 
         async with self._database.connection() as c:
@@ -171,7 +171,7 @@ class Webhooks(ResourceGroup):
 
     @operation(scope=Scope.READ)
     async def list(self) -> list[Webhook]:
-        """All programs that are called, by name."""
+        """List all webhooks by name."""
         async with self._database.connection() as c:
             return await webhooks.every(c, "webhook")
 

@@ -15,7 +15,7 @@ __all__ = ["kind_names", "option_names", "source_names"]
 
 def source_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """The sources that are kept; none where there is no database, or it cannot be asked: a shell shows no errors."""
-    from rowen.operations.beforehand import has_database
+    from rowen.operations.validation import has_database
 
     call = ctx.find_object(Invocation) or Invocation()
     call.quiet = True
@@ -32,13 +32,13 @@ async def _names(rowen: "Rowen") -> list[str]:
 
 def kind_names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     """The kinds of sources."""
-    from rowen.operations.beforehand import kinds
+    from rowen.operations.validation import kinds
 
     return [kind for kind in kinds() if kind.startswith(begun)]
 
 
 def option_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """The options of the kind that was named, else those of all kinds."""
-    from rowen.operations.beforehand import options_of
+    from rowen.operations.validation import options_of
 
     return [f"{name}=" for name in options_of(ctx.params.get("kind")) if name.startswith(begun)]

@@ -99,7 +99,7 @@ def add(
     The address tells the kind. One that may be any site's is asked whether it is a catalog. With a schedule,
     `rowen worker` keeps it fresh.
     """
-    from rowen.operations.beforehand import check_options
+    from rowen.operations.validation import check_options
 
     wanted, when, carried = parse_options(options), _times(more), _carried(more)
     check_options(address, kind, wanted, probes=call.settings.probe)

@@ -44,7 +44,7 @@ def sync(
     Without a name: all sources that are not paused, those first that are due. An address that is new is added first,
     so `rowen sync ./folder` needs nothing else. `rowen sync NAME --only URL URL` looks again at just these items.
     """
-    from rowen.operations.beforehand import check_new_targets
+    from rowen.operations.validation import check_new_targets
 
     if only:
         targets, only = _one_source(targets, only)

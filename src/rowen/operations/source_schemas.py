@@ -1,4 +1,4 @@
-"""How a source carries a schema, checked against the schema itself; what commands and files say of it is the same."""
+"""Schemas of sources, as commands and files declare them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _LONGEST_PATTERN = 500
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchema:
-    """A schema that a file wants a source to carry; what it does not say is as if nobody ever had."""
+    """A schema that a file attaches to a source; missing parts have their defaults."""
 
     ref: SchemaRef
     conditions: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class DeclaredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaStep:
-    """What is to be done so that a source carries what is declared; `before` and `after` are for people."""
+    """The change of a source's schemas; `before` and `after` are for people."""
 
     before: list[Any]
     after: list[Any]
@@ -53,7 +53,7 @@ class SchemaStep:
 
 
 def declared_schemas(entry: Any) -> tuple[DeclaredSchema, ...]:
-    """What an entry of a file says of schemas: names, or tables."""
+    """Return the schemas in an entry of a file: names or tables."""
     if not isinstance(entry, list):
         raise UsageError('schemas must be a list: ["product@1"], or tables.')
     found = tuple(_declared({"schema": one} if isinstance(one, str) else one) for one in entry)
@@ -100,7 +100,7 @@ def _is_texts(value: Any) -> bool:
 
 
 async def plan_schemas(c: Connection, wanted: Sequence[DeclaredSchema], source_id: int | None) -> SchemaStep | None:
-    """What is to be done so that a source, or a new one, carries what is wanted; None if nothing is."""
+    """Return the change that gives a source its declared schemas; None if there is none."""
     held = {one.schema.name: one for one in (await source_schemas.carried(c, source_id) if source_id else ())}
     found = [(await _resolved(c, one), one, held.get(one.ref.name)) for one in wanted]
     differing = [
@@ -117,7 +117,7 @@ async def plan_schemas(c: Connection, wanted: Sequence[DeclaredSchema], source_i
 
 
 async def write_schemas(c: Connection, source_id: int, step: SchemaStep) -> None:
-    """Let a source carry what was planned. What a model learned stays, unless it is to learn no longer."""
+    """Attach the planned schemas. Learned rules stay, unless learning is switched off."""
     for schema, one, before in step.carried:
         learned = before.rules if before is not None and one.learns else {}
         rules = {**{name: rule for name, rule in learned.items() if rule.get("by") != "user"}, **one.rules}
@@ -139,14 +139,14 @@ async def _resolved(c: Connection, one: DeclaredSchema) -> Schema:
 
 
 def _as_declared(held: Carried) -> DeclaredSchema:
-    """What is carried, as a file would say it."""
+    """Return the attached schemas as a file would declare them."""
     rules = {name: rule for name, rule in held.rules.items() if rule.get("by") == "user"}
     ref = SchemaRef(held.schema.name, held.schema.number)
     return DeclaredSchema(ref, tuple(held.conditions), tuple(held.only_urls), rules, held.learns, held.grounding)
 
 
 def _said(schema: Schema, one: DeclaredSchema) -> Any:
-    """In the words of the file: a name, or a table where there is more to say."""
+    """Return a schema in the notation of the file: a name, or a table."""
     more = {
         "when": list(one.conditions),
         "only_urls": list(one.only_urls),
@@ -159,7 +159,7 @@ def _said(schema: Schema, one: DeclaredSchema) -> Any:
 
 
 def checked_rules(rules: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
-    """Rules by users, checked."""
+    """Return validated rules."""
     from rowen.content.structured import FieldRule
 
     made = {}
@@ -176,7 +176,7 @@ def checked_rules(rules: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
 
 
 def url_patterns(patterns: Sequence[str]) -> list[str]:
-    """Patterns by users, checked; none at all if one of them means every URL."""
+    """Return validated patterns; none if one of them matches every URL."""
     for pattern in patterns:
         if not pattern.strip() or len(pattern) > _LONGEST_PATTERN or not pattern.isprintable():
             raise UsageError(
@@ -187,7 +187,7 @@ def url_patterns(patterns: Sequence[str]) -> list[str]:
 
 
 def check_fields(schema: Schema, names: Sequence[str]) -> None:
-    """Refuse what speaks of fields that a schema does not have."""
+    """Refuse rules and conditions about fields that the schema does not have."""
     unknown = [name for name in names if name not in schema.properties]
     if unknown:
         raise UsageError(

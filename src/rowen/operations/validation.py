@@ -1,4 +1,4 @@
-"""What can be told to be wrong before anything is opened, made or asked."""
+"""Validation before anything is opened, created or requested."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,23 +17,23 @@ kinds = registry.kinds
 
 
 def options_of(kind: str | None) -> list[str]:
-    """The names of a kind's options, or of all kinds'."""
+    """Return the names of a kind's options, or of all kinds'."""
     asked = [kind] if kind in kinds() else kinds()
     return sorted({name for one in asked for name in registry.connector(one).Options.model_fields})
 
 
 def has_database(settings: Settings) -> bool:
-    """Whether there is a database already, as far as this can be told without opening one."""
+    """Return whether a database exists, as far as that is known without opening one."""
     return settings.database_url is not None or site_folder(settings.home).exists()
 
 
 def looks_like_an_address(target: str) -> bool:
-    """Whether it may be an address; the name of a source is any other word."""
+    """Return whether a word may be an address; the name of a source is any other word."""
     return any(mark in target for mark in "/\\:~.")
 
 
 def check_new_targets(settings: Settings, targets: Sequence[str]) -> None:
-    """Refuse what cannot be read, where no database is there that could hold it: none is made for a misspelt path."""
+    """Refuse targets that cannot be read while there is no database: none is created for a misspelt path."""
     if has_database(settings):
         return
     for target in targets:
@@ -47,8 +47,8 @@ def check_new_targets(settings: Settings, targets: Sequence[str]) -> None:
 def check_options(address: str, kind: str | None, options: Mapping[str, Any], *, probes: bool) -> None:
     """Refuse an address that cannot be read, and options that its kind does not have.
 
-    A file that an option names is read, so the caller has to be one who may name it. Where only probing will tell the
-    kind, an option is refused that none of them has.
+    Files that options name are read, so the caller must be allowed to name them. If only a probe can find the kind,
+    options are refused that no kind has.
     """
     formal = registry.recognise(address, kind)[0]
     if kind is None and formal == "web" and probes:
