@@ -25,10 +25,9 @@ from pyoxigraph import RdfFormat, parse
 
 import rowen
 from rowen.connectors.base import Held, Meter, Tools
-from rowen.connectors.ldes import Ldes, walk
+from rowen.connectors.ldes import Ldes, LdesOptions, walk
 from rowen.connectors.ldes.members import StreamMember
-from rowen.connectors.ldes.options import LdesOptions
-from rowen.connectors.ldes.versions import Decision, Versions
+from rowen.connectors.ldes.walk import Decision, Versions
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.run import seldom_collecting
 from rowen.model.items import Checkpoint, Fetched

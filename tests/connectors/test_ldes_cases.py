@@ -329,7 +329,7 @@ async def test_members_that_would_have_to_wait_without_end_are_an_error(
     monkeypatch.setattr("rowen.connectors.ldes.walk.MOST_HELD", 8)
 
     for order in ("ascending", "descending"):
-        with pytest.raises(SourceError, match="more than 8 members would have to be held"):
+        with pytest.raises(SourceError, match="more than 8 members would have to be kept in memory"):
             await follow(order=order).run()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.page import PageAnswer, StreamBody, read_entry, read_page
-from rowen.connectors.ldes.times import interval_of, moment_of
+from rowen.connectors.ldes.rdf import interval_of, moment_of
 from rowen.errors import SourceError
 from tests.portals.ldes import PREFIXES
 

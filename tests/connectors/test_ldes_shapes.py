@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import ValidationError
 
-from rowen.connectors.ldes.options import LdesOptions
+from rowen.connectors.ldes import LdesOptions
 from rowen.connectors.ldes.page import PageAnswer, StreamBody, read_entry, read_page, read_shape
 from rowen.errors import SourceError
 from rowen.settings import Settings

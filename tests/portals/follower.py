@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowen.connectors.base import FailedBefore, Held, Meter, Tools
-from rowen.connectors.ldes import Ldes
-from rowen.connectors.ldes.options import LdesOptions
+from rowen.connectors.ldes import Ldes, LdesOptions
 from rowen.harvest.parse_pool import Workers
 from rowen.model.items import Checkpoint, Complete, Document, Fetched, Gone, NoteName, Observation
 from rowen.model.runs import Mode

@@ -21,7 +21,7 @@ from rowen.connectors.catalog.state import Unidentified
 from rowen.connectors.datajson.record import item_url, traits_of
 from rowen.connectors.git.listing import _digest as git_digest
 from rowen.connectors.ldes.members import StreamMember
-from rowen.connectors.ldes.versions import Versions
+from rowen.connectors.ldes.walk import _place
 from rowen.connectors.web import visit
 from rowen.connectors.web.boilerplate import Edge
 from rowen.content import chunks, readers
@@ -105,7 +105,7 @@ def _places() -> list[Any]:
         first._replace(version_time=None, version_sequence=0),
         first._replace(time=None, version_time=None),
     )
-    return [Versions._place(None, member) for member in members]  # type: ignore[arg-type]
+    return [_place(member) for member in members]
 
 
 def _looks() -> list[str] | None:

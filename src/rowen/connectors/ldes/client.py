@@ -1,31 +1,53 @@
-"""Asking a stream: pages, and the contexts and documents that belong to them."""
+"""The requests of a stream: pages, JSON-LD contexts and further documents, and the way from its address to its root."""
 
+from __future__ import annotations
+
+import asyncio
 import hashlib
+import logging
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowen.connectors.base import Tools
-from rowen.connectors.ldes.options import LdesOptions
-from rowen.connectors.ldes.page import StreamBody, contexts_of
-from rowen.errors import FetchError, SourceError
+from rowen.connectors.ldes.page import (
+    StreamBody,
+    StreamEntry,
+    contexts_of,
+    read_description,
+    read_entry,
+    read_shape,
+)
+from rowen.connectors.ldes.shapes import Topology
+from rowen.connectors.ldes.stream import EventStream
+from rowen.connectors.opening import read_regular
+from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.formats.json import read_json
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.target import join, parse, redact
 
-__all__ = ["StreamClient", "body_of"]
+if TYPE_CHECKING:
+    from rowen.connectors.ldes import LdesOptions
+
+__all__ = ["Entered", "StreamClient", "body_of", "enter", "shape_in_file"]
 
 ACCEPT = (
     "application/n-quads, application/trig;q=0.95, text/turtle;q=0.9, application/n-triples;q=0.9, "
     "application/ld+json;q=0.7, application/rdf+xml;q=0.5, */*;q=0.1"
 )
 _CONTEXT_BYTES = 4 << 20  # the largest vocabularies in use have 1 MB
-_MOST_CONTEXTS = 50  # of one stream: contexts lead to contexts
+_MOST_CONTEXTS = 50  # of one stream: contexts refer to contexts
+_SHAPE_BYTES = 4 << 20  # that of a whole application profile has 300 kB
+_MOST_STEPS = 3  # from a stream to its view, and from there to the page that it names; more are a circle
+
+log = logging.getLogger(__name__)
 
 
 class StreamClient:
-    """Requests of one stream. `contexts` are those at hand, `fresh` those that were fetched and not stored yet."""
+    """Requests of one stream. `contexts` are those in memory, `fresh` those that were fetched and not stored yet."""
 
     def __init__(self, client: Client, url: str, options: LdesOptions, tools: Tools) -> None:
         client.pace(url, delay_s=options.delay_s)
@@ -38,7 +60,7 @@ class StreamClient:
         self._credentials = Credentials.of(url, options.headers)
 
     async def get(self, url: str, *, etag: str | None = None, last_modified: str | None = None) -> Response:
-        """The answer of a page, whatever its status; retried as the client does."""
+        """Return the answer of a page, whatever its status."""
         return await self._client.get(
             url,
             etag=etag,
@@ -49,23 +71,23 @@ class StreamClient:
         )
 
     async def document(self, url: str) -> StreamBody:
-        """A document that has to be there."""
+        """Return a document; raise `SourceError` if it is missing."""
         response = await self.get(url)
         if not response.ok:
             raise SourceError(f"{redact(url)} answered with status {response.status}.")
         return body_of(response)
 
     def remember(self, contexts: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take over contexts as they were stored."""
+        """Take over stored contexts."""
         for url, note in contexts.items():
             self.contexts[url], self.pins[url] = note["context"], note["sha256"]
 
-    async def with_contexts(self, given: StreamBody) -> Mapping[str, Any]:
-        """The contexts of a document, by the names that it has for them; each is fetched once, and pinned."""
-        if b'"@context"' not in given.body:
+    async def with_contexts(self, document: StreamBody) -> Mapping[str, Any]:
+        """Return the contexts of a document, by the names in it; each is fetched once, and pinned."""
+        if b'"@context"' not in document.body:
             return {}
-        names = await self._tools.parse(contexts_of, given)
-        return {name: await self._context(name, given.url) for name in names}
+        names = await self._tools.parse(contexts_of, document)
+        return {name: await self._context(name, document.url) for name in names}
 
     async def _context(self, name: str, base: str, depth: int = 0) -> Any:
         url = join(parse(base), name).url
@@ -78,31 +100,135 @@ class StreamClient:
                 url, accept="application/ld+json, application/json;q=0.9", max_bytes=_CONTEXT_BYTES
             )
         except FetchError as problem:
-            raise SourceError(f"The JSON-LD context {redact(url)} is not to be had: {problem}") from problem
+            raise SourceError(f"The JSON-LD context {redact(url)} is not available: {problem}") from problem
         if not response.ok:
             raise SourceError(f"The JSON-LD context {redact(url)} answered with status {response.status}.")
-        self._check(url, hashlib.sha256(response.body).hexdigest())
-        told = read_json(response.body, url)
-        context = told.get("@context", {}) if isinstance(told, dict) else {}
+        # A context decides the meaning of every word: another one than the pinned is an error, not another meaning.
+        digest = hashlib.sha256(response.body).hexdigest()
+        pin = self._options.contexts.get(url, self.pins.get(url))
+        if pin is not None and pin.lower() != digest:
+            raise SourceError(
+                f"The JSON-LD context {redact(url)} has changed: it should have the SHA-256 {pin}, and has {digest}. "
+                "Nothing was read under it.",
+                hint="If the change is intended, set the option contexts to the new one, and sync in full.",
+            )
+        self.pins[url] = digest
+        content = read_json(response.body, url)
+        context = content.get("@context", {}) if isinstance(content, dict) else {}
         several = context if isinstance(context, list) else [context]
         inner = [await self._context(one, response.url, depth + 1) if isinstance(one, str) else one for one in several]
         flat = [part for one in inner for part in (one if isinstance(one, list) else [one])]
         self.contexts[url] = flat
-        self.fresh[url] = {"context": flat, "sha256": self.pins[url]}
+        self.fresh[url] = {"context": flat, "sha256": digest}
         return flat
-
-    def _check(self, url: str, found: str) -> None:
-        """A context decides what every word means: another one than the pinned is an error, not another meaning."""
-        wanted = self._options.contexts.get(url, self.pins.get(url))
-        if wanted is not None and wanted.lower() != found:
-            raise SourceError(
-                f"The JSON-LD context {redact(url)} has changed: it should have the SHA-256 {wanted}, and has {found}. "
-                "Nothing was read under it.",
-                hint="If the change is meant, set the option contexts to the new one, and sync in full.",
-            )
-        self.pins[url] = found
 
 
 def body_of(response: Response) -> StreamBody:
-    """The document that an answer holds."""
+    """Return the document in an answer."""
     return StreamBody(response.body, response.url, response.media_type, response.charset)
+
+
+class Entered(NamedTuple):
+    """The root of a stream, and the answer of that page, which need not be requested again."""
+
+    root: str
+    stream: EventStream
+    response: Response
+
+
+async def enter(
+    url: str, options: LdesOptions, tools: Tools, client: StreamClient, *, shape: Topology | None = None
+) -> Entered:
+    """LDES, section 4.1: find the root page. A `shape` in the arguments replaces any other."""
+    page, stream = url, EventStream()
+    for _ in range(_MOST_STEPS):
+        response = await client.get(page)
+        if not response.ok:
+            kind = SourceGoneError if response.status in (404, 410) else SourceError
+            hint = None
+            if response.status in (401, 403):
+                hint = "If it needs a key, set a reference to it in the option headers."
+            raise kind(f"{redact(page)} answered with status {response.status}.", hint=hint)
+        document = body_of(response)
+        entry: StreamEntry = await tools.parse(read_entry, document, page, await client.with_contexts(document))
+        stream = _merged(stream, entry.stream)
+        if entry.view is None:
+            stream = await _described(stream, response.url, tools, client)
+            if shape:
+                return Entered(page, replace(stream, shape=shape), response)
+            return Entered(page, await _shaped(stream, options, tools, client), response)
+        page = entry.view
+    raise SourceError(f"{redact(url)} leads from view to view, and to no page.")
+
+
+def _merged(stream: EventStream, other: EventStream) -> EventStream:
+    """Return a description of a stream with the gaps filled from another one."""
+    default = EventStream()
+    names = [name for name in EventStream.__slots__ if getattr(stream, name) == getattr(default, name)]
+    return replace(stream, **{name: getattr(other, name) for name in names})
+
+
+async def _described(stream: EventStream, root: str, tools: Tools, client: StreamClient) -> EventStream:
+    """Return the stream with the description in its own document, if the page has none."""
+    if stream.name is None or stream.time or stream.version_of or not stream.name.startswith("http"):
+        return stream
+    own = stream.name.partition("#")[0]
+    if own == root.partition("#")[0]:
+        return stream
+    try:
+        document = await client.document(own)
+        contexts = await client.with_contexts(document)
+        return _merged(stream, await tools.parse(read_description, document, stream.name, root, contexts))
+    except (FetchError, SourceError) as problem:
+        log.warning("read %s without the description of its stream: %s", redact(root), problem)
+        return stream
+
+
+async def _shaped(stream: EventStream, options: LdesOptions, tools: Tools, client: StreamClient) -> EventStream:
+    """Return the stream with its shape. A shape that the user names is required; that of the feed may be missing."""
+    if options.is_without_shape:
+        return replace(stream, shape=None)
+    url = options.shape or stream.shape_url
+    if url is None:
+        return stream
+    try:
+        document = await client.document(url.partition("#")[0])
+        shape = await tools.parse(read_shape, document, url, await client.with_contexts(document))
+    except (FetchError, SourceError) as problem:
+        if options.shape:
+            raise SourceError(
+                f"The shape {redact(url)} cannot be read: {problem} Nothing was harvested.",
+                hint="Correct the option shape, or leave it out.",
+            ) from problem
+        log.warning("read a stream without its shape: %s", problem)
+        return stream
+    return replace(stream, shape=shape)
+
+
+async def shape_in_file(options: LdesOptions, tools: Tools, client: StreamClient) -> Topology | None:
+    """Return the shape that the user names as a local file; None if there is no such option."""
+    path = options.shape_file
+    if path is None:
+        return None
+    try:
+        body = await asyncio.to_thread(read_regular, path, limit_bytes=_SHAPE_BYTES + 1)
+        if len(body) > _SHAPE_BYTES:
+            raise ValueError(f"it has more than {_SHAPE_BYTES:,} bytes")
+    except (OSError, ValueError) as problem:
+        why = (problem.strerror if isinstance(problem, OSError) else None) or problem
+        raise _unreadable(path, f"{why}.") from None
+    document = StreamBody(body, path.as_uri(), None, None)
+    try:
+        return await tools.parse(read_shape, document, document.url, await client.with_contexts(document))
+    except FetchError as problem:
+        raise _unreadable(path, str(problem)) from None
+    except (SourceError, ItemError, ValueError):
+        # The message of a parser may quote the file, and the error of a run is shown to all readers.
+        raise _unreadable(path, "it holds no SHACL shape that can be read.") from None
+
+
+def _unreadable(path: Path, why: str) -> SourceError:
+    return SourceError(
+        f"The shape in {path} cannot be read: {why} Nothing was requested.",
+        hint="Correct the option shape, or leave it out.",
+    )

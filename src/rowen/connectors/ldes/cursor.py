@@ -1,28 +1,38 @@
-"""What is remembered of a stream; its pages stand in notes beside it, since there may be many."""
+"""The cursor of a stream, the notes of its pages, and the frontier of pages that are to be requested.
 
-from dataclasses import asdict, dataclass, field
+Pages are notes beside the cursor, since there may be many.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from itertools import count
 from typing import Any
 
-from rowen.connectors.base import remembered
+from rowen.connectors.base import Known, remembered
+from rowen.connectors.ldes.page import Relation
 from rowen.connectors.ldes.stream import EventStream
 
-__all__ = ["CLOSED", "CONTEXTS", "DELETED", "OPEN", "UNREAD", "LdesCursor", "PageNote"]
+__all__ = ["CLOSED", "CONTEXTS", "DELETED", "OPEN", "UNREAD", "Frontier", "FrontierPage", "LdesCursor", "PageNote"]
 
 OPEN = "page"
-"""The room of pages that are asked for in each run, since they may change."""
+"""The room of pages that are requested in each run, since they may change."""
 UNREAD = "unread"
 """The room of pages that others lead to, and that were never read."""
 CLOSED = "closed"
-"""The room of pages that are never asked for again: immutable ones, and those that are gone."""
+"""The room of pages that are never requested again: immutable ones, and those that are gone."""
 DELETED = "deleted"
-"""The room of objects that were deleted, and when: older versions of them may come later."""
+"""The room of deleted objects with the time of their deletion: older versions of them may come later."""
 CONTEXTS = "context"
 """The room of JSON-LD contexts, as they were when they were first needed."""
+
+_UNBOUNDED = -(2**63)
+"""Before all times, in either order: pages without bounds are read first."""
 
 
 @dataclass(slots=True)
 class PageNote:
-    """A page that is asked for in each run, and between which times its members are, as far as that is told.
+    """A page that is requested in each run, and the bounds of its members' times if known.
 
     `under` is the newer page that leads to it by a relation of time.
     """
@@ -33,10 +43,17 @@ class PageNote:
     high: int | None = None
     under: str | None = None
 
+    def to_note(self) -> dict[str, object]:
+        """Return the note as JSON."""
+        return {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}
+
+
+_FIELDS = tuple(one.name for one in fields(PageNote))
+
 
 @dataclass(slots=True)
 class LdesCursor:
-    """The cursor. `complete` tells that the last run saw all that there was to see; counts are for people."""
+    """The cursor. `complete` if the last run read all pages; counts are for people."""
 
     root: str
     stream: EventStream
@@ -49,9 +66,106 @@ class LdesCursor:
 
     @classmethod
     def of(cls, cursor: Any) -> "LdesCursor | None":
-        """What was remembered; None, if that is nothing, or cannot be read."""
+        """Return the stored cursor, or None if there is none that can be read."""
         return remembered(cursor, cls)
 
     def to_cursor(self) -> dict[str, Any]:
-        """The cursor as JSON."""
+        """Return the cursor as JSON."""
         return asdict(self)
+
+
+class FrontierPage:
+    """A page in progress: its note, and the number of its members that are not handed on yet.
+
+    No member of the page, nor of those that only it leads to, comes before its `rank` in the order, as far as is known:
+    members rank by their time, and by its negative in the order of the newest first.
+    """
+
+    __slots__ = ("before", "finished", "left", "note", "rank", "url")
+
+    def __init__(self, url: str, note: PageNote, before: PageNote | None, *, newest_first: bool) -> None:
+        self.url = url
+        self.note = note
+        self.before = before
+        self.left = 0
+        self.finished: dict[tuple[str, str], object] | None = None
+        bound = note.high if newest_first else note.low
+        self.rank = _UNBOUNDED if bound is None else -bound if newest_first else bound
+
+
+class Frontier:
+    """A heap of pages by the beginning of their times, or by their end if `newest_first`.
+
+    A page that a newer one leads to by a relation of time is requested only if that one had news: members that are
+    older than all known ones do not change (LDES 1.0, `timestampPath`), once all of them were read.
+    """
+
+    def __init__(self, known: Known, *, is_complete: bool, newest_first: bool = False) -> None:
+        self._known = known
+        self._newest_first = newest_first
+        self._is_complete = is_complete
+        self._notes: dict[str, PageNote] = {}
+        self._waiting: dict[str, list[str]] = {}
+        self._heap: list[tuple[int, int, FrontierPage]] = []
+        self._numbers = count()
+        self._met: set[str] = set()
+
+    async def load(self, root: str) -> None:
+        """Begin with the noted pages, or with the root."""
+        unread: set[str] = set()
+        for room in (OPEN, UNREAD):
+            async for batch in self._known.recall_all(room):
+                self._notes.update((url, remembered(note, PageNote) or PageNote()) for url, note in batch.items())
+                unread.update(batch if room == UNREAD else ())
+        if root not in self._notes and not await self._known.recall(CLOSED, [root]):
+            self._push(root, PageNote(), None)
+        for url, note in sorted(self._notes.items()):
+            is_read = self._is_complete and url not in unread
+            if is_read and note.under in self._notes and note.under != url:
+                self._waiting.setdefault(note.under or "", []).append(url)
+            else:
+                self._push(url, note, None if url in unread else note)
+
+    def _push(self, url: str, note: PageNote, before: PageNote | None) -> None:
+        if url not in self._met:
+            self._met.add(url)
+            page = FrontierPage(url, note, before, newest_first=self._newest_first)
+            heapq.heappush(self._heap, (page.rank, next(self._numbers), page))
+
+    def pop(self) -> FrontierPage | None:
+        """Return the next page."""
+        return heapq.heappop(self._heap)[2] if self._heap else None
+
+    @property
+    def rank(self) -> int | None:
+        """Return the first rank that members of waiting pages may have; None if none waits."""
+        return self._heap[0][0] if self._heap else None
+
+    def release(self, url: str) -> None:
+        """Queue the pages behind one that had news, or could not be read."""
+        for older in self._waiting.pop(url, ()):
+            self._push(older, self._notes[older], self._notes[older])
+
+    def meet(self, url: str) -> None:
+        """Note that a page was met under another name."""
+        self._met.add(url)
+
+    async def discover(self, page: FrontierPage, relations: Iterable[Relation]) -> dict[tuple[str, str], object]:
+        """Queue the pages that a page leads to; return the notes of unknown ones."""
+        unmet = [relation for relation in relations if relation.url not in self._met]
+        closed = await self._known.recall(CLOSED, [relation.url for relation in unmet])
+        notes: dict[tuple[str, str], object] = {}
+        for relation in unmet:
+            if relation.url not in closed and relation.url not in self._notes:
+                note = PageNote(low=relation.low, high=relation.high, under=page.url if relation.is_older else None)
+                notes[UNREAD, relation.url] = note.to_note()
+                self._push(relation.url, note, None)
+        return notes
+
+    def finished(self, page: FrontierPage, *, closed: bool) -> dict[tuple[str, str], object]:
+        """Return the changed notes of a page that was read."""
+        if closed:
+            return {(CLOSED, page.url): {}, (OPEN, page.url): None, (UNREAD, page.url): None}
+        if page.before is None:
+            return {(OPEN, page.url): page.note.to_note(), (UNREAD, page.url): None}
+        return {} if page.note == page.before else {(OPEN, page.url): page.note.to_note()}

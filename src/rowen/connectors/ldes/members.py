@@ -1,23 +1,279 @@
-"""The members of a page: what each is a version of, when, and what is stored of it."""
+"""The members of a page: their objects, times and versions, and the tree and the text that are stored of them."""
 
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rowen.connectors.ldes.described import Describer, tags_of, title_of
-from rowen.connectors.ldes.extraction import MemberParts, extract
-from rowen.connectors.ldes.paths import Path, follow
-from rowen.connectors.ldes.quads import Quads
+from rowen.connectors.ldes.rdf import RDF, Path, Quads, follow, interval_of, moment_within
+from rowen.connectors.ldes.shapes import MemberParts, extract
 from rowen.connectors.ldes.stream import EventStream
-from rowen.connectors.ldes.times import interval_of, moment_within
-from rowen.formats.rdf.syntax import lexical, node_of
+from rowen.formats.rdf.graph import short
+from rowen.formats.rdf.syntax import Said, lexical, node_of
 
 __all__ = ["MemberReader", "StreamMember"]
 
+Tree = dict[str, Any]
+
 _GREATEST = 2**63
-"""Eight bytes hold a sequence where versions are compared; what is longer counts as the greatest."""
+"""Eight bytes hold a sequence where versions are compared; a longer one counts as the greatest."""
+
+_LANG_STRING = f"{RDF}langString"
+_MOST_DEPTH = 30  # each level is a call within a call; a member that goes deeper is cut there
+_MOST_NODES = 20_000  # of one member; further ones are left out
+_TITLES = ("dct:title", "rdfs:label", "skos:prefLabel", "foaf:name", "schema:name", "schema:headline", "dc:title")
+_TEXTS = frozenset(
+    {"dct:description", "dct:abstract", "rdfs:comment", "schema:description", "schema:text", "prov:value"}
+)
+_TAGS = ("dcat:keyword", "schema:keywords", "dc:subject")
+_UNSAID = frozenset({"@id", "@graph", "rdf:type"})
+
+
+class _Word(NamedTuple):
+    """A property: its short name, the words before its values in the text, and the list that they are added to."""
+
+    name: str
+    head: str
+    write: Callable[[str], None] | None
+
+
+class Described(NamedTuple):
+    """A member as a tree, and as a text."""
+
+    tree: Tree
+    text: str
+
+
+class Describer:
+    """Describes the members of a page as trees and texts; each blank node occurs once in a tree.
+
+    LDES, section 4.2: a member has its triples in the default graph, the graph of its name, and the same for the blank
+    nodes that it leads to. For a member with a shape, `MemberParts` has the statements that belong to it.
+    """
+
+    __slots__ = ("_backwards", "_lines", "_named", "_paragraphs", "_said", "_spelled", "_words", "_written")
+
+    def __init__(self, quads: Quads) -> None:
+        self._said = quads.said
+        self._named = quads.named
+        self._backwards: Mapping[str, Sequence[tuple[str, str]]] = {}
+        self._spelled: Container[str] = ()
+        self._words: dict[str, _Word] = {}
+        self._written: set[str] = set()
+        self._paragraphs: list[str] = []
+        self._lines: list[str] = []
+
+    def describe(self, member: str, extracted: MemberParts | None, *, left_out: str | None = None) -> Described:
+        """Describe a member: descriptions are paragraphs, other words a list; one property may be `left_out`."""
+        whole = self._said
+        if extracted is not None:
+            self._said, self._backwards = extracted.said, extracted.backwards
+            self._spelled = extracted.nodes | extracted.said.keys() | extracted.backwards.keys()
+        self._written.clear()
+        lines, paragraphs = self._lines, self._paragraphs
+        lines.clear()
+        paragraphs.clear()
+        if left_out is not None and member in self._said:
+            self._said[member].pop(left_out, None)
+        tree = self._node(member, member, 0)
+        self._said = whole
+        if lines:
+            paragraphs.append("\n".join(lines))
+        return Described(tree, "\n\n".join(paragraphs))
+
+    def _node(self, key: str, graph: str, depth: int) -> Tree:
+        self._written.add(key)
+        tree: Tree = {} if key.startswith("_:") else {"@id": key}
+        if key in self._said:
+            self._add(tree, self._said[key], graph, depth)
+        if key in self._backwards:
+            self._add_backwards(tree, key, depth)
+        if key in self._named:
+            inner = self._named[key]
+            before = len(self._lines), len(self._paragraphs)
+            trees = [
+                self._in_graph(node, said, key, depth)
+                for node, said in sorted(inner.items())
+                if node == key or not node.startswith("_:")
+            ]
+            loose = [node for node in inner if node.startswith("_:") and node not in self._written]
+            trees += [self._in_graph(node, inner[node], key, depth) for node in loose]
+            tree["@graph"] = sorted(trees, key=_order)
+            self._rewrite_words(tree["@graph"], before)
+        return tree
+
+    def _in_graph(self, node: str, said: Said, graph: str, depth: int) -> Tree:
+        tree: Tree = {} if node.startswith("_:") else {"@id": node}
+        self._written.add(f"{graph} {node}")
+        self._add(tree, said, graph, depth + 1)
+        return tree
+
+    def _add(self, tree: Tree, said: Said, graph: str, depth: int) -> None:
+        words, spelled = self._words, self._spelled
+        for predicate, values in said.items():
+            try:
+                name, head, write = word = words[predicate]
+            except KeyError:
+                name, head, write = word = words[predicate] = self._word(short(predicate))
+            if len(values) != 1 or name in tree:
+                self._add_several(tree, word, values, graph, depth)
+                continue
+            value = values[0]
+            if "@value" in value:
+                text = value["@value"]
+                tree[name] = text if len(value) == 1 else value if "@type" not in value else _literal(value)
+            else:
+                text = value["@id"]
+                if text.startswith("_:") or (spelled and text in spelled):
+                    self._add_node(tree, word, value, graph, depth)
+                    continue
+                tree[name] = value
+            if write is not None and text:
+                write(head + text)
+
+    def _add_node(self, tree: Tree, word: _Word, value: Mapping[str, Any], graph: str, depth: int) -> None:
+        before = len(self._lines), len(self._paragraphs)
+        key = value["@id"]
+        if word.write is not None and not key.startswith("_:"):
+            word.write(word.head + key)
+        tree[word.name] = self._node_value(value, graph, depth)
+        if word.write is None:
+            self._drop_words(before)
+
+    def _add_several(
+        self, tree: Tree, word: _Word, values: Sequence[Mapping[str, Any]], graph: str, depth: int
+    ) -> None:
+        """Add several values, sorted; two properties may have one short name."""
+        before = len(self._lines), len(self._paragraphs)
+        trees = [
+            self._node_value(value, graph, depth) if "@id" in value else _literal(value) for value in _once(values)
+        ]
+        several = sorted([*_each(tree.get(word.name)), *trees], key=_order)
+        tree[word.name] = several if len(several) > 1 else several[0]
+        self._drop_words(before)
+        if word.write is not None:
+            self._write_values(word, sorted(trees, key=_order), depth)
+
+    def _add_backwards(self, tree: Tree, key: str, depth: int) -> None:
+        """Add the nodes that point to a node, by property."""
+        before = len(self._lines), len(self._paragraphs)
+        reverse: dict[str, list[Any]] = {}
+        for predicate, node in self._backwards[key]:
+            reverse.setdefault(short(predicate), []).append(self._node_value({"@id": node}, node, depth))
+        tree["@reverse"] = {name: sorted(several, key=_order) for name, several in reverse.items()}
+        self._rewrite_words([tree["@reverse"]], before)
+
+    def _drop_words(self, before: tuple[int, int]) -> None:
+        del self._lines[before[0] :]
+        del self._paragraphs[before[1] :]
+
+    def _rewrite_words(self, trees: Sequence[Tree], before: tuple[int, int]) -> None:
+        """Add the words of trees in their final order."""
+        self._drop_words(before)
+        for tree in trees:
+            self._write_tree(tree, 0)
+
+    def _write_tree(self, tree: Tree, depth: int) -> None:
+        for name, value in tree.items():
+            if name not in _UNSAID:
+                self._write_values(self._word(name), _each(value), depth)
+        for inner in tree.get("@graph", ()):
+            self._write_tree(inner, depth + 1)
+
+    def _write_values(self, word: _Word, values: Sequence[Any], depth: int) -> None:
+        for value in values:
+            text = value if type(value) is str else value.get("@value") or value.get("@id")
+            if text and word.write is not None:
+                word.write(word.head + text)
+            if type(value) is dict and "@value" not in value and depth < _MOST_DEPTH:
+                self._write_tree(value, depth + 1)
+
+    def _word(self, name: str) -> _Word:
+        if name in _UNSAID:
+            return _Word(name, "", None)
+        if name in _TEXTS:
+            return _Word(name, "", self._paragraphs.append)
+        return _Word(name, f"- {_label(name)}: ", self._lines.append)
+
+    def _node_value(self, value: Mapping[str, Any], graph: str, depth: int) -> Any:
+        key = value["@id"]
+        is_blank = key.startswith("_:")
+        if key in self._written or depth >= _MOST_DEPTH or len(self._written) >= _MOST_NODES:
+            return {} if is_blank else value
+        if not is_blank:
+            return self._node(key, key, depth + 1) if key in self._spelled else value
+        inside = self._named[graph].get(key) if graph in self._named else None
+        if inside is not None:
+            self._written.add(key)
+            tree: Tree = {}
+            self._add(tree, inside, graph, depth + 1)
+            return tree
+        return self._node(key, key, depth + 1)
+
+
+def _once(values: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return values without repetitions: a repeated statement is one."""
+    return list({tuple(value.items()): value for value in values}.values())
+
+
+def _literal(value: Mapping[str, Any]) -> Any:
+    if "@type" not in value:
+        return value if len(value) > 1 else value["@value"]
+    datatype = value["@type"]
+    return value["@value"] if datatype == _LANG_STRING else {"@value": value["@value"], "@type": short(datatype)}
+
+
+def _order(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _title_of(tree: Tree, language: str | None) -> str:
+    """Return the first of the usual titles, in the preferred language; else the end of the name."""
+    inside = tree.get("@graph", ())
+    for name in _TITLES:
+        if name not in tree and not inside:
+            continue
+        first = tree.get(name)
+        if not inside and type(first) is dict and (only := first.get("@value")):
+            return str(only)
+        values = [*_each(first), *(one for inner in inside for one in _each(inner.get(name)))]
+        titles = [(words, _language(value)) for value in values if (words := _words(value))]
+        if titles:
+            return next((words for words, own in titles if language and own.startswith(language)), titles[0][0])
+    name = str(tree.get("@id", ""))
+    return name.rstrip("/#").rpartition("#")[2].rpartition("/")[2] or name
+
+
+def _tags_of(tree: Tree) -> list[str]:
+    """Return the classes and keywords of a tree."""
+    tags: list[str] = []
+    for part in (tree, *tree["@graph"]) if "@graph" in tree else (tree,):
+        kinds = _each(part.get("rdf:type"))
+        tags += [_label(short(one["@id"])) for one in kinds if type(one) is dict and "@id" in one]
+        for name in _TAGS:
+            if name in part:
+                tags += [words for one in _each(part[name]) if (words := _words(one))]
+    return tags
+
+
+def _each(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _words(value: Any) -> str:
+    words = value.get("@value", "") if isinstance(value, dict) else value
+    return words if isinstance(words, str) else ""
+
+
+def _language(value: Any) -> str:
+    return value.get("@language", "") if isinstance(value, dict) else ""
+
+
+def _label(name: str) -> str:
+    return name.rpartition("#")[2].rpartition("/")[2].rpartition(":")[2] or name
 
 
 class StreamMember(NamedTuple):
-    """A member: its name, the object that it is a version of, its times, and what is stored of it."""
+    """A member: its name, its object, its times and sequences, and its stored content."""
 
     name: str
     version_of: str | None
@@ -35,9 +291,9 @@ class StreamMember(NamedTuple):
 
 
 class MemberReader:
-    """Reads the members of one page; `by_object`, they speak of the objects that they are versions of.
+    """Reads the members of one page; `by_object`, they describe the objects that they are versions of.
 
-    `wanted` are documents that members, or parts of them which a shape requires, are to be found in.
+    `wanted` are documents that contain members, or parts of them which a shape requires.
     """
 
     def __init__(self, quads: Quads, stream: EventStream, language: str | None, *, by_object: bool) -> None:
@@ -51,7 +307,7 @@ class MemberReader:
         self._has_graphs = bool(quads.named)
 
     def read(self, name: str) -> StreamMember:
-        """What the page says of a member."""
+        """Read a member."""
         stream, language = self._stream, self._language
         version_of = self._node(name, stream.version_of)
         is_version = self._by_object and version_of is not None
@@ -68,22 +324,22 @@ class MemberReader:
         tree, text = self._describer.describe(name, extracted, left_out=left_out)
         if is_version:
             tree["@id"] = version_of
-        title, tags = title_of(tree, language), tuple(tags_of(tree))
-        # In the order of the fields: keywords for so many would cost as much again.
+        title, tags = _title_of(tree, language), tuple(_tags_of(tree))
+        # In the order of the fields: keywords for so many would double the cost.
         return StreamMember(
             name, version_of, time, sequence, version_time, version_sequence, deletes, transaction, is_final,
             title, text, tags, tree,
         )  # fmt: skip
 
     def _extracted(self, name: str) -> MemberParts | None:
-        """What belongs to a member by its shape; None without one. A member that is not there is wanted."""
+        """Return the parts of a member by its shape; None without one. A member that is not in the page is wanted."""
         quads, shape = self._quads, self._stream.shape
-        found = None if shape is None else extract(quads, name, shape)
+        parts = None if shape is None else extract(quads, name, shape)
         if name not in quads.said and name not in quads.named and name.startswith("http"):
             self.wanted.append(name)
-        if found is not None:
-            self.wanted += found.wanted
-        return found
+        if parts is not None:
+            self.wanted += parts.wanted
+        return parts
 
     def _values(self, name: str, path: Path) -> Any:
         if type(path) is str and not self._has_graphs:
@@ -92,23 +348,23 @@ class MemberReader:
         return follow(self._quads, name, name, path)
 
     def _node(self, name: str, path: Path) -> str | None:
-        found = self._values(name, path) if path is not None else ()
-        key = node_of(found[0]) if found else None
+        values = self._values(name, path) if path is not None else ()
+        key = node_of(values[0]) if values else None
         return key if key and not key.startswith("_:") else None
 
     def _text(self, name: str, path: Path) -> str | None:
-        found = self._values(name, path) if path is not None else ()
-        return lexical(found[0]) if found else None
+        values = self._values(name, path) if path is not None else ()
+        return lexical(values[0]) if values else None
 
     def _time(self, name: str, path: Path) -> int | None:
-        """Members have to have one order, also where what they say of their time is not exact."""
-        found = self._values(name, path)
-        return moment_within(lexical(found[0])) if found else None
+        """Return one moment, so that members have one order even if their times are not exact."""
+        values = self._values(name, path)
+        return moment_within(lexical(values[0])) if values else None
 
     def _number(self, name: str, path: Path) -> int:
         text = self._text(name, path)
         try:
             return min(max(int(text or 0), 0), _GREATEST)
         except ValueError:
-            found = interval_of(text or "")
-            return max(found.low, 0) if found else 0
+            interval = interval_of(text or "")
+            return max(interval.low, 0) if interval else 0

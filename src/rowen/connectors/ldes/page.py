@@ -1,22 +1,19 @@
-"""One page of a stream, read in a worker process: its members, where it leads, and what it says of the stream.
+"""One page of a stream, read in a worker process: its members, its relations, and its description of the stream.
 
-What comes back is plain: tuples of texts and numbers, and dictionaries.
+The result is plain: tuples of texts and numbers, and dictionaries.
 """
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rowen.connectors.ldes.members import MemberReader, StreamMember
-from rowen.connectors.ldes.paths import path_of
-from rowen.connectors.ldes.quads import MOST_QUADS, RDF, SH, Quads
+from rowen.connectors.ldes.rdf import MOST_QUADS, RDF, SH, Interval, Quads, interval_of, path_of
 from rowen.connectors.ldes.shapes import Topology, topology_of
 from rowen.connectors.ldes.stream import LDES, TREE, EventStream, stream_of
-from rowen.connectors.ldes.times import Interval, interval_of
 from rowen.errors import SourceError
 from rowen.formats.rdf.contexts import remote
 from rowen.formats.rdf.syntax import RdfBody, format_of, lexical, node_of, read_nodes
@@ -37,11 +34,11 @@ __all__ = [
 _LOWER = frozenset({"GreaterThanRelation", "GreaterThanOrEqualToRelation"})
 _UPPER = frozenset({"LessThanRelation", "LessThanOrEqualToRelation"})
 _WITHIN = frozenset({"EqualToRelation", "InBetweenRelation"})
-_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+_TYPE = f"{RDF}type"
 
 
 class StreamBody(NamedTuple):
-    """A document as it came."""
+    """A document as it was received."""
 
     body: bytes
     url: str
@@ -50,7 +47,7 @@ class StreamBody(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A page that this one leads to; between these times, as far as they are told. `is_older` by a relation of time."""
+    """A page that this one leads to, with the bounds of its times if known; `is_older` by a relation of time."""
 
     url: str
     low: int | None
@@ -60,10 +57,9 @@ class Relation(NamedTuple):
 
 @dataclass(slots=True)
 class PageAnswer:
-    """What a page says. `wanted` are documents that parts of its members are in; `broken` members that have no name.
+    """The content of a page. `wanted` are documents with parts of its members; `broken` counts members without a name.
 
-    It goes from process to process as one string of bytes, made in a third of the time that pickling its
-    dictionaries takes.
+    It is sent between processes as one string of bytes, which takes a third of the time of pickling its dictionaries.
     """
 
     members: list[StreamMember]
@@ -73,56 +69,56 @@ class PageAnswer:
     broken: int
 
     def __getstate__(self) -> bytes:
-        """All of it as MessagePack."""
+        """Return all fields as MessagePack."""
         return msgspec.msgpack.encode((self.members, self.relations, self.immutable, self.wanted, self.broken))
 
     def __setstate__(self, state: bytes) -> None:
-        """Take it back; raises `ValueError` for anything else."""
+        """Restore all fields; raise `ValueError` for anything else."""
         try:
-            told = _PACKED.decode(state)
+            values = _PACKED.decode(state)
         except msgspec.MsgspecError as problem:
             raise ValueError(f"no answer of a page: {problem}") from None
-        self.members, self.relations, self.immutable, self.wanted, self.broken = told
+        self.members, self.relations, self.immutable, self.wanted, self.broken = values
 
 
 _PACKED = msgspec.msgpack.Decoder(tuple[list[StreamMember], list[Relation], bool, list[str], int])
 
 
 class StreamEntry(NamedTuple):
-    """What the address of a stream turned out to be: its root page (`view` is None), or where that is."""
+    """The page at the address of a stream: its root page (`view` is None), or the address of that page."""
 
     stream: EventStream
     view: str | None
 
 
-def contexts_of(given: StreamBody) -> list[str]:
-    """The JSON-LD contexts that a document points to."""
-    if format_of(RdfBody(*given)) != "jsonld":
+def contexts_of(document: StreamBody) -> list[str]:
+    """Return the JSON-LD contexts that a document refers to."""
+    if format_of(RdfBody(*document)) != "jsonld":
         return []
-    return remote(given.body, given.url)
+    return remote(document.body, document.url)
 
 
-def _quads(given: StreamBody, contexts: Mapping[str, Any], more: Sequence[StreamBody] = ()) -> Quads:
+def _quads(document: StreamBody, contexts: Mapping[str, Any], more: Sequence[StreamBody] = ()) -> Quads:
     quads = Quads()
-    quads.take(read_nodes(RdfBody(*given), contexts=contexts, most_quads=MOST_QUADS))
+    quads.add(read_nodes(RdfBody(*document), contexts=contexts, most_quads=MOST_QUADS))
     for one in more:
-        quads.take(read_nodes(RdfBody(*one), contexts=contexts, most_quads=MOST_QUADS, is_further=True))
+        quads.add(read_nodes(RdfBody(*one), contexts=contexts, most_quads=MOST_QUADS, is_further=True))
     return quads
 
 
-def read_entry(given: StreamBody, asked: str, contexts: Mapping[str, Any]) -> StreamEntry:
-    """LDES, section 4.1: whether this page is the root of a view, and of which stream, or which page is."""
-    quads = _quads(given, contexts)
-    here = {_same(given.url), _same(asked)}
+def read_entry(document: StreamBody, asked: str, contexts: Mapping[str, Any]) -> StreamEntry:
+    """LDES, section 4.1: return the stream of a page that is the root of a view, or the view to follow."""
+    quads = _quads(document, contexts)
+    here = {_same(document.url), _same(asked)}
     views = [(node, key) for node, value in quads.with_property(f"{TREE}view") if (key := node_of(value))]
     streams = sorted({node for node, view in views if _same(view) in here})
     if len(streams) > 1:
         raise SourceError(
-            f"{given.url} is a view of several streams: {', '.join(streams[:5])}.",
+            f"{document.url} is a view of several streams: {', '.join(streams[:5])}.",
             hint="Name the address of one of them.",
         )
     if streams:
-        return StreamEntry(stream_of(quads, streams[0], given.url), None)
+        return StreamEntry(stream_of(quads, streams[0], document.url), None)
     own = sorted({view for node, view in views if _same(node) in here})
     preferred = [view for view in own if f"{LDES}EventSource" in quads.nodes(view, _TYPE)]
     if len(own) > 1 and len(preferred) != 1:
@@ -132,53 +128,45 @@ def read_entry(given: StreamBody, asked: str, contexts: Mapping[str, Any]) -> St
     if own:
         [view] = preferred if len(own) > 1 else own
         return StreamEntry(stream_of(quads, next(node for node, seen in views if seen == view), view), view)
-    only = {view for _, view in views}
-    if len(only) == 1 and not _has_content(quads):
-        # It speaks of one stream under another name than it was asked for: an alias, or another scheme or port.
+    has_content = any(True for name in ("member", "relation") for _ in quads.with_property(TREE + name))
+    if len({view for _, view in views}) == 1 and not has_content:
+        # It describes one stream under another name than the requested one: an alias, or another scheme or port.
         [(name, view), *_] = views
         return StreamEntry(stream_of(quads, name, view), view)
-    return StreamEntry(stream_of(quads, _collection(quads, given.url), given.url), None)
-
-
-def _has_content(quads: Quads) -> bool:
-    return any(True for name in ("member", "relation") for _ in quads.with_property(TREE + name))
-
-
-def _collection(quads: Quads, url: str) -> str | None:
-    """The stream of a page that does not say of what it is a view."""
+    # The stream of a page that does not name its view.
     named = {node for node, _ in quads.with_property(f"{TREE}member")}
     named |= {node for node, value in quads.with_property(_TYPE) if node_of(value) == f"{LDES}EventStream"}
     if len(named) > 1:
-        raise SourceError(f"{url} speaks of several streams: {', '.join(sorted(named)[:5])}.")
+        raise SourceError(f"{document.url} describes several streams: {', '.join(sorted(named)[:5])}.")
     if not named and not any(quads.with_property(f"{TREE}relation")):
         raise SourceError(
-            f"{url} is no event stream: it has neither views nor members nor relations.",
+            f"{document.url} is no event stream: it has neither views nor members nor relations.",
             hint="Name the address of a stream, of a view or of its first page.",
         )
-    return next(iter(named), None)
+    return StreamEntry(stream_of(quads, next(iter(named), None), document.url), None)
 
 
-def read_description(given: StreamBody, name: str, root: str, contexts: Mapping[str, Any]) -> EventStream:
-    """What the document of a stream's own name says of it."""
-    return stream_of(_quads(given, contexts), name, root)
+def read_description(document: StreamBody, name: str, root: str, contexts: Mapping[str, Any]) -> EventStream:
+    """Return the description in the document of a stream's own name."""
+    return stream_of(_quads(document, contexts), name, root)
 
 
-def read_shape(given: StreamBody, name: str, contexts: Mapping[str, Any]) -> Topology:
-    """A shape in a document; raises where it is not in there."""
-    quads = _quads(given, contexts)
+def read_shape(document: StreamBody, name: str, contexts: Mapping[str, Any]) -> Topology:
+    """Return a shape in a document; raise `SourceError` if there is none."""
+    quads = _quads(document, contexts)
     if name in quads.said:
         return topology_of(quads, [name])
     shapes = [node for node, value in quads.with_property(_TYPE) if node_of(value) == f"{SH}NodeShape"]
     if not shapes:
-        raise SourceError(f"{given.url} holds no SHACL shape.")
-    # Of several, one that is no part of another; those are rather the work of the same hand.
+        raise SourceError(f"{document.url} holds no SHACL shape.")
+    # Of several, one that is no part of another; named ones first.
     parts = {node_of(value) for word in (f"{SH}node", f"{RDF}first") for _, value in quads.with_property(word)}
     whole = [node for node in shapes if node not in parts] or shapes
     return topology_of(quads, [next((node for node in whole if not node.startswith("_:")), whole[0])])
 
 
 def read_page(
-    given: StreamBody,
+    document: StreamBody,
     asked: str,
     stream: EventStream,
     contexts: Mapping[str, Any],
@@ -186,91 +174,75 @@ def read_page(
     by_object: bool,
     more: Sequence[StreamBody] = (),
 ) -> PageAnswer:
-    """What a page says; `by_object`, members speak of the objects that they are versions of."""
-    with _seldom_collecting():
-        return _read(given, asked, stream, contexts, language, by_object, more)
+    """Return the content of a page; `by_object`, members describe the objects that they are versions of.
 
-
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Nothing in a page points in circles: looking for these was a fifth of what reading it costs."""
+    Nothing in a page has circular references: collecting these was a fifth of the time of reading it.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        quads = _quads(document, contexts, more)
+        here = {_same(document.url), _same(asked)}
+        subjects = {node for name in (f"{TREE}relation", f"{LDES}immutable") for node, _ in quads.with_property(name)}
+        pages = [node for node in subjects if not node.startswith("_:") and _same(node) in here]
+        names, broken = _names(quads, stream)
+        reader = MemberReader(quads, stream, language, by_object=by_object)
+        members = [reader.read(name) for name in names]
+        immutable = any(
+            lexical(value) in ("true", "1") for node in pages for value in quads.values(node, f"{LDES}immutable")
+        )
+        relations = _relations(quads, pages, stream)
+        return PageAnswer(members, relations, immutable, list(dict.fromkeys(reader.wanted)), broken)
     finally:
         if was_enabled:
             gc.enable()
 
 
-def _read(
-    given: StreamBody,
-    asked: str,
-    stream: EventStream,
-    contexts: Mapping[str, Any],
-    language: str | None,
-    by_object: bool,
-    more: Sequence[StreamBody],
-) -> PageAnswer:
-    quads = _quads(given, contexts, more)
-    here = {_same(given.url), _same(asked)}
-    speaking = {node for name in (f"{TREE}relation", f"{LDES}immutable") for node, _ in quads.with_property(name)}
-    pages = [node for node in speaking if not node.startswith("_:") and _same(node) in here]
-    names, broken = _names(quads, stream)
-    reader = MemberReader(quads, stream, language, by_object=by_object)
-    members = [reader.read(name) for name in names]
-    immutable = any(
-        lexical(value) in ("true", "1") for node in pages for value in quads.values(node, f"{LDES}immutable")
-    )
-    return PageAnswer(members, _relations(quads, pages, stream), immutable, list(dict.fromkeys(reader.wanted)), broken)
-
-
 def _names(quads: Quads, stream: EventStream) -> tuple[list[str], int]:
-    """The names of the members, once each, and how many have none."""
-    told = list(quads.with_property(f"{TREE}member"))
-    streams = {node for node in {node for node, _ in told} if stream.name is None or _same(node) == _same(stream.name)}
-    own = [value for node, value in told if node in streams]
-    keys = [node_of(value) for value in own or [value for _, value in told]]
+    """Return the names of the members, once each, and the number of members without one."""
+    listed = list(quads.with_property(f"{TREE}member"))
+    nodes = {node for node, _ in listed}
+    streams = {node for node in nodes if stream.name is None or _same(node) == _same(stream.name)}
+    own = [value for node, value in listed if node in streams]
+    keys = [node_of(value) for value in own or [value for _, value in listed]]
     names = dict.fromkeys(key for key in keys if key and not key.startswith("_:"))
     return list(names), sum(key is None or key.startswith("_:") for key in keys)
 
 
 def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Relation]:
-    """Where the page leads; several relations to one page hold all together."""
+    """Return the pages that this one leads to; the bounds of several relations to one page all apply."""
     own = [one for page in pages for one in quads.nodes(page, f"{TREE}relation")]
-    bounds: dict[str, Relation] = {}
-    for relation in own or [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]:
-        url = quads.one(relation, f"{TREE}node")
+    relations: dict[str, Relation] = {}
+    for node in own or [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]:
+        url = quads.first(node, f"{TREE}node")
         if url is None or url.partition(":")[0].lower() not in ("http", "https", "file"):
             continue
-        found = _bound(quads, relation, stream, url)
-        before = bounds.get(url)
-        bounds[url] = found if before is None else _both(before, found)
-    return list(bounds.values())
+        relation, before = _relation(quads, node, stream, url), relations.get(url)
+        if before is not None:
+            lows = [low for low in (before.low, relation.low) if low is not None]
+            highs = [high for high in (before.high, relation.high) if high is not None]
+            is_older = before.is_older or relation.is_older
+            relation = Relation(url, max(lows, default=None), min(highs, default=None), is_older)
+        relations[url] = relation
+    return list(relations.values())
 
 
-def _bound(quads: Quads, relation: str, stream: EventStream, url: str) -> Relation:
+def _relation(quads: Quads, relation: str, stream: EventStream, url: str) -> Relation:
     kinds = {one.removeprefix(TREE) for one in quads.nodes(relation, _TYPE)}
-    path = path_of(quads, quads.one(relation, f"{TREE}path"))
+    path = path_of(quads, quads.first(relation, f"{TREE}path"))
     value = next(iter(quads.values(relation, f"{TREE}value")), None)
     span: Interval | None = interval_of(lexical(value)) if value is not None and stream.time is not None else None
     if span is None or path != stream.time:
         return Relation(url, None, None, False)
     is_upper = bool(kinds & _UPPER)
-    # What is later than a time is so by a microsecond at least: no member of that time has to wait for the page.
+    # A later time is later by a microsecond at least: no member of that time has to wait for the page.
     low = span.low + ("GreaterThanRelation" in kinds) if kinds & (_LOWER | _WITHIN) else None
     high = span.high - ("LessThanRelation" in kinds) if is_upper or kinds & _WITHIN else None
     return Relation(url, low, high, is_upper)
 
 
-def _both(one: Relation, other: Relation) -> Relation:
-    lows = [low for low in (one.low, other.low) if low is not None]
-    highs = [high for high in (one.high, other.high) if high is not None]
-    return Relation(one.url, max(lows, default=None), min(highs, default=None), one.is_older or other.is_older)
-
-
 def _same(url: str) -> str:
-    """An address for comparing: streams name their pages with http and https as it comes."""
+    """Return the form of an address for comparisons: streams mix http and https in the names of their pages."""
     try:
         return canonical(url)
     except ValueError:

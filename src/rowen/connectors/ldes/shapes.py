@@ -1,17 +1,16 @@
-"""What a SHACL shape says of which statements belong to a member: a shape topology, as the TREE community calls it.
+"""SHACL shapes that decide which statements belong to a member (TREE, Shape Topologies), and their extraction.
 
-A topology is plain JSON, since it is kept in the cursor: shapes by name, so that one may lead back to itself.
+A topology is plain JSON, since it is part of the cursor: shapes by name, so that one may lead back to itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from rowen.connectors.ldes.paths import path_of
-from rowen.connectors.ldes.quads import SH, Quads
+from rowen.connectors.ldes.rdf import SH, Path, Quads, Reached, TrailStep, Value, path_of, reached
 from rowen.errors import SourceError
-from rowen.formats.rdf.syntax import lexical
+from rowen.formats.rdf.syntax import Said, lexical, node_of
 
-__all__ = ["NodeShape", "Topology", "shape_in", "topology_of"]
+__all__ = ["MemberParts", "NodeShape", "Topology", "extract", "topology_of"]
 
 Topology: TypeAlias = dict[str, Any]
 """`start`, the name of a shape, and `shapes` by their names."""
@@ -22,15 +21,17 @@ NodeShape: TypeAlias = dict[str, Any]
 _MOST_SHAPES = 500  # a whole application profile, such as that of DCAT, has a hundred
 _MOST_PARTS = 10_000  # paths, links and alternatives: one shape may be part of many
 _DEEPEST_SHAPE = 20  # of shapes that are parts of shapes: each is a call within a call
+_MOST_FOCUSED = 2_000  # nodes of one member that shapes lead to; a shape that leads to itself may lead anywhere
+_MOST_DEPTH = 30  # of nodes within nodes: each is a call within a call
 
 
 def topology_of(quads: Quads, nodes: Sequence[str]) -> Topology:
-    """The topology of a shape; of several, which have to fit all together (`sh:and`)."""
-    return _Reading(quads).topology(nodes)
+    """Return the topology of a shape, or of several that have to fit all together (`sh:and`)."""
+    return _ShapeReader(quads).topology(nodes)
 
 
-class _Reading:
-    """Shapes that were read, and those that they lead to; nodes have numbers, since labels mean nothing elsewhere."""
+class _ShapeReader:
+    """Reads shapes and those that they lead to; nodes get numbers, since blank labels mean nothing elsewhere."""
 
     def __init__(self, quads: Quads) -> None:
         self._quads = quads
@@ -41,17 +42,17 @@ class _Reading:
     def topology(self, nodes: Sequence[str]) -> Topology:
         start = _empty()
         for node in nodes:
-            self._take(start, node, ())
+            self._add_shape(start, node, ())
         shapes = {"": start}
         while self._waiting:
             node = self._waiting.pop()
             shape = shapes[self._names[node]] = _empty()
-            self._take(shape, node, ())
+            self._add_shape(shape, node, ())
         return {"start": "", "shapes": shapes}
 
-    def _take(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
-        """Take what a node says of its own kind into a shape."""
-        self._spend()
+    def _add_shape(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
+        """Add the constraints of a node to a shape."""
+        self._count_part()
         if node in within or len(within) > _DEEPEST_SHAPE or self._is_true(node, "deactivated"):
             return
         quads, within = self._quads, (*within, node)
@@ -59,63 +60,56 @@ class _Reading:
             shape["closed"] = True
             ignored = [one for head in quads.nodes(node, f"{SH}ignoredProperties") for one in quads.listed(head)]
             shape["optional"] += [one for one in ignored if not one.startswith("_:")]
-        for prop in quads.nodes(node, f"{SH}property"):
-            self._property(shape, prop, within)
+        for inner in quads.nodes(node, f"{SH}property"):
+            self._add_property(shape, inner, within)
         for inner in quads.nodes(node, f"{SH}node"):
-            self._take(shape, inner, within)
-        for head in quads.nodes(node, f"{SH}and"):
-            for inner in quads.listed(head):
-                self._any(shape, inner, within)
-        self._alternatives(shape, node, within)
+            self._add_shape(shape, inner, within)
+        self._add_lists(shape, node, within)
 
-    def _any(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
-        """A part of a list is a shape of nodes, or of one property."""
-        if self._quads.one(node, f"{SH}path") is not None:
-            self._property(shape, node, within)
-        else:
-            self._take(shape, node, within)
-
-    def _alternatives(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
+    def _add_lists(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
+        """Add the lists of shapes that have to fit all together, or one of which has to fit."""
+        for head in self._quads.nodes(node, f"{SH}and"):
+            for inner in self._quads.listed(head):
+                self._add_any(shape, inner, within)
         for word in ("or", "xone"):
             for head in self._quads.nodes(node, SH + word):
                 several = [_empty() for _ in self._quads.listed(head)]
                 for one, inner in zip(several, self._quads.listed(head), strict=True):
-                    self._any(one, inner, within)
-                # Most such lists choose between types of values, and say nothing of what belongs to a member.
+                    self._add_any(one, inner, within)
+                # Most such lists choose between types of values, and do not decide what belongs to a member.
                 if any(one != _empty() for one in several):
                     shape["one_of"].append(several)
 
-    def _property(self, shape: NodeShape, prop: str, within: tuple[str, ...]) -> None:
-        self._spend()
-        path = path_of(self._quads, self._quads.one(prop, f"{SH}path"))
+    def _add_any(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
+        """Add a part of a list: a shape of nodes, or of one property."""
+        if self._quads.first(node, f"{SH}path") is not None:
+            self._add_property(shape, node, within)
+        else:
+            self._add_shape(shape, node, within)
+
+    def _add_property(self, shape: NodeShape, prop: str, within: tuple[str, ...]) -> None:
+        self._count_part()
+        quads = self._quads
+        path = path_of(quads, quads.first(prop, f"{SH}path"))
         if path is None or self._is_true(prop, "deactivated"):
             return
-        paths = shape["required" if self._is_required(prop) else "optional"]
+        is_required = any(lexical(value).lstrip("+0") != "" for value in quads.values(prop, f"{SH}minCount"))
+        paths = shape["required" if is_required else "optional"]
         paths += [] if path in paths else [path]
-        for node in self._quads.nodes(prop, f"{SH}node"):
+        for node in quads.nodes(prop, f"{SH}node"):
             if not self._is_true(node, "deactivated"):
-                shape["links"].append([path, self._named(node)])
+                shape["links"].append([path, self._name(node)])
         words = (f"{SH}{word}" for word in ("property", "and", "or", "xone"))
-        if (
-            any(self._quads.values(prop, word) for word in words)
-            and len(within) <= _DEEPEST_SHAPE
-            and prop not in within
-        ):
-            self._of_values(shape, path, prop, (*within, prop))
+        if any(quads.values(prop, word) for word in words) and len(within) <= _DEEPEST_SHAPE and prop not in within:
+            # A property may describe its values itself.
+            values, within = _empty(), (*within, prop)
+            for inner in quads.nodes(prop, f"{SH}property"):
+                self._add_property(values, inner, within)
+            self._add_lists(values, prop, within)
+            if values != _empty():
+                shape["links"].append([path, values])
 
-    def _of_values(self, shape: NodeShape, path: Any, prop: str, within: tuple[str, ...]) -> None:
-        """A property may say itself what its values have to be like."""
-        values = _empty()
-        for inner in self._quads.nodes(prop, f"{SH}property"):
-            self._property(values, inner, within)
-        for head in self._quads.nodes(prop, f"{SH}and"):
-            for inner in self._quads.listed(head):
-                self._any(values, inner, within)
-        self._alternatives(values, prop, within)
-        if values != _empty():
-            shape["links"].append([path, values])
-
-    def _named(self, node: str) -> str:
+    def _name(self, node: str) -> str:
         if node not in self._names:
             self._names[node] = str(len(self._names) + 1)
             self._waiting.append(node)
@@ -123,7 +117,7 @@ class _Reading:
                 raise SourceError(f"A shape leads to more than {_MOST_SHAPES} others.", hint="Set shape=none.")
         return self._names[node]
 
-    def _spend(self) -> None:
+    def _count_part(self) -> None:
         self._parts += 1
         if self._parts > _MOST_PARTS:
             raise SourceError(f"A shape has more than {_MOST_PARTS:,} parts.", hint="Set shape=none.")
@@ -131,15 +125,119 @@ class _Reading:
     def _is_true(self, node: str, word: str) -> bool:
         return any(lexical(value) in ("true", "1") for value in self._quads.values(node, SH + word))
 
-    def _is_required(self, prop: str) -> bool:
-        return any(lexical(value).lstrip("+0") != "" for value in self._quads.values(prop, f"{SH}minCount"))
-
 
 def _empty() -> NodeShape:
     return {"closed": False, "required": [], "optional": [], "links": [], "one_of": []}
 
 
-def shape_in(topology: Mapping[str, Any], link: Any) -> NodeShape:
-    """The shape that a link leads to: one with a name, or one that stands there."""
-    shape: NodeShape = topology["shapes"][link] if isinstance(link, str) else link
-    return shape
+class MemberParts:
+    """The statements of a member: those about nodes (`said`), and those that point to them (`backwards`).
+
+    `nodes` are those that shapes lead to, `wanted` those of them that lack a required property.
+    """
+
+    __slots__ = ("_seen", "backwards", "nodes", "said", "wanted")
+
+    def __init__(self) -> None:
+        self.said: dict[str, Said] = {}
+        self.backwards: dict[str, list[tuple[str, str]]] = {}
+        self.nodes: set[str] = set()
+        self.wanted: list[str] = []
+        self._seen: set[object] = set()
+
+    def add(self, subject: str, predicate: str, value: Value) -> None:
+        """Add a statement once."""
+        statement = subject, predicate, *value.items()
+        if statement not in self._seen:
+            self._seen.add(statement)
+            self.said.setdefault(subject, {}).setdefault(predicate, []).append(dict(value))
+
+    def add_backwards(self, edge: TrailStep) -> None:
+        """Add a statement that points to a node, once."""
+        key = edge.value["@id"]
+        if (key, edge.predicate, edge.subject) not in self._seen:
+            self._seen.add((key, edge.predicate, edge.subject))
+            self.backwards.setdefault(key, []).append((edge.predicate, edge.subject))
+
+
+def extract(quads: Quads, member: str, topology: Topology) -> MemberParts:
+    """Return the statements that belong to a member, without those in named graphs."""
+    extraction = _Extraction(quads, member, topology)
+    extraction.focus(member, topology["shapes"][topology["start"]], 0)
+    return extraction.parts
+
+
+class _Extraction:
+    """The extraction of one member."""
+
+    def __init__(self, quads: Quads, member: str, topology: Topology) -> None:
+        self.parts = MemberParts()
+        self._quads = quads
+        self._member = member
+        self._topology = topology
+        self._focused: set[tuple[str, int]] = set()
+        self._described: set[str] = set()
+
+    def focus(self, node: str, shape: NodeShape, depth: int) -> None:
+        """Add the statements that belong to a node by a shape, and to the nodes that it links to."""
+        if (node, id(shape)) in self._focused or len(self._focused) >= _MOST_FOCUSED or depth > _MOST_DEPTH:
+            return
+        self._focused.add((node, id(shape)))
+        self.parts.nodes.add(node)
+        if not shape["closed"]:
+            self._describe(node)
+        if node.startswith("http") and not self._fits(node, shape):
+            self.parts.wanted.append(node)
+        self._add_properties(node, shape, depth)
+
+    def _describe(self, node: str) -> None:
+        """Add a node's statements in the default graph, and those of the blank nodes that they lead to."""
+        waiting = [node]
+        while waiting:
+            key = waiting.pop()
+            if key in self._described:
+                continue
+            self._described.add(key)
+            for predicate, values in self._quads.said.get(key, {}).items():
+                for value in values:
+                    self.parts.add(key, predicate, value)
+                    inner = node_of(value)
+                    if inner is not None and inner.startswith("_:"):
+                        waiting.append(inner)
+
+    def _add_properties(self, node: str, shape: NodeShape, depth: int) -> None:
+        for path in (*shape["required"], *shape["optional"]):
+            self._add_path(node, path)
+        for path, link in shape["links"]:
+            # A link leads to a shape by its name, or contains it.
+            inner = self._topology["shapes"][link] if isinstance(link, str) else link
+            for one in self._add_path(node, path):
+                if (key := node_of(one.value)) is not None:
+                    self.focus(key, inner, depth + 1)
+        for several in shape["one_of"]:
+            for inner in several:
+                if self._fits(node, inner):
+                    self._add_properties(node, inner, depth)
+
+    def _add_path(self, node: str, path: Path) -> Sequence[Reached]:
+        """Add the statements along a path, except those of the member's own graph, which belong to it anyway."""
+        ends = self._reached(node, path)
+        for one in ends:
+            trail = one.trail
+            while trail is not None:
+                edge, trail = trail
+                if edge.value in self._quads.values(edge.subject, edge.predicate):
+                    if edge.backwards:
+                        self.parts.add_backwards(edge)
+                    else:
+                        self.parts.add(edge.subject, edge.predicate, edge.value)
+        return ends
+
+    def _fits(self, node: str, shape: NodeShape) -> bool:
+        """Return whether all required properties are there."""
+        return all(self._reached(node, path) for path in shape["required"]) and all(
+            any(self._fits(node, inner) for inner in several) for several in shape["one_of"]
+        )
+
+    def _reached(self, node: str, path: Path) -> Sequence[Reached]:
+        return reached(self._quads, node, self._member, path)

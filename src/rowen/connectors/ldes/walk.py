@@ -1,52 +1,159 @@
-"""One run over a stream: every page that may have news is asked for, and members are handed on.
+"""One run over a stream: requests every page that may have news, and decides which versions of objects count.
 
 A page is noted as read in the checkpoint that follows its last member, so that members and page are one transaction,
 or the page is read again.
 """
 
+from __future__ import annotations
+
 import asyncio
+import hashlib
 import heapq
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowen.connectors.base import Known, Tools, is_unread, unread_url
-from rowen.connectors.ldes.client import StreamClient, body_of
-from rowen.connectors.ldes.cursor import CONTEXTS, LdesCursor
-from rowen.connectors.ldes.entry import enter, shape_in_file
-from rowen.connectors.ldes.frontier import Frontier, FrontierPage
+from rowen.connectors.base import Held, Known, Tools, is_unread, unread_url
+from rowen.connectors.ldes.client import StreamClient, body_of, enter, shape_in_file
+from rowen.connectors.ldes.cursor import CONTEXTS, DELETED, Frontier, FrontierPage, LdesCursor
 from rowen.connectors.ldes.members import StreamMember
-from rowen.connectors.ldes.options import LdesOptions
 from rowen.connectors.ldes.page import PageAnswer, Relation, StreamBody, read_page
-from rowen.connectors.ldes.times import microseconds, moment_of
-from rowen.connectors.ldes.versions import Versions
+from rowen.connectors.ldes.rdf import microseconds, moment_of
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.model.dates import in_utc
-from rowen.model.items import Checkpoint, Complete, Failed, Gone, Incomplete, NoteName, Observation
+from rowen.model.items import (
+    Checkpoint,
+    Complete,
+    Document,
+    Failed,
+    Fetched,
+    Gone,
+    Incomplete,
+    NoteName,
+    Observation,
+    Unchanged,
+    Validators,
+)
 from rowen.net.response import Response
 from rowen.net.target import redact
 
-__all__ = ["LdesWalk"]
+if TYPE_CHECKING:
+    from rowen.connectors.ldes import LdesOptions
+
+__all__ = ["Decision", "LdesWalk", "Versions"]
 
 AHEAD = 4
-"""Pages that are asked for at a time: the next ones come in while one is read. More do not speed up two processes that
-parse; the pace of the host holds for all of them."""
+"""Parallel requests: the next pages come in while one is read. More do not speed up two processes that parse; the pace
+of the host holds for all of them."""
 
 MOST_HELD = 200_000
-"""Members that wait for their turn in the order of time, at 2 kB each; where pages tell their times, a few pages do."""
+"""Members that wait for their turn in the order of time, at 2 kB each; with bounds, those of a few pages do."""
 
-_MOST_ROUNDS = (
-    5  # parts that are fetched may lack parts of their own; a decision, its article, its legal ground are three
-)
-_WITHOUT_TIME = -1  # before all times: members of which none is told
+MOST_RECENT = 20_000
+"""Objects whose last version is kept in memory until the database has it: a run has a few groups of 500 in progress."""
+
+# Parts that are fetched may lack parts of their own; a decision, its article, its legal ground are three.
+_MOST_ROUNDS = 5
+_WITHOUT_TIME = -1  # before all times: members without one
 _GONE = 410
+_NO_NUMBER = bytes(8)
+
+
+class Decision(NamedTuple):
+    """The observations and notes of some members; `fresh` counts new versions, `latest` is the latest time of them."""
+
+    observations: list[Observation]
+    notes: dict[NoteName, Any]
+    fresh: int
+    latest: int | None
+
+
+class Versions:
+    """Decides which members are later versions than the stored ones, whatever the order in which they come.
+
+    Each version has a place, 32 bytes that sort as versions do: its time, its sequence, and the hash of its name, so
+    that two of one time have a stable order. The place of the stored version is stored as its body hash.
+    """
+
+    def __init__(self, known: Known, *, by_object: bool, language: str | None) -> None:
+        self._known = known
+        self._by_object = by_object
+        self._language = language
+        self._recent: OrderedDict[str, bytes] = OrderedDict()
+
+    async def decide(self, members: Sequence[StreamMember]) -> Decision:
+        """Decide about these members, in their order."""
+        named = [(self.url(member), member) for member in members]
+        urls = list(dict(named))
+        stored = await self._known.look_up(urls)
+        deleted = await self._known.recall(DELETED, urls) if self._by_object else {}
+        decision = Decision([], {}, 0, None)
+        fresh, latest = 0, None
+        for url, member in named:
+            place, before = _place(member), stored.get(url)
+            if not self._is_later(url, place, before, deleted):
+                is_stored = before is not None and before.body_hash == place and url not in self._recent
+                if place.hex() > deleted.get(url, "") and is_stored:
+                    decision.observations.append(Unchanged(url))
+                continue
+            fresh += 1
+            if member.time is not None and (latest is None or member.time > latest):
+                latest = member.time
+            self._recent[url] = place
+            self._recent.move_to_end(url)
+            if len(self._recent) > MOST_RECENT:
+                self._recent.popitem(last=False)
+            if member.deletes and self._by_object:
+                decision.notes[DELETED, url] = place.hex()
+                # Also if nothing is stored yet: an earlier version may be on its way.
+                decision.observations.append(Gone(url, "The stream lists it as deleted."))
+                continue
+            at = moment_of(member.time) if member.time is not None else None
+            document = Document(
+                url,
+                member.title,
+                member.text,
+                tags=member.tags,
+                record={"member": member.name, "version_of": member.version_of, "time": at, "rdf": member.tree},
+                language=self._language,
+                validators=Validators(body_hash=place),
+            )
+            decision.observations.append(Fetched(document))
+        return decision._replace(fresh=fresh, latest=latest)
+
+    def url(self, member: StreamMember) -> str:
+        """Return the URL of a member's item.
+
+        It is that of its node, but that a fragment becomes a route, since it distinguishes nodes of one document.
+        """
+        name = member.version_of if self._by_object and member.version_of else member.name
+        head, mark, fragment = name.partition("#")
+        return name if not mark or fragment.startswith(("/", "!")) else f"{head}#/{fragment}"
+
+    def _is_later(self, url: str, place: bytes, stored: Held | None, deleted: Mapping[str, Any]) -> bool:
+        last = self._recent.get(url, b"")
+        if url in deleted:
+            last = max(last, bytes.fromhex(deleted[url]))
+        if stored is not None and stored.body_hash is not None:
+            # In a full run a stored version proves nothing, but versions that are older than it are older.
+            is_read_anew = self._known.mode == "full" and stored.body_hash == place and url not in self._recent
+            return place > last and (place > stored.body_hash or is_read_anew)
+        return place > last
+
+
+def _place(member: StreamMember) -> bytes:
+    time = member.version_time if member.version_time is not None else member.time
+    sequence = member.version_sequence or member.sequence
+    name = hashlib.sha256(member.name.encode("utf-8", "surrogatepass")).digest()[:16]
+    begin = time.to_bytes(8) if time is not None and time > 0 else _NO_NUMBER
+    return begin + (sequence.to_bytes(8) if sequence else _NO_NUMBER) + name
 
 
 class _Visit(NamedTuple):
-    """What became of asking for a page: an answer, or that it is the same, gone, or not to be had (`why`)."""
+    """The result of a request: an answer, or an unchanged, gone or unreadable page (`why`)."""
 
     page: FrontierPage
     answer: PageAnswer | None = None
@@ -56,7 +163,7 @@ class _Visit(NamedTuple):
 
 
 class LdesWalk:
-    """One run. `root` and the description of the stream are remembered, or found out first."""
+    """One run. The root and the description of the stream are in the cursor, or determined first."""
 
     def __init__(self, url: str, options: LdesOptions, tools: Tools, *, known: Known, client: StreamClient) -> None:
         self._url = url
@@ -80,14 +187,14 @@ class LdesWalk:
         self._finished: deque[FrontierPage] = deque()
 
     async def observations(self) -> AsyncGenerator[Observation]:
-        """All that is new, and a checkpoint after each page."""
-        memory = self._memory = await self._remembered()
+        """Yield all news, and a checkpoint after each page."""
+        memory = self._memory = await self._load()
         by_object = self._options.versions == "latest" and memory.stream.is_versioned
         self._by_object = by_object
         self._versions = Versions(self._known, by_object=by_object, language=self._options.language)
         self._frontier = Frontier(self._known, is_complete=memory.complete, newest_first=self._newest_first)
         await self._frontier.load(memory.root)
-        # Until this run has come to its end: news of one page may be stored, and the pages behind it not be asked for.
+        # Until the end of this run: news of one page may be stored before the pages behind it are requested.
         memory.complete = False
         async with aclosing(self._visits()) as visits:
             async for visit in visits:
@@ -99,7 +206,7 @@ class LdesWalk:
             self._trouble = self._trouble or f"{len(self._open)} transactions of {redact(self._url)} are not over yet."
         complete = self._trouble is None
         for failed in self._known.failed if complete else ():
-            # What is kept under such a name is a page, which was read now.
+            # Such URLs stand for pages, all of which were read now.
             if is_unread(failed.url):
                 yield Gone(failed.url, "The page was read.")
         memory.complete = complete
@@ -107,7 +214,8 @@ class LdesWalk:
             yield self._checkpoint({})
         yield Complete(keeps_unseen=True) if complete else Incomplete(self._trouble or "")
 
-    async def _remembered(self) -> LdesCursor:
+    async def _load(self) -> LdesCursor:
+        """Return the stored cursor, or a new one for the root of the stream."""
         memory = LdesCursor.of(self._known.cursor)
         shape = await shape_in_file(self._options, self._tools, self._client)
         if memory is None:
@@ -131,26 +239,30 @@ class LdesWalk:
         return memory
 
     async def _visits(self) -> AsyncGenerator[_Visit]:
-        """Ask for pages, some at a time; their answers come in the order in which they were asked for."""
-        asked: deque[tuple[FrontierPage, asyncio.Task[_Visit]]] = deque()
+        """Request pages, some at a time; yield the results in the order of the requests."""
+        under_way: deque[tuple[FrontierPage, asyncio.Task[_Visit]]] = deque()
         try:
             while True:
-                while len(asked) < AHEAD and (page := self._frontier.pop()) is not None:
-                    asked.append((page, asyncio.create_task(self._visit(page))))
-                if not asked:
+                while len(under_way) < AHEAD and (page := self._frontier.pop()) is not None:
+                    under_way.append((page, asyncio.create_task(self._visit(page))))
+                if not under_way:
                     return
-                page, task = asked.popleft()
+                page, task = under_way.popleft()
                 visit = await task
-                self._rank = min((one.rank for one, _ in asked), default=None)
+                self._rank = min((one.rank for one, _ in under_way), default=None)
                 yield visit
         finally:
-            for _, task in asked:
+            for _, task in under_way:
                 task.cancel()
-            await asyncio.gather(*(task for _, task in asked), return_exceptions=True)
+            await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
 
     async def _visit(self, page: FrontierPage) -> _Visit:
         try:
-            response = await self._ask(page)
+            if self._first and self._first[0] == page.url:
+                (_, response), self._first = self._first, None
+            else:
+                note = page.note
+                response = await self._client.get(page.url, etag=note.etag, last_modified=note.last_modified)
             if response.not_modified:
                 return _Visit(page)
             if response.status == _GONE:
@@ -161,46 +273,37 @@ class LdesWalk:
         except (FetchError, SourceError, ItemError) as problem:
             return _Visit(page, why=str(problem))
 
-    async def _ask(self, page: FrontierPage) -> Response:
-        first, self._first = (self._first, None) if self._first and self._first[0] == page.url else (None, self._first)
-        if first is not None:
-            return first[1]
-        return await self._client.get(page.url, etag=page.note.etag, last_modified=page.note.last_modified)
-
     async def _read(self, page: FrontierPage, response: Response) -> PageAnswer:
-        """What a page says, with what of its members lies elsewhere."""
-        given = body_of(response)
-        contexts = dict(await self._client.with_contexts(given))
+        """Read a page, with parts of its members in other documents."""
+        body = body_of(response)
+        contexts = dict(await self._client.with_contexts(body))
         stream, language = self._memory.stream, self._options.language
-        answer = await self._tools.parse(read_page, given, page.url, stream, contexts, language, self._by_object)
         more: list[StreamBody] = []
-        asked: set[str] = set()
+        answer = await self._tools.parse(read_page, body, page.url, stream, contexts, language, self._by_object)
+        requested: set[str] = set()
         for _ in range(_MOST_ROUNDS):
-            wanted = [url for url in answer.wanted if url.partition("#")[0] not in asked]
-            found = [document for url in wanted if (document := await self._elsewhere(url, asked)) is not None]
-            if not found:
+            documents: list[StreamBody] = []
+            for url in answer.wanted:
+                own = url.partition("#")[0]
+                if own in requested:
+                    continue
+                requested.add(own)
+                try:
+                    documents.append(await self._client.document(own))
+                except (FetchError, SourceError):
+                    continue  # without such a document, the member has only the parts in its page
+            if not documents:
                 break
-            for document in found:
+            for document in documents:
                 contexts.update(await self._client.with_contexts(document))
-            more += found
+            more += documents
             answer = await self._tools.parse(
-                read_page, given, page.url, stream, contexts, language, self._by_object, more
+                read_page, body, page.url, stream, contexts, language, self._by_object, more
             )
         return answer
 
-    async def _elsewhere(self, url: str, asked: set[str]) -> StreamBody | None:
-        """A document that a part of a member is in, once; where there is none, the member is what its page says."""
-        own = url.partition("#")[0]
-        if own in asked:
-            return None
-        asked.add(own)
-        try:
-            return await self._client.document(own)
-        except (FetchError, SourceError):
-            return None
-
     async def _take(self, visit: _Visit) -> list[Observation]:
-        """What a visit gave; a list, since handing single members from generator to generator is dear."""
+        """Return the observations of a visit; as a list, since passing single members through generators is slow."""
         page, is_first = visit.page, visit.page.url == self._memory.root and not self._memory.pages
         seen: list[Observation] = []
         if visit.why is not None:
@@ -209,23 +312,23 @@ class LdesWalk:
             self._trouble = self._trouble or f"A page cannot be read: {visit.why}"
             self._frontier.release(page.url)
             url = unread_url(self._url, "page", page.url)
-            seen.append(Failed(url, visit.why, hint="The next run asks for it again."))
+            seen.append(Failed(url, visit.why, hint="The next run requests it again."))
         elif visit.is_gone:
             if is_first:
-                raise SourceGoneError(f"{redact(page.url)} is gone (status 410). What it showed before is kept.")
+                raise SourceGoneError(f"{redact(page.url)} is gone (status 410). Its stored items are kept.")
             self._frontier.release(page.url)
             seen.append(self._checkpoint(self._frontier.finished(page, closed=True)))
         elif visit.answer is not None and visit.response is not None:
             await self._take_page(page, visit.answer, visit.response)
-        return seen + await self._emit(self._in_order(self._bound() if self._is_ordered else None))
-
-    def _bound(self) -> int | None:
-        """Until which rank nothing can come any more: that of the first page which is not read."""
-        ranks = [rank for rank in (self._rank, self._frontier.rank) if rank is not None]
-        return min(ranks, default=None)
+        bound = None
+        if self._is_ordered:
+            # No member can come any more before the rank of the first page that is not read.
+            ranks = [rank for rank in (self._rank, self._frontier.rank) if rank is not None]
+            bound = min(ranks, default=None)
+        return seen + await self._emit(self._in_order(bound))
 
     async def _take_page(self, page: FrontierPage, answer: PageAnswer, response: Response) -> None:
-        relations = [one for one in answer.relations if one.url != page.url and self._may_have(one)]
+        relations = [one for one in answer.relations if one.url != page.url and self._may_have_members(one)]
         notes: dict[NoteName, Any] = dict(await self._frontier.discover(page, relations))
         if response.redirects and response.url != page.url:
             self._frontier.meet(response.url)
@@ -235,15 +338,16 @@ class LdesWalk:
             etag=response.etag if is_own else None,
             last_modified=response.last_modified if is_own else None,
         )
-        closed = answer.immutable or _is_immutable(response)
+        cache_control = response.headers.get("Cache-Control", "").lower()
+        closed = answer.immutable or "immutable" in {word.strip() for word in cache_control.split(",")}
         self._memory.pages += page.before is None
-        members = [member for member in answer.members if self._is_wanted(member)]
+        members = [member for member in answer.members if self._is_in_window(member)]
         page.left = len(members)
         page.finished = {**notes, **self._frontier.finished(page, closed=closed)}
         if answer.broken:
             self._trouble = self._trouble or f"{redact(page.url)} has {answer.broken} members that are no IRIs."
         if self._is_ordered or not members:
-            # In an order the pages behind it have to be waited for before its members are handed on.
+            # In an order, the members have to wait for the pages behind this one.
             self._frontier.release(page.url)
         for member in members:
             self._queue(member, page)
@@ -251,21 +355,21 @@ class LdesWalk:
 
     def _queue(self, member: StreamMember, page: FrontierPage) -> None:
         """Let a member wait for its turn; those of a transaction wait until that is over."""
-        if member.transaction is not None:
-            several = self._open.setdefault(member.transaction, [])
-            several.append((member, page))
-            if member.is_final:
-                # Its other members may come later: the newest ones come first, or pages in no order.
-                self._over[member.transaction] = None
-                if len(self._over) > MOST_HELD:
-                    del self._over[next(iter(self._over))]
-            elif member.transaction not in self._over:
-                return
-            del self._open[member.transaction]
-            for one, its_page in several:
-                self._push(one, its_page)
+        if member.transaction is None:
+            self._push(member, page)
             return
-        self._push(member, page)
+        several = self._open.setdefault(member.transaction, [])
+        several.append((member, page))
+        if member.is_final:
+            # Its other members may come later: the newest ones come first, or pages in no order.
+            self._over[member.transaction] = None
+            if len(self._over) > MOST_HELD:
+                del self._over[next(iter(self._over))]
+        elif member.transaction not in self._over:
+            return
+        del self._open[member.transaction]
+        for one, its_page in several:
+            self._push(one, its_page)
 
     def _push(self, member: StreamMember, page: FrontierPage) -> None:
         if not self._is_ordered:
@@ -277,13 +381,13 @@ class LdesWalk:
         heapq.heappush(self._heap, entry)
         if len(self._heap) > MOST_HELD:
             raise SourceError(
-                f"{redact(self._url)} does not tell the times of its pages, so that more than {MOST_HELD:,} members "
-                "would have to be held to put them in order.",
+                f"The pages of {redact(self._url)} have no bounds of time, so that more than {MOST_HELD:,} members "
+                "would have to be kept in memory to put them in order.",
                 hint="Set order=fast.",
             )
 
     def _in_order(self, bound: int | None) -> list[tuple[StreamMember, FrontierPage]]:
-        """The members whose turn it is: those before a time, or all."""
+        """Return the members before a time, or all, in their order."""
         ready, self._ready = self._ready, []
         while self._heap and (bound is None or self._heap[0][0] < bound):
             *_, member, page = heapq.heappop(self._heap)
@@ -291,7 +395,7 @@ class LdesWalk:
         return ready
 
     async def _emit(self, ready: Sequence[tuple[StreamMember, FrontierPage]]) -> list[Observation]:
-        """Hand members on; pages whose last one went are finished."""
+        """Return the observations of members, and a checkpoint if they were the last ones of some pages."""
         seen: list[Observation] = []
         notes: dict[NoteName, Any] = {}
         if ready:
@@ -306,36 +410,30 @@ class LdesWalk:
                 page.left -= handed_on
                 if decision.fresh:
                     self._frontier.release(page.url)
-        is_moved = bool(notes)
         for page in [one for one in self._finished if one.left == 0 and one.finished is not None]:
             self._finished.remove(page)
             notes |= page.finished or {}
-        if notes or is_moved:
+        if notes:
             seen.append(self._checkpoint(notes))
         return seen
 
     def _checkpoint(self, notes: dict[NoteName, Any]) -> Checkpoint:
         fresh, self._client.fresh = self._client.fresh, {}
         self._memory.contexts.update((url, note["sha256"]) for url, note in fresh.items())
-        told: dict[NoteName, Any] = {(CONTEXTS, url): note for url, note in fresh.items()}
-        return Checkpoint(self._memory.to_cursor(), notes={**notes, **told})
+        contexts: dict[NoteName, Any] = {(CONTEXTS, url): note for url, note in fresh.items()}
+        return Checkpoint(self._memory.to_cursor(), notes={**notes, **contexts})
 
-    def _is_wanted(self, member: StreamMember) -> bool:
-        """Whether a member is within the window; one without a time is only if there is none."""
+    def _is_in_window(self, member: StreamMember) -> bool:
+        """Return whether a member is within the window; one without a time is only if there is no window."""
         after, before = self._bounds
         if after is None and before is None:
             return True
         time = member.time
         return time is not None and (after is None or time > after) and (before is None or time < before)
 
-    def _may_have(self, relation: Relation) -> bool:
-        """Whether a page may hold members within the window."""
+    def _may_have_members(self, relation: Relation) -> bool:
+        """Return whether a page may have members within the window."""
         after, before = self._bounds
         is_early = after is not None and relation.high is not None and relation.high < after
         is_late = before is not None and relation.low is not None and relation.low > before
         return not (is_early or is_late)
-
-
-def _is_immutable(response: Response) -> bool:
-    told = response.headers.get("Cache-Control", "").lower()
-    return "immutable" in {word.strip() for word in told.split(",")}
