@@ -180,9 +180,9 @@ async def newest(
     """
     # Only lines about extracted data contain fields.
     kinds = kinds or (_ABOUT_FACTS if field is not None else ())
-    given = {"before": before, "source": source, "kinds": list(kinds) or None, "run": run, "since": since}
-    given |= {"until": until, "field": field}
-    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    filters = {"before": before, "source": source, "kinds": list(kinds) or None, "run": run, "since": since}
+    filters |= {"until": until, "field": field}
+    values: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     where = " and ".join(_FITTING[name] for name in values) or "true"
     lines = _LINES["kinds" in values].format(where=where)
     if query is not None:
@@ -308,14 +308,14 @@ async def numbers_about(
         return []
     below = min(before or last + 1, last + 1)
     above = max(0, below - 1 - LOOKED_THROUGH)
-    asked = {**values, "query": query, "parts": _parts(tree)}
-    found = await _walked(c, where, asked, above=max(above, below - 1 - _FIRST_WALK), below=below, limit=limit)
-    rest = {"above": above, "below": max(above + 1, below - _FIRST_WALK), "limit": limit - len(found)}
+    parameters = {**values, "query": query, "parts": _parts(tree)}
+    numbers = await _walked(c, where, parameters, above=max(above, below - 1 - _FIRST_WALK), below=below, limit=limit)
+    rest = {"above": above, "below": max(above + 1, below - _FIRST_WALK), "limit": limit - len(numbers)}
     if rest["limit"] <= 0 or rest["below"] == above + 1:
-        return found
-    if tree == _ANYTHING or len(found) * _COMMON >= _FIRST_WALK or (items := await _items(c, query)) is None:
-        return found + await _walked_on(c, where, asked, **rest)
-    return found + await _numbers(c, _SCAN, where, {**asked, **items, **rest})
+        return numbers
+    if tree == _ANYTHING or len(numbers) * _COMMON >= _FIRST_WALK or (items := await _items(c, query)) is None:
+        return numbers + await _walked_on(c, where, parameters, **rest)
+    return numbers + await _numbers(c, _SCAN, where, {**parameters, **items, **rest})
 
 
 def _parts(tree: str) -> list[str]:
@@ -332,31 +332,31 @@ async def _items(c: Connection, query: str) -> dict[str, list[Any]] | None:
     items: list[int] = []
     configs: list[str | None] = []
     rows = await all_rows(c, _ITEMS, {"query": query, "most": _MOST_ITEMS + 1})
-    for names, found in rows:
-        if len(found) > _MOST_ITEMS:
+    for names, item_ids in rows:
+        if len(item_ids) > _MOST_ITEMS:
             return None
         for name in names if len(rows) > 1 else [None]:
-            items += found
-            configs += [name] * len(found)
+            items += item_ids
+            configs += [name] * len(item_ids)
     return {"items": items, "configs": configs}
 
 
 async def _walked(
-    c: Connection, where: str, asked: Mapping[str, Any], *, above: int, below: int, limit: int
+    c: Connection, where: str, values: Mapping[str, Any], *, above: int, below: int, limit: int
 ) -> list[int]:
-    return await _numbers(c, _WALK, where, {**asked, "above": above, "below": below, "limit": limit})
+    return await _numbers(c, _WALK, where, {**values, "above": above, "below": below, "limit": limit})
 
 
 async def _walked_on(
-    c: Connection, where: str, asked: Mapping[str, Any], *, above: int, below: int, limit: int
+    c: Connection, where: str, values: Mapping[str, Any], *, above: int, below: int, limit: int
 ) -> list[int]:
     """Walk back, some lines at a time, until there are enough."""
-    found: list[int] = []
-    while below > above + 1 and len(found) < limit:
+    numbers: list[int] = []
+    while below > above + 1 and len(numbers) < limit:
         stop = max(above, below - 1 - _NEXT_WALK)
-        found += await _walked(c, where, asked, above=stop, below=below, limit=limit - len(found))
+        numbers += await _walked(c, where, values, above=stop, below=below, limit=limit - len(numbers))
         below = stop + 1
-    return found
+    return numbers
 
 
 async def _numbers(c: Connection, statement: str, where: str, values: Mapping[str, Any]) -> list[int]:
@@ -403,9 +403,9 @@ async def newest_published(
 async def published(c: Connection, numbers: Sequence[int]) -> list[PublishedChange]:
     """Return some lines by their numbers, in order, with the beginnings of what their items say."""
     text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
-    told = _PUBLISHED_LINES.format(text=text, **_NO_RECORD, where="change.number = any(%(numbers)s)", order="asc")
+    statement = _PUBLISHED_LINES.format(text=text, **_NO_RECORD, where="change.number = any(%(numbers)s)", order="asc")
     values = {"numbers": list(numbers), "limit": len(numbers), "earlier": EARLIER_CHARS}
-    return [_published(row) for row in await all_rows(c, told.encode(), values)]
+    return [_published(row) for row in await all_rows(c, statement.encode(), values)]
 
 
 async def published_page(c: Connection, number: int, *, size: int, source: str | None) -> list[PublishedChange]:
@@ -426,9 +426,9 @@ async def published_page(c: Connection, number: int, *, size: int, source: str |
             " and other.source_id <> change.source_id))"
         )
     columns = {"text": "item.text", "record": "item.record", "own": "item.source_record"}
-    told = _PUBLISHED_LINES.format(**columns, where=" and ".join(where), order="asc")
+    statement = _PUBLISHED_LINES.format(**columns, where=" and ".join(where), order="asc")
     values = {"first": number * size, "last": (number + 1) * size, "limit": size, "source": source, "earlier": 0}
-    return [_published(row) for row in await all_rows(c, told.encode(), values)]
+    return [_published(row) for row in await all_rows(c, statement.encode(), values)]
 
 
 # The first line after a number: of all sources, or of one, whose lines are adjacent in an index. There both columns are

@@ -65,9 +65,9 @@ class Connections:
     @classmethod
     def budget(cls, allowed: int, in_use: int, *, runs: int) -> "Connections":
         """Return a budget for so many runs, if the server has the connections; at least for one run."""
-        one, shared = RUN_CONNECTIONS + LEASE_CONNECTIONS, DOOR_CONNECTIONS + OWN_CONNECTIONS
+        per_run, shared = RUN_CONNECTIONS + LEASE_CONNECTIONS, DOOR_CONNECTIONS + OWN_CONNECTIONS
         free = allowed - in_use - SPARE_CONNECTIONS
-        return cls(allowed, in_use, max(shared + one, min(shared + runs * one, free)))
+        return cls(allowed, in_use, max(shared + per_run, min(shared + runs * per_run, free)))
 
     @property
     def runs(self) -> int:
@@ -109,8 +109,8 @@ select least(current_setting('max_connections')::integer
 class Patience:
     """Waits while the database is away, longer each time; `told` is called with the error and the seconds."""
 
-    def __init__(self, told: Callable[[StoreError, float], None], random: Random | None = None) -> None:
-        self._told = told
+    def __init__(self, on_wait: Callable[[StoreError, float], None], random: Random | None = None) -> None:
+        self._told = on_wait
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
         self._failures = 0
         self._has_died = False
@@ -448,11 +448,13 @@ def translate_database_errors(place: str) -> Iterator[None]:
                 f"The server of {place} turned this user away: {_first_line(problem)}",
                 hint="Check user, password and database name in ROWEN_DATABASE_URL.",
             ) from None
-        asked = "Is it running, and are host and port in ROWEN_DATABASE_URL right? " if _is_unanswered(problem) else ""
+        question = (
+            "Is it running, and are host and port in ROWEN_DATABASE_URL right? " if _is_unanswered(problem) else ""
+        )
         kept = "What was committed is kept; the next sync goes on from there. "
         raise StoreUnavailableError(
             f"Lost or could not reach {place}: {_first_line(problem)}",
-            hint=Hint(asked + kept, action("doctor"), " looks at the database."),
+            hint=Hint(question + kept, action("doctor"), " looks at the database."),
         ) from problem
     except psycopg.Error as problem:
         raise StoreError(f"{place}: {_first_line(problem)}") from problem

@@ -108,12 +108,12 @@ async def save(
         [source.id, key, name],
     )
     before_id, last, before, before_hash, state = row or (None, None, None, None, "gone")
-    told = data_hash(facts.data)
-    if before_id is not None and before_hash == told and state != "gone":
+    new_hash = data_hash(facts.data)
+    if before_id is not None and before_hash == new_hash and state != "gone":
         await _checked(c, source.id, key, name, before_id, facts, number, checks=1)
         return Saved("same", last)
     diff = tuple(differences(before if before is not None and state != "gone" else {}, facts.data))
-    version = await _insert(c, source.id, carried, key, url, facts, told, diff)
+    version = await _insert(c, source.id, carried, key, url, facts, new_hash, diff)
     await _checked(c, source.id, key, name, version[0], facts, number, checks=0)
     matched = _matched(carried.conditions, before if state != "gone" else None, facts.data)
     lines = [_line("extracted", key, url, title, carried.schema.ref, diff)]
@@ -127,14 +127,14 @@ def _matched(conditions: Any, before: Any, after: Any) -> tuple[str, ...]:
     if before is None:
         return ()
     parsed = [Condition.parse(text) for text in conditions]
-    return tuple(str(one) for one in parsed if one.holds(after) and not one.holds(before))
+    return tuple(str(condition) for condition in parsed if condition.holds(after) and not condition.holds(before))
 
 
 def _line(
     kind: Literal["extracted", "matched"], key: Hash, url: str, title: str, ref: str, diff: tuple[FieldChange, ...]
 ) -> changes.LogLine:
-    told = json.dumps([change.to_json() for change in diff], ensure_ascii=False)
-    return changes.LogLine(kind, key, url, title, schema=ref, diff=told)
+    patch = json.dumps([change.to_json() for change in diff], ensure_ascii=False)
+    return changes.LogLine(kind, key, url, title, schema=ref, diff=patch)
 
 
 async def _insert(
@@ -144,7 +144,7 @@ async def _insert(
     key: Hash,
     url: str,
     facts: FoundFacts,
-    told: Hash,
+    new_hash: Hash,
     diff: tuple[FieldChange, ...],
 ) -> tuple[int, int]:
     row = await one(
@@ -164,9 +164,9 @@ async def _insert(
             "name": carried.schema.name,
             "schema": carried.schema_id,
             "data": _json(facts.data),
-            "hash": told,
+            "hash": new_hash,
             "diff": Jsonb([change.to_json() for change in diff]),
-            "evidence": Jsonb([one._asdict() for one in facts.evidence]) if facts.evidence else None,
+            "evidence": Jsonb([quote._asdict() for quote in facts.evidence]) if facts.evidence else None,
             "origin": facts.origin,
             "model": facts.model,
             "content": facts.content_hash,
@@ -307,14 +307,14 @@ async def current(
     """Return the data in force, by schema, source and address, from a place on if it is given."""
     place = list(after[:2]) if after else None
     pairs = await all_rows(c, _PAIRS, {"name": name, "sources": sources or None, "after": place})
-    found: list[Extraction] = []
+    extractions: list[Extraction] = []
     for schema, source_id, source in pairs:
         url = after[2] if after and place == [schema, source] else ""
-        asked = {"name": schema, "source": source_id, "after": url, "limit": limit - len(found)}
-        found += [_extraction(row) for row in await all_rows(c, _IN_FORCE, asked)]
-        if len(found) == limit:
+        values = {"name": schema, "source": source_id, "after": url, "limit": limit - len(extractions)}
+        extractions += [_extraction(row) for row in await all_rows(c, _IN_FORCE, values)]
+        if len(extractions) == limit:
             break
-    return found
+    return extractions
 
 
 async def current_in_batches(
@@ -331,10 +331,10 @@ async def current_in_batches(
 def _extraction(row: tuple[Any, ...]) -> Extraction:
     source, url, schema, number, data, diff, origin, model, at, is_current, checks, checked_at, *rest = row
     evidence, content_hash = rest
-    changed = tuple(FieldChange(one["op"], one["path"], one.get("before"), one.get("after")) for one in diff)
-    found = tuple(Evidence(**one) for one in evidence or ())
-    told = (source, url, schema, number, data, changed, origin, model, at)
-    return Extraction(*told, is_current, checks, checked_at, found, content_hash)
+    changed = tuple(FieldChange(entry["op"], entry["path"], entry.get("before"), entry.get("after")) for entry in diff)
+    quotes = tuple(Evidence(**entry) for entry in evidence or ())
+    columns = (source, url, schema, number, data, changed, origin, model, at)
+    return Extraction(*columns, is_current, checks, checked_at, quotes, content_hash)
 
 
 class AvoidedCalls(NamedTuple):

@@ -67,10 +67,10 @@ async def every(
 
 async def get(c: Connection, job_id: int) -> Job:
     """Return a job."""
-    found = await first_of(c, Job, _SELECT + " where job.id = %s", [job_id])
-    if found is None:
+    job = await first_of(c, Job, _SELECT + " where job.id = %s", [job_id])
+    if job is None:
         raise NotFoundError(f"There is no job {job_id}.", hint=Hint(action("jobs"), " lists them."))
-    return found
+    return job
 
 
 async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Job]:
@@ -103,7 +103,7 @@ async def workers(c: Connection) -> list[LiveWorker]:
     )
 
 
-async def hasten(c: Connection, source_id: int, priority: int, told: Mapping[str, Any]) -> int | None:
+async def hasten(c: Connection, source_id: int, priority: int, arguments: Mapping[str, Any]) -> int | None:
     """Start the waiting sync of a source at once, with further arguments; return its job, None if no sync waits.
 
     A sync that was limited to some items now covers all of them.
@@ -113,7 +113,7 @@ async def hasten(c: Connection, source_id: int, priority: int, told: Mapping[str
         "update procrastinate_jobs set priority = greatest(priority, %s), scheduled_at = null,"
         " args = (args - 'only' - 'widen' - 'revisit') || %s"
         " where queueing_lock = %s and status = 'todo' returning id",
-        [priority, Jsonb(dict(told)), f"sync:{source_id}"],
+        [priority, Jsonb(dict(arguments)), f"sync:{source_id}"],
     )
     if job_id is not None:
         await _tell(c, job_id)
@@ -179,7 +179,7 @@ select coalesce(source.name, '') as source, job.id as job, job.scheduled_at as u
 async def health(c: Connection, *, embeddings_pending: int) -> Health:
     """Return the health of the system, from a few counts that each use an index."""
     counts = await one(c, _COUNTS)
-    due, held, quarantined = counts or (0, 0, 0)
+    due, pending, quarantined = counts or (0, 0, 0)
     return Health(
         queue=await depth(c),
         due=due,
@@ -188,6 +188,6 @@ async def health(c: Connection, *, embeddings_pending: int) -> Health:
         circuits=await list_of(c, OpenCircuit, _CIRCUITS),
         workers=await workers(c),
         embeddings_pending=embeddings_pending,
-        deletions_held=held,
+        deletions_held=pending,
         quarantined=quarantined,
     )

@@ -50,15 +50,15 @@ async def pending_deletions(
     They are read source by source: the planner does not know that most of them often belong to one source.
     """
     name, url = after or (None, None)
-    asked = {"source": source, "name": name}
-    found: list[HeldDeletion] = []
-    for source_id, called in await all_rows(c, _PENDING_SOURCES, asked):
-        left = None if limit is None else limit - len(found)
+    filters = {"source": source, "name": name}
+    deletions: list[HeldDeletion] = []
+    for source_id, called in await all_rows(c, _PENDING_SOURCES, filters):
+        left = None if limit is None else limit - len(deletions)
         place = {"id": source_id, "after": url if called == name else None, "limit": left}
-        found += await list_of(c, HeldDeletion, _PENDING_DELETIONS, place)
-        if limit is not None and len(found) >= limit:
+        deletions += await list_of(c, HeldDeletion, _PENDING_DELETIONS, place)
+        if limit is not None and len(deletions) >= limit:
             break
-    return found
+    return deletions
 
 
 _PENDING_SOURCES = """
@@ -153,7 +153,7 @@ async def source_urls(c: Connection) -> dict[str, str]:
 
 async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:
     """Return when the items under some keys were last checked, by source and URL."""
-    found = await all_rows(
+    rows = await all_rows(
         c,
         """
         select source.name, item.url,
@@ -165,7 +165,7 @@ async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], 
         """,
         [list(keys)],
     )
-    return {(source, url): at for source, url, at in found}
+    return {(source, url): at for source, url, at in rows}
 
 
 async def revisions(c: Connection, item_id: int) -> list[Revision]:
@@ -258,7 +258,7 @@ async def overview(
     `only` is the source of this name, `named` are those with this text in their name or address, `needing` those that
     need attention. Items are not counted here, nor how many of them are stale.
     """
-    given = {"after": after, "named": named, "only": only, "needing": needing or None}
-    values = {name: value for name, value in given.items() if value is not None}
+    filters = {"after": after, "named": named, "only": only, "needing": needing or None}
+    values = {name: value for name, value in filters.items() if value is not None}
     chosen = " and ".join(_CHOSEN[name] for name in values) or "true"
     return await list_of(c, Overview, _OVERVIEW.format(chosen=chosen).encode(), {**values, "limit": limit})

@@ -93,8 +93,8 @@ async def by_callback(c: Connection, callback_hash: Hash) -> tuple[int, Subscrip
     source_id = await scalar(
         c, "select source_id from push_subscription where callback_hash = %s for update", [callback_hash]
     )
-    found = await subscription(c, source_id) if source_id is not None else None
-    return (source_id, found) if found is not None else None
+    known = await subscription(c, source_id) if source_id is not None else None
+    return (source_id, known) if known is not None else None
 
 
 async def settle(
@@ -163,12 +163,12 @@ _AT_ONCE = 1_000  # records of a kilobyte; a page of a feed has fewer
 
 async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | None:
     """Return id and name of the first source with this address that is not the asking source itself."""
-    found = await one(
+    row = await one(
         c,
         "select id, name from source where url = %s and id <> %s and kind <> 'announced' order by id",
         [url, source_id],
     )
-    return (found[0], found[1]) if found else None
+    return (row[0], row[1]) if row else None
 
 
 async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIterator[Sequence[Announcement]]:

@@ -102,9 +102,9 @@ def _wrapped(value: Any) -> Any:
         case dict():
             return Jsonb(value)
         case list():
-            return [_wrapped(one) for one in value]
+            return [_wrapped(entry) for entry in value]
         case tuple():
-            return tuple(_wrapped(one) for one in value)
+            return tuple(_wrapped(entry) for entry in value)
     return value
 
 
@@ -254,11 +254,11 @@ async def listen(c: Connection, queues: list[str]) -> None:
 def aborted_job(payload: str) -> int | None:
     """Return the job that a notification asks to abort, if it does."""
     try:
-        told = json.loads(payload)
+        message = json.loads(payload)
     except ValueError:
         return None
-    is_abort = isinstance(told, dict) and told.get("type") == "abort_job_requested"
-    return told.get("job_id") if is_abort else None
+    is_abort = isinstance(message, dict) and message.get("type") == "abort_job_requested"
+    return message.get("job_id") if is_abort else None
 
 
 class Pulse(NamedTuple):
@@ -381,11 +381,11 @@ async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], flo
                 continue
             if wait is None:
                 await c.execute("select procrastinate_finish_job_v1(%s, 'failed', false)", [job_id])
-                told = f"Its worker died or fell silent while it ran, after {attempts + 1} tries."
+                reason = f"Its worker died or fell silent while it ran, after {attempts + 1} tries."
             else:
                 await _begin_again(c, job_id, wait)
-                told = "Its worker died or fell silent; it is begun again."
-            await note(c, job_id, told, LOST)
+                reason = "Its worker died or fell silent; it is begun again."
+            await note(c, job_id, reason, LOST)
             rescued.append(Rescued(job_id, task, arguments, wait is None))
     return rescued
 

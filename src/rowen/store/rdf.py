@@ -64,8 +64,8 @@ async def append(
         file = first + deltas[start][0]
         for place, page, (added, removed, kept) in deltas[start : start + MOST_IN_A_FILE]:
             elsewhere = [line for line in removed if line in stated]
-            told = (page, added, removed, elsewhere, kept)
-            rows.append((first + place, source.id, source.name, run_id, *told, file, at))
+            columns = (page, added, removed, elsewhere, kept)
+            rows.append((first + place, source.id, source.name, run_id, *columns, file, at))
     async with c.cursor() as cursor:
         await cursor.executemany(
             "insert into statement_change"
@@ -158,7 +158,7 @@ async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStat
         if not rows:
             return
         after = rows[-1][0]
-        yield [PageStatements(url, told) for _, url, told in rows]
+        yield [PageStatements(url, statements) for _, url, statements in rows]
 
 
 async def forget_changes(c: Connection, *, days: float) -> int:
@@ -253,12 +253,12 @@ async def advance_target(
     inside a transaction.
     """
     of = [source_id, endpoint, graph or ""]
-    held = await scalar(
+    position = await scalar(
         c,
         "select number from statement_target where source_id = %s and endpoint = %s and graph = %s for update",
         of,
     )
-    if (held or 0) != before:
+    if (position or 0) != before:
         await rewind_target(c, source_id, endpoint, graph, number)
         return False
     await c.execute(

@@ -113,8 +113,8 @@ class Lease:
 
 async def refuse_live(c: Connection, source: Source) -> None:
     """Raise `BusyError` if a run of the source is live; none begins before this transaction has ended."""
-    found = await one(c, "select from source where id = %s for update", [source.id])
-    if found is None:
+    row = await one(c, "select from source where id = %s for update", [source.id])
+    if row is None:
         raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
     await _bury_dead_run(c, source)
 

@@ -127,8 +127,8 @@ async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> 
 async def set_due(c: Connection, source_id: int, at: datetime | None) -> None:
     """Set when a source is due next, None for only on request, and notify the workers."""
     async with c.transaction():
-        held = await due_status(c, source_id)
-        await store_due_status(c, source_id, held._replace(due_at=at))
+        status = await due_status(c, source_id)
+        await store_due_status(c, source_id, status._replace(due_at=at))
     await notify_workers(c)
 
 

@@ -27,13 +27,13 @@ async def add(c: Connection, schema: Schema) -> Schema:
                 ],
             )
     except errors.UniqueViolation:
-        held = await find(c, SchemaRef(schema.name, schema.number))
-        if held is None or held.hash != schema.hash:
+        known = await find(c, SchemaRef(schema.name, schema.number))
+        if known is None or known.hash != schema.hash:
             raise RefusedError(
                 f"{schema.ref} is there already, and says something else: a version never changes. Nothing was added.",
                 hint=Hint("Give it a higher version; ", action("schema list"), " shows those that there are."),
             ) from None
-        return held
+        return known
     return schema
 
 
@@ -91,16 +91,16 @@ async def number_of(c: Connection, schema: Schema) -> int:
 
 
 async def _id(c: Connection, schema: Schema) -> int:
-    found = await scalar(c, "select id from schema where name = %s and version = %s", [schema.name, schema.version])
-    if found is None:
+    schema_id = await scalar(c, "select id from schema where name = %s and version = %s", [schema.name, schema.version])
+    if schema_id is None:
         raise NotFoundError(f"There is no schema {schema.ref}.")
-    return int(found)
+    return int(schema_id)
 
 
-def highest(ref: SchemaRef, held: Sequence[Schema]) -> Schema | None:
+def highest(ref: SchemaRef, stored: Sequence[Schema]) -> Schema | None:
     """Return the highest version that a reference matches."""
-    meant = [one for one in held if one.name == ref.name and ref.means(one.number)]
-    return max(meant, key=lambda one: one.number, default=None)
+    matching = [schema for schema in stored if schema.name == ref.name and ref.means(schema.number)]
+    return max(matching, key=lambda schema: schema.number, default=None)
 
 
 _OVERVIEW = f"""
@@ -119,17 +119,24 @@ select source.name, source.id, waits_for, waits_until, coalesce(held.current, 0)
 
 async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
     """Return all schemas that sources use, with their progress; only for those that are behind, items are counted."""
-    made = []
+    overviews = []
     for source, number, waits_for, until, current, failed, last, *row in await all_rows(
         c, _OVERVIEW.encode(), {"id": source_id}
     ):
-        held = Carried(number, Schema(*row[:5]), *row[5:])
-        left = await pending_count(c, held, upto=last) if last > held.extracted_to else 0
-        made.append(
+        carried = Carried(number, Schema(*row[:5]), *row[5:])
+        left = await pending_count(c, carried, upto=last) if last > carried.extracted_to else 0
+        overviews.append(
             SourceSchema(
-                *(source, held.schema.ref, held.grounding, held.learns, held.rules, tuple(held.conditions)),
-                *(held.extracted_to, left, current, failed, waits_for, until),
-                only_urls=tuple(held.only_urls),
+                *(
+                    source,
+                    carried.schema.ref,
+                    carried.grounding,
+                    carried.learns,
+                    carried.rules,
+                    tuple(carried.conditions),
+                ),
+                *(carried.extracted_to, left, current, failed, waits_for, until),
+                only_urls=tuple(carried.only_urls),
             )
         )
-    return made
+    return overviews

@@ -152,17 +152,17 @@ async def remove(c: Connection, source: Source) -> int:
     return await remove_all(c, [source])
 
 
-async def remove_all(c: Connection, gone: Sequence[Source]) -> int:
+async def remove_all(c: Connection, sources: Sequence[Source]) -> int:
     """Remove sources with all their items; the deletions are logged last, to hold the log's lock briefly."""
-    told: list[tuple[Source, list[changes.LogLine]]] = []
-    for source in gone:
+    removed: list[tuple[Source, list[changes.LogLine]]] = []
+    for source in sources:
         await c.execute("select from source where id = %s for update", [source.id])
         rows = await all_rows(c, _HELD_ITEMS, [source.id])
         await c.execute("delete from source where id = %s", [source.id])
-        told.append((source, [_deleted(*row) for row in rows]))
-    for source, lines in told:
+        removed.append((source, [_deleted(*row) for row in rows]))
+    for source, lines in removed:
         await changes.append(c, source, None, lines)
-    return sum(len(lines) for _, lines in told)
+    return sum(len(lines) for _, lines in removed)
 
 
 _HELD_ITEMS = """
@@ -223,10 +223,10 @@ async def all_notes(c: Connection, source_id: int, room: str) -> AsyncIterator[d
 async def count_notes(c: Connection, source_ids: Sequence[int]) -> dict[int, dict[str, int]]:
     """Return how many notes of each of these sources are in each room."""
     select = "select source_id, room, count(*) from source_note where source_id = any(%s) group by 1, 2"
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for source_id, room, number in await all_rows(c, select, [list(source_ids)]):
-        found.setdefault(source_id, {})[room] = number
-    return found
+        counts.setdefault(source_id, {})[room] = number
+    return counts
 
 
 async def forget_notes(c: Connection, source_id: int) -> None:

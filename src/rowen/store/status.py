@@ -77,14 +77,14 @@ async def state(c: Connection) -> dict[str, Any]:
     row = await one(c, _STATE)
     due = await one(c, _NEXT)
     names = ("sources", "paused", "unread", "failing", "held", "held_sources", "quarantined", "running")
-    told = dict(zip((*names, "changed_today"), row or (0,) * 9, strict=True))
-    told["switched_off"] = await switched_off(c)
-    return {**told, "next_source": due[0] if due else None, "next_at": due[1] if due else None}
+    counts = dict(zip((*names, "changed_today"), row or (0,) * 9, strict=True))
+    counts["switched_off"] = await switched_off(c)
+    return {**counts, "next_source": due[0] if due else None, "next_at": due[1] if due else None}
 
 
 async def switched_off(c: Connection) -> tuple[SwitchedOff, ...]:
     """Return the webhooks and endpoints that were disabled because calls failed for days."""
-    return tuple(SwitchedOff(*one) for one in await all_rows(c, _SWITCHED_OFF))
+    return tuple(SwitchedOff(*row) for row in await all_rows(c, _SWITCHED_OFF))
 
 
 async def stale_shares(c: Connection) -> dict[int, float]:
@@ -135,8 +135,8 @@ _AVOIDED = "select coalesce(sum(tokens), 0), coalesce(sum(usd), 0) from avoided_
 async def savings(c: Connection, since: datetime) -> Savings:
     """Return what runs since a moment found, spent and avoided."""
     sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in _SUMMED)
-    told = _SAVINGS.format(sums=sums, columns=", ".join(f"{name} float8" for name in _SUMMED))
-    row = await one(c, told.encode(), [since])
+    statement = _SAVINGS.format(sums=sums, columns=", ".join(f"{name} float8" for name in _SUMMED))
+    row = await one(c, statement.encode(), [since])
     tokens, usd = await one(c, _AVOIDED, [since]) or (0, 0)
     if row is None or not row[0]:
         return Savings(since)
@@ -168,13 +168,13 @@ async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, li
         """.encode(),  # noqa: S608 (names of counts)
         {"names": names, "limit": limit},
     )
-    found: dict[str, list[Run]] = {name: [] for name in names}
+    by_source: dict[str, list[Run]] = {name: [] for name in names}
     for number, source, kind, mode, status, complete, started_at, finished_at, stats, error in rows:
         run = Run(
             number, source, kind, mode, status, complete, started_at, finished_at, RunStats.from_json(stats), error
         )
-        found[source].append(run)
-    return found
+        by_source[source].append(run)
+    return by_source
 
 
 async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:

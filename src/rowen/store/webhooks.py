@@ -108,13 +108,22 @@ async def add(
     after: int,
 ) -> Webhook:
     """Add a webhook that receives the changes after a number."""
-    given = [name, form, url, list(secrets), list(wants.sources) or None, list(wants.kinds) or None, wants.query, after]
+    columns = [
+        name,
+        form,
+        url,
+        list(secrets),
+        list(wants.sources) or None,
+        list(wants.kinds) or None,
+        wants.query,
+        after,
+    ]
     try:
         async with c.transaction():
             await c.execute(
                 "insert into webhook (name, form, url, secrets, sources, kinds, query, after)"
                 " values (%s, %s, %s, %s, %s, %s, %s, %s)",
-                given,
+                columns,
             )
     except errors.UniqueViolation:
         raise RefusedError(f"There is a receiver {name!r} already. Nothing was changed.") from None

@@ -33,14 +33,14 @@ async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> li
     )
 
 
-async def lock_outdated(c: Connection, those: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
+async def lock_outdated(c: Connection, items: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
     """Lock those of these items that did not change and were not cut since; return their ids."""
     rows = await all_rows(
         c,
         "select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)"
         " on item.id = read.id and item.content_hash = read.content_hash"
         " where chunker < %b::integer order by item.id for update of item",
-        [[item.id for item in those], [item.content_hash for item in those], chunker],
+        [[item.id for item in items], [item.content_hash for item in items], chunker],
     )
     return [item_id for (item_id,) in rows]
 
@@ -74,17 +74,17 @@ class NewChunk(NamedTuple):
 
 async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredChunk]]:
     """Return the passages of these items, in order, without their texts."""
-    found: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
-    those = await all_rows(
+    passages: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
+    rows = await all_rows(
         c,
         "select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor from chunk"
         " where item_id = any(%s) order by item_id, position",
         [list(item_ids)],
         binary=True,
     )
-    for item_id, chunk_id, position, exact_hash, text_hash, heading, anchor in those:
-        found[item_id].append(StoredChunk(chunk_id, position, exact_hash, text_hash, tuple(heading), anchor))
-    return found
+    for item_id, chunk_id, position, exact_hash, text_hash, heading, anchor in rows:
+        passages[item_id].append(StoredChunk(chunk_id, position, exact_hash, text_hash, tuple(heading), anchor))
+    return passages
 
 
 async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:

@@ -55,10 +55,10 @@ async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, tol
     return await _count_missing(c)
 
 
-async def note_gone(c: Connection, source_id: int, told: Iterable[int]) -> int:
+async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> int:
     """List the items that the source reported gone as missing."""
     await create_missing_table(c)
-    for batch in _batches(told):
+    for batch in _batches(reported):
         await c.execute(
             "insert into missing (id, told) select id, true from item where source_id = %s and id = any(%b::bigint[])",
             [source_id, batch],
@@ -78,11 +78,11 @@ async def mark_all_deleted(c: Connection) -> None:
 
 async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
     """Mark those of these items that are missing for deletion; return how many."""
-    doomed = 0
+    marked = 0
     for batch in _batches(ids):
         gone = await c.execute("update missing set doomed = true where id = any(%b::bigint[])", [batch])
-        doomed += gone.rowcount
-    return doomed
+        marked += gone.rowcount
+    return marked
 
 
 async def unmark_unconfirmed(c: Connection) -> int:
@@ -162,8 +162,10 @@ async def count_pending(c: Connection, source_id: int) -> int:
 
 async def unmark_kept(c: Connection) -> int:
     """Remove items that somebody decided to keep from the missing ones; return how many."""
-    spared = await c.execute("delete from missing using item_held where item_id = id and item_held.kept_at is not null")
-    return spared.rowcount
+    unmarked = await c.execute(
+        "delete from missing using item_held where item_id = id and item_held.kept_at is not null"
+    )
+    return unmarked.rowcount
 
 
 async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float) -> int:
@@ -172,7 +174,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
     An item that only vanished is missed by complete runs alone, one that was reported gone by every completed run. The
     run that is about to end counts as well.
     """
-    doomed = await c.execute(
+    marked = await c.execute(
         """
         update missing set doomed = true
           from item_held
@@ -186,7 +188,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
         """,
         {"source": source_id, "runs": runs, "seconds": days * 86_400},
     )
-    return doomed.rowcount
+    return marked.rowcount
 
 
 async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
@@ -240,8 +242,8 @@ async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Has
 
 async def gone(c: Connection, source_id: int) -> list[int]:
     """Return the ids of the items that a source reported gone."""
-    those = await all_rows(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
-    return [item_id for (item_id,) in those]
+    rows = await all_rows(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
+    return [item_id for (item_id,) in rows]
 
 
 async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> None:

@@ -19,32 +19,32 @@ async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]
     """Return the group of each of these items, and of every other member; items in no group are left out."""
     families = [family for family in await _families(c, item_ids) if not set(item_ids).isdisjoint(family)]
     listings = await _read(c, [item for family in families for item in family])
-    found: dict[int, TwinGroup] = {}
+    by_item: dict[int, TwinGroup] = {}
     for family in families:
         members = [listings[item] for item in family if item in listings]
         if len(members) > 1:
-            found |= dict.fromkeys((one.id for one in members), group_of(members))
-    return found
+            by_item |= dict.fromkeys((member.id for member in members), group_of(members))
+    return by_item
 
 
 def group_of(members: Sequence[TwinItem]) -> TwinGroup:
     """Return the group of listings that belong together."""
     first = datasets.original(members)
     return TwinGroup(
-        first, tuple(sorted((m for m in members if m is not first), key=lambda one: (one.source, one.url)))
+        first, tuple(sorted((m for m in members if m is not first), key=lambda member: (member.source, member.url)))
     )
 
 
 async def _families(c: Connection, item_ids: Sequence[int]) -> Families:
     rows = await all_rows(c, "select distinct unnest(twins) from item where id = any(%s)", [list(item_ids)])
     families = Families()
-    asked: set[int] = set()
+    seen: set[int] = set()
     marks = {mark for (mark,) in rows}
     for _ in range(_STEPS):
         if not marks:
             break
-        asked |= marks
-        marks = await _join(c, families, sorted(marks)) - asked
+        seen |= marks
+        marks = await _join(c, families, sorted(marks)) - seen
     return families
 
 
@@ -63,7 +63,7 @@ async def _join(c: Connection, families: Families, marks: list[int]) -> set[int]
     holders: dict[int, list[tuple[int, int]]] = {}
     for mark, item, source, _ in rows:
         holders.setdefault(mark, []).append((item, source))
-    joined = {mark for mark, those in holders.items() if families.join(mark, those)}
+    joined = {mark for mark, items in holders.items() if families.join(mark, items)}
     return {other for mark, _, _, others in rows if mark in joined for other in others}
 
 
@@ -176,14 +176,14 @@ select item.id, item.source_id, item.key, source.name, item.url, item.title, ite
 
 
 async def page_of_datasets(
-    c: Connection, held: Mapping[int, int], *, after: CatalogPlace | None, limit: int, merged: bool = True
+    c: Connection, counts: Mapping[int, int], *, after: CatalogPlace | None, limit: int, merged: bool = True
 ) -> CatalogPage:
     """Return a page of datasets, source by source; `held` are the numbers of datasets of the sources.
 
     If `merged`, the original stands for all listings of a dataset. The catalog of one source keeps its own listings.
     """
     first, key = after or CatalogPlace(0, b"")
-    sources = list(_enough(held, first, limit))
+    sources = list(_enough(counts, first, limit))
     rows = await all_rows(c, _PAGE.encode(), {"sources": sources, "first": first, "key": key, "limit": limit + 1})
     kept, more = rows[:limit], len(rows) > limit
     copies: set[int] = set()
@@ -203,10 +203,10 @@ def _facts(record: Mapping[str, Any], packed: bytes | None) -> dict[str, Any]:
     return {name: value for name, value in whole(record, packed).items() if name != "source"}
 
 
-def _enough(held: Mapping[int, int], first: int, limit: int) -> Iterator[int]:
+def _enough(counts: Mapping[int, int], first: int, limit: int) -> Iterator[int]:
     """Yield the sources from one on that fill a page together; some of the first one may be on earlier pages."""
     wanted = limit + 1
-    for source_id, count in held.items():
+    for source_id, count in counts.items():
         if source_id >= first and wanted > 0:
             wanted -= count if source_id > first else 0
             yield source_id

@@ -71,7 +71,7 @@ class Snapshot:
                        on true
                 """,  # noqa: S608 (constants)
         )
-        return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
+        return sorted((Exported(*row) for row in rows), key=lambda source: source.name)
 
     async def changes(self, after: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
         """Yield what became of items after a number of the log, ordered by source and key, in batches.
@@ -128,30 +128,30 @@ class Snapshot:
 
     async def _choose_originals(self) -> int:
         await self._c.execute(_TWIN_OF)
-        found = 0
+        count = 0
         async with self._c.cursor(name="twins") as cursor:
             await cursor.execute(
                 MAKE_LISTING.format(
                     more=", label", join="join twin_label on item_id = item.id order by label, item.id"
                 ).encode()
             )
-            held: list[tuple[Any, ...]] = []
+            pending: list[tuple[Any, ...]] = []
             while rows := await cursor.fetchmany(_BATCH):
-                held += rows
+                pending += rows
                 # The last group may continue in the next batch.
-                cut = next((n for n in range(len(held), 0, -1) if held[n - 1][-1] != held[-1][-1]), 0)
-                await self._note(held[:cut])
-                found, held = found + cut, held[cut:]
-            await self._note(held)
+                cut = next((n for n in range(len(pending), 0, -1) if pending[n - 1][-1] != pending[-1][-1]), 0)
+                await self._note(pending[:cut])
+                count, pending = count + cut, pending[cut:]
+            await self._note(pending)
         await self._c.execute("create unique index on twin_of (item_id)")
         await self._c.execute("analyze twin_of")
-        return found + len(held)
+        return count + len(pending)
 
     async def _note(self, rows: Sequence[tuple[Any, ...]]) -> None:
         noted = []
         for _, family in groupby(rows, key=lambda row: row[-1]):
             group = group_of([listing(row[:-1]) for row in family])
-            noted += [(one.id, group.original.key, group.original.url) for one in group.members]
+            noted += [(member.id, group.original.key, group.original.url) for member in group.members]
         if noted:
             await self._c.execute(
                 "insert into twin_of select * from unnest(%b::bigint[], %b::bytea[], %b::text[])",

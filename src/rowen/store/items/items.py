@@ -36,8 +36,8 @@ def pack(written: RecordJson) -> bytes | None:
 
 def unpacked(packed: bytes) -> dict[str, Any]:
     """Return the compressed part of a record."""
-    found: dict[str, Any] = json.loads(_zstd().decompress(packed))
-    return found
+    part: dict[str, Any] = json.loads(_zstd().decompress(packed))
+    return part
 
 
 def whole(facts: Mapping[str, Any], packed: bytes | None) -> Mapping[str, Any]:
@@ -177,26 +177,24 @@ select item.key, item.id, title, language, content_hash, record_hash, chunker,
 
 async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, StoredItem]:
     """Return the stored items under these keys."""
-    those = await all_rows(
+    rows = await all_rows(
         c, _STORED + f" and key = any({_KEYS})", {"source": source_id, **_joined_keys(keys)}, binary=True
     )
-    return {key: StoredItem(*rest) for key, *rest in those}
+    return {key: StoredItem(*rest) for key, *rest in rows}
 
 
 async def source_records(c: Connection, ids: Sequence[int]) -> dict[int, Any]:
     """Return the source records of some datasets."""
-    those = await all_rows(
+    rows = await all_rows(
         c, "select id, record -> 'source', source_record from item where id = any(%s)", [list(ids)], binary=True
     )
-    return {item_id: own if packed is None else unpacked(packed).get("source") for item_id, own, packed in those}
+    return {item_id: own if packed is None else unpacked(packed).get("source") for item_id, own, packed in rows}
 
 
 async def contents(c: Connection, item_ids: Sequence[int]) -> dict[int, ItemContent]:
     """Return the contents of these items."""
-    those = await all_rows(
-        c, "select id, title, text, tags from item where id = any(%s)", [list(item_ids)], binary=True
-    )
-    return {item_id: ItemContent(*rest) for item_id, *rest in those}
+    rows = await all_rows(c, "select id, title, text, tags from item where id = any(%s)", [list(item_ids)], binary=True)
+    return {item_id: ItemContent(*rest) for item_id, *rest in rows}
 
 
 # Under an outdated recipe or chunker, validators prove nothing. The old recipe, of whole runs, covers records.
@@ -244,7 +242,7 @@ async def insert(
     """Store new items with their inline checks; return their ids."""
     if not documents:
         return {}
-    those = await all_rows(
+    rows = await all_rows(
         c,
         """
         with fresh as (
@@ -274,7 +272,7 @@ async def insert(
         ],
         binary=True,
     )
-    return dict(those)
+    return dict(rows)
 
 
 async def update(

@@ -72,7 +72,9 @@ class Move(NamedTuple):
 def arrival(document: Document) -> Arrival:
     """Return the traits of a dataset that would be created."""
     listed = document.record.get("resources")
-    urls = [one.get("url") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    urls = (
+        [resource.get("url") for resource in listed if isinstance(resource, dict)] if isinstance(listed, list) else []
+    )
     traits = {"issued": document.record.get("issued"), "resources": [{"url": url} for url in urls]}
     text_bytes = len(document.text.encode("utf-8", "replace"))
     return Arrival(document.title, document.content_hash, text_bytes, canonical_json(traits).decode())
@@ -211,8 +213,8 @@ async def _follow(
 ) -> None:
     """Pair each missing item with the new one that its address redirects to."""
     keys, contents = zip(*arrivals, strict=True) if arrivals else ((), ())
-    given = {"old": list(redirects), "new": list(redirects.values()), "keys": list(keys), "contents": list(contents)}
-    await c.execute(_FOLLOWED, {**values, **given})
+    pairs = {"old": list(redirects), "new": list(redirects.values()), "keys": list(keys), "contents": list(contents)}
+    await c.execute(_FOLLOWED, {**values, **pairs})
 
 
 async def _match_datasets(c: Connection, values: dict[str, object], arrivals: Sequence[Arrival]) -> None:

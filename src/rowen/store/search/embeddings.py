@@ -98,7 +98,7 @@ class Claim:
         even if the claim was lost, on another connection and beside those that another process has stored since, and a
         restarting server is waited for.
         """
-        rows = [self._row(text_hash, part, one) for text_hash, those in vectors for part, one in enumerate(those)]
+        rows = [self._row(text_hash, part, vector) for text_hash, parts in vectors for part, vector in enumerate(parts)]
         if await self._store_as_holder(rows, dimensions):
             return
 
@@ -117,13 +117,15 @@ class Claim:
         async def replace(c: Connection) -> None:
             await self._note_dimensions(c, dimensions)
             hashes = await unlist(c, self.model_id, [text_hash for text_hash, _ in vectors])
-            told = {"model": self.model_id, "hashes": hashes}
-            await c.execute("delete from embedding where model_id = %(model)s and text_hash = any(%(hashes)s)", told)
+            values = {"model": self.model_id, "hashes": hashes}
+            await c.execute("delete from embedding where model_id = %(model)s and text_hash = any(%(hashes)s)", values)
             await c.execute(
-                "delete from embedding_refused where model_id = %(model)s and text_hash = any(%(hashes)s)", told
+                "delete from embedding_refused where model_id = %(model)s and text_hash = any(%(hashes)s)", values
             )
-            listed = [one for one in vectors if one[0] in set(hashes)]
-            rows = [self._row(text_hash, part, one) for text_hash, those in listed for part, one in enumerate(those)]
+            listed = [entry for entry in vectors if entry[0] in set(hashes)]
+            rows = [
+                self._row(text_hash, part, entry) for text_hash, parts in listed for part, entry in enumerate(parts)
+            ]
             await _copy(c, "embedding", rows)
 
         await self._patiently(replace)
@@ -252,8 +254,8 @@ async def register(
         {"name": name, "url": url, "weight": weight},
     )
     # Two processes may create the first model at the same moment: the second try finds an active one.
-    found = await find(c, name)
-    return found or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
+    registered = await find(c, name)
+    return registered or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
 
 
 async def set_dimensions(c: Connection, model_id: int, dimensions: int) -> None:
@@ -265,10 +267,10 @@ async def set_dimensions(c: Connection, model_id: int, dimensions: int) -> None:
 
 async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] | None) -> None:
     """Store why embedding stopped, None if it did not; written only if it differs."""
-    told = None if trouble is None else json.dumps(trouble)
+    text = None if trouble is None else json.dumps(trouble)
     await c.execute(
         "update embedding_model set trouble = %(t)s::jsonb where id = %(id)s and trouble is distinct from %(t)s::jsonb",
-        {"t": told, "id": model_id},
+        {"t": text, "id": model_id},
     )
 
 
@@ -331,9 +333,9 @@ async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
     """
     if not hashes:
         return
-    told = {"old": [old for old, _ in hashes], "new": [new for _, new in hashes]}
+    values = {"old": [old for old, _ in hashes], "new": [new for _, new in hashes]}
     for statement in _CARRY:
-        await c.execute(statement.encode(), told)
+        await c.execute(statement.encode(), values)
 
 
 async def stored(c: Connection, model_id: int) -> int:
@@ -440,8 +442,8 @@ _BATCH = 5_000
 async def query_vector(c: Connection, model_id: int, text_hash: Hash) -> str | None:
     """Return the stored vector of a query, as the database writes it."""
     statement = "select vector::text from query_embedding where model_id = %s and text_hash = %s"
-    found: str | None = await scalar(c, statement, [model_id, text_hash])
-    return found
+    vector: str | None = await scalar(c, statement, [model_id, text_hash])
+    return vector
 
 
 async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vector: str) -> None:

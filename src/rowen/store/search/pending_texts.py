@@ -225,11 +225,11 @@ async def pending_wanted(
     Sources in `without` are left out. Notes of items that have all their vectors are deleted.
     """
     values = {"model": model.id, "above": model.covered_to, "limit": limit}
-    asked = {"model": model.id, "without": list(without), "items": ITEMS_AT_A_TIME}
-    while rows := await all_rows(c, _MOST_WANTED, asked):
+    filters = {"model": model.id, "without": list(without), "items": ITEMS_AT_A_TIME}
+    while rows := await all_rows(c, _MOST_WANTED, filters):
         items = [item_id for (item_id,) in rows]
-        if found := await all_rows(c, _PENDING_WANTED, {**values, "items": items}, binary=True):
-            return [_pending_text(*row) for row in found]
+        if rows_of_items := await all_rows(c, _PENDING_WANTED, {**values, "items": items}, binary=True):
+            return [_pending_text(*row) for row in rows_of_items]
         forgotten = await c.execute(_FORGET_WANTED, [model.id, items])
         if not forgotten.rowcount:
             break
@@ -332,9 +332,9 @@ async def pending_listed(
 
     With `sources` only these count; sources in `without` do not.
     """
-    told = {"model": model_id, "after": after, "limit": limit}
+    values = {"model": model_id, "after": after, "limit": limit}
     rows = await all_rows(
-        c, _PENDING_LISTED, {**told, "sources": list(sources) or None, "without": list(without)}, binary=True
+        c, _PENDING_LISTED, {**values, "sources": list(sources) or None, "without": list(without)}, binary=True
     )
     return [_pending_text(*row) for row in rows]
 

@@ -107,8 +107,8 @@ async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> S
     except errors.UniqueViolation:
         raise RefusedError(f"There is a saved search {name!r} already. Nothing was changed.") from None
     assert row is not None  # noqa: S101 (it was inserted)
-    found = await c.execute(_FIND, {"search": row[0], "query": query, "sources": list(sources) or None})
-    await c.execute("update saved_search set matches = %s where id = %s", [found.rowcount, row[0]])
+    matches = await c.execute(_FIND, {"search": row[0], "query": query, "sources": list(sources) or None})
+    await c.execute("update saved_search set matches = %s where id = %s", [matches.rowcount, row[0]])
     return await get(c, name)
 
 
@@ -121,19 +121,19 @@ async def catch_up(c: Connection, name: str) -> bool:
     """Read the next lines of the log for a saved search; return whether there are more."""
     await c.execute("select from saved_search where name = %s for update", [name])
     search = await get(c, name)
-    found = await next_range(c, search.after, lines=_BATCH)
-    if found.upto == search.after:
+    span = await next_range(c, search.after, lines=_BATCH)
+    if span.upto == search.after:
         return False
     values = {
         "search": search.id,
         "query": search.query,
         "sources": list(search.sources) or None,
-        "after": found.after,
-        "until": found.upto,
+        "after": span.after,
+        "until": span.upto,
     }
     await c.execute(_LOOK, values)
-    await c.execute("update saved_search set after = %s where id = %s", [found.upto, search.id])
-    return not found.is_all
+    await c.execute("update saved_search set after = %s where id = %s", [span.upto, search.id])
+    return not span.is_all
 
 
 async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list[SavedNews]:

@@ -59,10 +59,10 @@ async def copies(c: Connection, item_ids: Sequence[int]) -> dict[int, Copies]:
         _COPIES,
         {"items": list(item_ids), "characters": _ENOUGH_CHARACTERS, "looked_at": _MOST_LOOKED_AT, "dataset": DATASET},
     )
-    found: dict[int, Copies] = {}
-    for asked, name, *item in rows:
-        found[asked] = Copies(name, (*(found[asked].items if asked in found else ()), CopiedItem(*item)))
-    return {asked: those for asked, those in found.items() if len(those.items) > 1}
+    by_item: dict[int, Copies] = {}
+    for item_id, name, *item in rows:
+        by_item[item_id] = Copies(name, (*(by_item[item_id].items if item_id in by_item else ()), CopiedItem(*item)))
+    return {item_id: group for item_id, group in by_item.items() if len(group.items) > 1}
 
 
 # A catalog states when a dataset was modified; for all other items, the time of their last change here counts.
@@ -98,7 +98,7 @@ _WHERE = (
 
 def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     """Return filters as a condition on `item` with its parameters; an empty one if there are no filters."""
-    given = {
+    parameters = {
         "source_ids": None if filters.source_ids is None else list(filters.source_ids),
         "tags": [tag.lower() for tag in filters.tags] or None,
         "languages": [language_code(code) for code in filters.languages] or None,
@@ -109,12 +109,12 @@ def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
         "path": filters.path,
         "without_item": filters.without_item,
     }
-    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    told = [_CONDITIONS[name] for name in values]
-    for number, one in enumerate(filters.where):
-        told.append(_WHERE.format(number=number, compared=_compared(one, number)))
-        values |= {f"where_path_{number}": list(one.path), f"where_value_{number}": one.value}
-    return " and ".join(told), values
+    values: dict[str, Any] = {name: value for name, value in parameters.items() if value is not None}
+    conditions = [_CONDITIONS[name] for name in values]
+    for number, comparison in enumerate(filters.where):
+        conditions.append(_WHERE.format(number=number, compared=_compared(comparison, number)))
+        values |= {f"where_path_{number}": list(comparison.path), f"where_value_{number}": comparison.value}
+    return " and ".join(conditions), values
 
 
 def _compared(condition: Condition, number: int) -> str:
@@ -211,10 +211,10 @@ async def search(
     }
     async with c.pipeline(), c.transaction():
         await c.execute(_SETTINGS)
-        told = statement(where, meaning if vector is not None else None, strict=bool(query.phrases))
-        cursor = await c.execute(told, values)
+        query_statement = statement(where, meaning if vector is not None else None, strict=bool(query.phrases))
+        cursor = await c.execute(query_statement, values)
         rows = [row for (row,) in await cursor.fetchall()]
-    return [_found(list(those)) for _, those in groupby(rows[1:], key=lambda row: row["item"])], rows[0]
+    return [_found(list(passages)) for _, passages in groupby(rows[1:], key=lambda row: row["item"])], rows[0]
 
 
 # The planner cannot know how few candidates there are, and compiling costs more than such a statement. The more vectors
@@ -229,12 +229,12 @@ select set_config('jit', 'off', true), set_config('hnsw.iterative_scan', 'relaxe
 
 async def item_vector(c: Connection, item_id: int, model_id: int) -> str | None:
     """Return the mean vector of an item's passages; None if none has a vector."""
-    found: str | None = await scalar(
+    vector: str | None = await scalar(
         c,
         "select avg(vector)::text from chunk join embedding using (text_hash) where item_id = %s and model_id = %s",
         [item_id, model_id],
     )
-    return found
+    return vector
 
 
 def _terms(query: Query) -> Iterator[tuple[str, str]]:
@@ -269,7 +269,7 @@ def _found(rows: list[Row]) -> RankedItem:
         round(row["score"], 6),
         first.anchor,
         row["passages"],
-        words=_union(one["words"] or () for one in rows),
+        words=_union(row_of_passage["words"] or () for row_of_passage in rows),
         similarity=_similarity(row["distance"]),
         keyword_rank=row["word_rank"],
         vector_rank=row["meaning_rank"],
@@ -299,8 +299,8 @@ def _joined(rows: list[Row]) -> list[Passage]:
     """Join neighbouring passages; the passage that contains the best row comes first."""
     order = sorted(rows, key=lambda row: row["ordinal"])
     runs = [
-        [row for _, row in those]
-        for _, those in groupby(enumerate(order), key=lambda pair: pair[1]["ordinal"] - pair[0])
+        [row for _, row in group]
+        for _, group in groupby(enumerate(order), key=lambda pair: pair[1]["ordinal"] - pair[0])
     ]
     runs.sort(key=lambda run: min(rows.index(row) for row in run))
     return [_passage(run) for run in runs]
@@ -320,7 +320,7 @@ def _passage(run: list[Row]) -> Passage:
 
 
 def _union(words: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for those in words for word in those))
+    return tuple(dict.fromkeys(word for group in words for word in group))
 
 
 def _similarity(distance: float | None) -> float | None:

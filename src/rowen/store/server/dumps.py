@@ -23,7 +23,7 @@ _USUAL_MAJOR = 18
 async def client_program(name: str, *, least_major: int = 0) -> str:
     """Return the first program of this name that is not older than the server: older ones may not read it."""
     paths = [str(folder / name) for folder in program_folders() if (folder / name).is_file()]
-    for path in [*paths, *([found] if (found := find(name)) else [])]:
+    for path in [*paths, *([on_path] if (on_path := find(name)) else [])]:
         code, out, _ = await run_client([path, "--version"], {})
         version = re.search(r"\) (\d+)", out)
         if not code and version and int(version[1]) >= least_major:
