@@ -172,4 +172,4 @@ async def _note_missing(c: Connection, source: Source, planner: Planner, *, whol
         return await store_deletions.note_gone(c, source.id, planner.gone) if planner.gone else 0
     if len(planner.seen) == await items.count(c, source.id):
         return 0
-    return await store_deletions.note_unseen(c, source.id, planner.seen, told=planner.gone)
+    return await store_deletions.note_unseen(c, source.id, planner.seen, reported=planner.gone)

@@ -37,8 +37,8 @@ class DeletedItem(NamedTuple):
         return changes.LogLine("deleted", self.key, self.url, self.title, statements=gone)
 
 
-async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, told: Iterable[int]) -> int:
-    """List the items of a source that were not seen as missing; `told` are those that it reported gone itself."""
+async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, reported: Iterable[int]) -> int:
+    """List the items of a source that were not seen as missing; `reported` are those that it reported gone itself."""
     await create_missing_table(c)
     await c.execute("create temporary table seen (id bigint) on commit drop")
     for batch in _batches(seen):
@@ -49,8 +49,8 @@ async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, tol
         " and not exists (select from seen where seen.id = item.id)",
         [source_id],
     )
-    for batch in _batches(told):
-        await c.execute("update missing set told = true where id = any(%b::bigint[])", [batch])
+    for batch in _batches(reported):
+        await c.execute("update missing set reported = true where id = any(%b::bigint[])", [batch])
     await c.execute("analyze missing")
     return await _count_missing(c)
 
@@ -60,7 +60,7 @@ async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> i
     await create_missing_table(c)
     for batch in _batches(reported):
         await c.execute(
-            "insert into missing (id, told) select id, true from item where source_id = %s and id = any(%b::bigint[])",
+            "insert into missing (id, reported) select id, true from item where source_id = %s and id = any(%b::bigint[])",
             [source_id, batch],
         )
     await c.execute("analyze missing")
@@ -73,22 +73,22 @@ async def _count_missing(c: Connection) -> int:
 
 async def mark_all_deleted(c: Connection) -> None:
     """Mark all missing items for deletion."""
-    await c.execute("update missing set doomed = true where not doomed")
+    await c.execute("update missing set marked = true where not marked")
 
 
 async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
     """Mark those of these items that are missing for deletion; return how many."""
     marked = 0
     for batch in _batches(ids):
-        gone = await c.execute("update missing set doomed = true where id = any(%b::bigint[])", [batch])
+        gone = await c.execute("update missing set marked = true where id = any(%b::bigint[])", [batch])
         marked += gone.rowcount
     return marked
 
 
 async def unmark_unconfirmed(c: Connection) -> int:
     """Unmark items that only vanished, without a report; return how many stay marked."""
-    await c.execute("update missing set doomed = false where doomed and not told")
-    return await number(c, "select count(*) from missing where doomed")
+    await c.execute("update missing set marked = false where marked and not reported")
+    return await number(c, "select count(*) from missing where marked")
 
 
 async def delete_marked(c: Connection, *, copies: bool) -> None:
@@ -102,7 +102,7 @@ async def delete_marked(c: Connection, *, copies: bool) -> None:
     await c.execute(
         """
         with gone as (
-            delete from item where id in (select id from missing where doomed) returning id, key, url, title,
+            delete from item where id in (select id from missing where marked) returning id, key, url, title,
                    case when record ? 'rdfa'
                         then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
         )
@@ -124,10 +124,10 @@ async def read_deleted(c: Connection) -> AsyncIterator[list[DeletedItem]]:
 
 
 async def create_missing_table(c: Connection) -> None:
-    """Create the table of missing items: `told` if the source reported one gone, `doomed` if it is to be deleted."""
+    """Create the table of missing items: `reported` if the source reported one gone, `marked` if it is to be deleted."""
     await c.execute(
-        "create temporary table missing (id bigint primary key, told boolean not null default false,"
-        " doomed boolean not null default false) on commit drop"
+        "create temporary table missing (id bigint primary key, reported boolean not null default false,"
+        " marked boolean not null default false) on commit drop"
     )
 
 
@@ -176,7 +176,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
     """
     marked = await c.execute(
         """
-        update missing set doomed = true
+        update missing set marked = true
           from item_held
           join (select run_id, count(*) filter (where complete) as whole,
                        count(*) filter (where status = 'completed') as completed
@@ -184,7 +184,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
                   join run on run.source_id = %(source)s and id >= run_id
                  group by run_id) as since using (run_id)
          where item_id = missing.id and at <= now() - make_interval(secs => %(seconds)s)
-           and case when told then completed else whole end + 1 >= %(runs)s
+           and case when reported then completed else whole end + 1 >= %(runs)s
         """,
         {"source": source_id, "runs": runs, "seconds": days * 86_400},
     )
@@ -194,7 +194,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
 async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
     """Make missing items that are not marked pending deletions; return how many of these are new."""
     noted = await c.execute(
-        "insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not doomed"
+        "insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not marked"
         " on conflict do nothing",
         [source_id, run_id],
     )
@@ -232,7 +232,7 @@ async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Has
         with chosen as (
             select item.id, key from item join item_held on item_id = item.id
              where item.source_id = %s and key = any(%s)
-        ), noted as (insert into missing (id, doomed) select id, true from chosen)
+        ), noted as (insert into missing (id, marked) select id, true from chosen)
         select key from chosen
         """,
         [source_id, list(keys)],
@@ -278,7 +278,7 @@ async def copy_withdrawn(c: Connection) -> None:
                            'number', number, 'at', at, 'title', old.title, 'text', old.text, 'tags', old.tags,
                            'content_hash', encode(old.content_hash, 'hex')) order by number), '[]')
                   from revision old where old.item_id = item.id)
-          from item where id in (select id from missing where doomed)
+          from item where id in (select id from missing where marked)
         on conflict (source_id, key) do nothing
         """
     )
