@@ -32,7 +32,13 @@ class ProviderLedger:
     async def record(self, entry: LedgerEntry) -> None:
         """Store an entry, and delete expired ones once an hour."""
         async with self._database.connection() as c:
-            await c.execute(_INSERT, _values(entry))
+            charge, usage = entry.charge, entry.usage
+            values = (
+                *(entry.at, entry.purpose, entry.provider, entry.model, entry.inputs, usage.sent, usage.received),
+                *(entry.usd, entry.latency_s, entry.result, entry.status),
+                *(charge.run_id, charge.source_id, charge.subject),
+            )
+            await c.execute(_INSERT, values)
             if self._clock() >= self._prune_at:
                 self._prune_at = self._clock() + _PRUNE_EVERY_S
                 await prune(c)
@@ -48,25 +54,6 @@ class ProviderLedger:
 async def prune(c: Connection, *, kept_days: int = KEPT_DAYS) -> int:
     """Delete the oldest expired entries, a bounded number at once; return how many."""
     return (await c.execute(_PRUNE, {"days": kept_days, "limit": _PRUNED_AT_ONCE})).rowcount
-
-
-def _values(entry: LedgerEntry) -> list[object]:
-    return [
-        entry.at,
-        entry.purpose,
-        entry.provider,
-        entry.model,
-        entry.inputs,
-        entry.usage.sent,
-        entry.usage.received,
-        entry.usd,
-        entry.latency_s,
-        entry.result,
-        entry.status,
-        entry.charge.run_id,
-        entry.charge.source_id,
-        entry.charge.subject,
-    ]
 
 
 _INSERT = """

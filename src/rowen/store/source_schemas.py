@@ -231,12 +231,12 @@ async def pending_count(c: Connection, carried: Carried, *, upto: int) -> int:
     return await number(
         c,
         f"""
-            select count(*) from ({_LINES}) line
-              left join item on {_ITEM}
-              left join extraction_check held
-                on held.source_id = %(source)s and held.key = line.key and held.name = %(name)s
-             where {_IS_PENDING}
-            """.encode(),  # noqa: S608 (a fragment of our own)
+        select count(*) from ({_LINES}) line
+          left join item on {_ITEM}
+          left join extraction_check held
+            on held.source_id = %(source)s and held.key = line.key and held.name = %(name)s
+         where {_IS_PENDING}
+        """.encode(),  # noqa: S608 (a fragment of our own)
         {**_of(carried), "after": carried.extracted_to, "upto": upto},
     )
 

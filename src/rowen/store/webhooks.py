@@ -55,26 +55,10 @@ class Attempt(NamedTuple):
 
 
 def _webhook(row: TupleRow) -> Webhook:
-    number, name, url, secrets, sources, kinds, query, after, state, failures, since, next_try, error, *rest = row
-    created_at, ahead, waiting, form, replays = rest
+    number, name, url, secrets, sources, kinds, query, after, *state, created_at, ahead, waiting, form, replays = row
     wants = WebhookFilter(tuple(sources or ()), tuple(kinds or ()), query)
     return Webhook(
-        number,
-        name,
-        url,
-        tuple(secrets),
-        wants,
-        after,
-        state,
-        failures,
-        since,
-        next_try,
-        error,
-        created_at,
-        tuple(ahead),
-        waiting,
-        form,
-        replays,
+        *(number, name, url, tuple(secrets), wants, after, *state, created_at, tuple(ahead), waiting, form, replays)
     )
 
 
@@ -87,7 +71,7 @@ async def get(c: Connection, name: str) -> Webhook:
     """Return a webhook by its name."""
     row = await one(c, f"{_SELECT} where name = %s".encode(), [name])
     if row is None:
-        raise NotFoundError(f"There is no receiver {name!r}.", hint=Hint(action("webhooks"), " lists all."))
+        raise NotFoundError(f"There is no webhook {name!r}.", hint=Hint(action("webhooks"), " lists all."))
     return _webhook(row)
 
 
@@ -126,7 +110,7 @@ async def add(
                 columns,
             )
     except errors.UniqueViolation:
-        raise RefusedError(f"There is a receiver {name!r} already. Nothing was changed.") from None
+        raise RefusedError(f"There is a webhook {name!r} already. Nothing was changed.") from None
     return await get(c, name)
 
 

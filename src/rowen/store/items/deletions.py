@@ -60,7 +60,8 @@ async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> i
     await create_missing_table(c)
     for batch in _batches(reported):
         await c.execute(
-            "insert into missing (id, reported) select id, true from item where source_id = %s and id = any(%b::bigint[])",
+            "insert into missing (id, reported)"
+            " select id, true from item where source_id = %s and id = any(%b::bigint[])",
             [source_id, batch],
         )
     await c.execute("analyze missing")
@@ -124,7 +125,7 @@ async def read_deleted(c: Connection) -> AsyncIterator[list[DeletedItem]]:
 
 
 async def create_missing_table(c: Connection) -> None:
-    """Create the table of missing items: `reported` if the source reported one gone, `marked` if it is to be deleted."""
+    """Create the table of missing items: `reported` gone by the source, `marked` for deletion."""
     await c.execute(
         "create temporary table missing (id bigint primary key, reported boolean not null default false,"
         " marked boolean not null default false) on commit drop"
