@@ -270,7 +270,7 @@ async def test_without_its_feed_the_run_fails_and_says_what_to_do(
         source = await r.sources.get("papers")
 
     assert run.status == "failed"
-    assert "No feed is kept" in (run.error or "")
+    assert "There is no feed source for" in (run.error or "")
     assert source.schedule == "every 10min"
 
 

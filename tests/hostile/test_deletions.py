@@ -154,8 +154,8 @@ def test_of_a_small_source_half_may_go_and_of_a_large_one_a_share(held: int, may
     guard = Guard(10, 0.15, 0.5)
 
     assert guard.bound(held) == may_go
-    assert guard.lets_through(may_go, held=held)
-    assert not guard.lets_through(may_go + 1, held=held)
+    assert guard.allows(may_go, of=held)
+    assert not guard.allows(may_go + 1, of=held)
 
 
 async def test_nine_of_ten_are_too_many_although_they_are_fewer_than_the_floor(database: ScratchDatabase) -> None:

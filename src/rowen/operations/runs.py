@@ -21,7 +21,7 @@ from rowen.model.url import Address, path_url
 from rowen.operations.discovery import Announce
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import as_number, decoded, page_of
-from rowen.store import jobs, runs, source_schemas, status
+from rowen.store import jobs, runs, source_schemas
 from rowen.store import runs as store_runs
 from rowen.store import sources as source_store
 
@@ -214,12 +214,16 @@ class Runs(ResourceGroup):
         self, names: Annotated[Sequence[str], Meta(description="Names of sources.")], *, limit: Limit = 30
     ) -> dict[str, list[Run]]:
         """Return the last runs of each source, oldest first."""
+        from rowen.store import status
+
         async with self._database.connection() as c:
             return await status.last_runs(c, list(names), limit)
 
     @operation(scope=Scope.READ)
     async def error_groups(self, run_id: RunId) -> list[TroubleGroup]:
         """Return why items could not be read in a run or since, most frequent reason first."""
+        from rowen.store import status
+
         async with self._database.connection() as c:
             run = await store_runs.get(c, run_id)
             return await status.troubles(c, run.source, run.started_at, MOST_GROUPS)

@@ -24,8 +24,7 @@ from rowen.operations.reach import refuse_local, refuse_named, refuse_options, w
 from rowen.operations.same_portal import SameAs, Site, same_as
 from rowen.operations.schedules import plan_source, wanted
 from rowen.operations.validation import check_options, looks_like_an_address
-from rowen.store import library as store_library
-from rowen.store import sources, status
+from rowen.store import sources
 
 if TYPE_CHECKING:
     from rowen.model.runs import Run
@@ -40,6 +39,9 @@ class SourceEditor(ResourceGroup):
 
     async def following(self, held: Sequence[Source]) -> list[Following]:
         """Return how feeds and event streams are followed, for several sources at once."""
+        from rowen.store import library as store_library
+        from rowen.store import status
+
         telling = [(source, told) for source in held if (told := _teller(source.kind)) is not None]
         ids = [source.id for source, _ in telling]
         async with self._database.connection() as c:
