@@ -1,1 +1,1 @@
-"""Bytes become Markdown, Markdown becomes chunks."""
+"""Turn bytes into Markdown, and Markdown into chunks."""

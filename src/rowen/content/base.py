@@ -13,7 +13,7 @@ __all__ = ["Body", "FormatReader", "Part"]
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a reader is given. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
+    """The input of a reader. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
 
     `facts` are those that are wanted of a page's markup, beside its text; `statements` says whether its RDFa is read,
     and `profile` by which shapes it is judged.
@@ -32,14 +32,14 @@ class Body:
 
     @property
     def text(self) -> str:
-        """The body as text, with LF at the end of lines; raises `ItemError` if it is none."""
+        """Return the body as text, with LF at the end of lines; raise `ItemError` if it is none."""
         text = decode(self.data, charset=self.charset, media_type=self.media_type, name=self.name)
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a body says: its text as Markdown, and what else was found; empty where the body does not say."""
+    """The output of a reader: the text as Markdown, and metadata; empty where the body has none."""
 
     text: str
     title: str = ""

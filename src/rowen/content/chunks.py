@@ -1,4 +1,4 @@
-"""Text becomes chunks, cut where its own content says so.
+"""Cut text into chunks at places that its own content determines.
 
 The cuts are a function of the text alone, never of a distance from its top or of an earlier version: an edit changes
 the chunks it stands in, and a refresh gives the chunks that a rebuild would. Nothing overlaps, because a passage that
@@ -37,7 +37,7 @@ _DEEPEST_UNITS = 6
 
 
 def split(text: str, *, max_chars: int = 1500, min_chars: int = 200) -> list[Chunk]:
-    """The chunks of a Markdown text, none longer than `max_chars`, few shorter than `min_chars`."""
+    """Return the chunks of a Markdown text, none longer than `max_chars`, few shorter than `min_chars`."""
     if len(text) <= max_chars and not _may_begin_with_heading(text):
         return _whole(text)
     parts = pieces(text, max_chars)
@@ -52,7 +52,7 @@ def _may_begin_with_heading(text: str) -> bool:
 
 
 def _whole(text: str) -> list[Chunk]:
-    """A short text as its own chunk, without the blank lines around it."""
+    """Return a short text as one chunk, without the blank lines around it."""
     text = text.rstrip()
     indent = len(text) - len(text.lstrip())
     return [Chunk(text[text.rfind("\n", 0, indent) + 1 :], (), None)] if text else []
@@ -117,7 +117,7 @@ class _Spans:
 
 
 def _keys(text: str, parts: list[Piece]) -> list[int]:
-    """The order of boundaries: rank, then the words just after the cut; an edit further down does not move it.
+    """Return the order of boundaries: rank, then the words just after the cut; an edit further down does not move it.
 
     Where these words are the same, the whole piece decides.
     """
@@ -158,12 +158,12 @@ def _text(text: str, head: Piece, tail: Piece) -> str:
 
 
 def checksum(text: str) -> int:
-    """A hash that is the same in every process."""
+    """Return a hash that is the same in every process."""
     return crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def pieces(text: str, max_chars: int) -> list[Piece]:
-    """All pieces of a text, in order; none is longer than `max_chars`, repeated heads included."""
+    """Return all pieces of a text, in order; none is longer than `max_chars`, repeated heads included."""
     found: list[Piece] = []
     above: Block | None = None
     headings_start = 0
@@ -269,7 +269,7 @@ class _Cutter:
                 yield from self._broken(start, end, longest, (_sentences, _words, self._rarely))
 
     def _broken(self, start: int, end: int, longest: int, ways: tuple["Way", ...]) -> Iterator[Span]:
-        """A span that is too long, cut the first way, and what is still too long the next way."""
+        """Yield a span that is too long, cut the first way, and what is still too long the next way."""
         finer: list[Span] = []
         for a, b in ways[0](self.text, start, end):
             if b - a <= longest:

@@ -1,4 +1,4 @@
-"""Where source code may be cut: before its definitions, outermost first.
+"""Source code and Jupyter notebooks as Markdown, and where code may be cut: before its definitions, outermost first.
 
 Indentation, blank lines and closing brackets are enough to see them in nearly every language. Python's own parser
 is left out on purpose: it would make cuts depend on the version of Python that reads the file.
@@ -48,7 +48,7 @@ def fenced(code: str, language: str) -> str:
 
 
 def lines(text: str, start: int, end: int, language: str) -> list[CodeLine]:
-    """The lines of `text[start:end]`; inside a Python string of many lines all are as deep as can be."""
+    """Return the lines of `text[start:end]`; inside a Python string of many lines all are as deep as can be."""
     found: list[CodeLine] = []
     quote = ""
     after_blank = False
@@ -66,7 +66,7 @@ def lines(text: str, start: int, end: int, language: str) -> list[CodeLine]:
 
 
 def _quote_after(body: str, quote: str) -> str:
-    """The quotes that are open at the end of a line that begins inside of `quote`, or outside of all."""
+    """Return the quotes that are open at the end of a line that begins inside of `quote`, or outside of all."""
     at = 0
     while True:
         if quote:
@@ -105,7 +105,7 @@ def _begins(block: list[CodeLine], i: int, depth: int) -> bool:
 
 
 def read_notebook(text: str) -> Part:
-    """The cells of a notebook in their order; what is no notebook is kept as text."""
+    """Return the cells of a notebook in their order; what is no notebook is kept as text."""
     try:
         book = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""JSON, YAML, TOML and XML are kept as they are, fenced; what is all on one line is laid out."""
+"""Data files as Markdown: JSON, YAML, TOML and XML are fenced, CSV and TSV become tables."""
 
 import csv
 import io
@@ -39,13 +39,13 @@ _LONGEST_NAME = 100
 
 
 def read_json(text: str) -> Part:
-    """JSON, laid out if it is minified; what is no JSON is kept as text."""
+    """Read JSON; indent it if it is minified, and keep invalid JSON as text."""
     source = text.strip()
     return read_fenced(_laid_out(source) if _is_minified(source) else source, "json")
 
 
 def read_json_lines(text: str) -> Part:
-    """One value a line; long ones are laid out, with a blank line between two."""
+    """Read one value per line; indent long ones, with a blank line between two."""
     rows = [row.strip() for row in text.split("\n") if row.strip()]
     if any(map(_is_minified, rows)):
         return read_fenced("\n\n".join(_laid_out(row) for row in rows), "json")
@@ -53,13 +53,13 @@ def read_json_lines(text: str) -> Part:
 
 
 def read_xml(text: str) -> Part:
-    """XML, one element a line if it is minified."""
+    """Read XML; put each element on a line of its own if it is minified."""
     source = text.strip()
     return read_fenced(re.sub(r">\s*<", ">\n<", source) if _is_minified(source) else source, "xml")
 
 
 def read_fenced(text: str, language: str) -> Part:
-    """Text in its own notation, between fences."""
+    """Return a text in its own notation, between fences."""
     source = text.strip("\n")
     return Part(fenced(source, language) if source.strip() else "")
 
@@ -77,7 +77,7 @@ def _laid_out(source: str) -> str:
 
 
 def _tokens(source: str) -> Iterator[str]:
-    """The tokens of a JSON text exactly as they are written, with line ends and indentation between them."""
+    """Yield the tokens of a JSON text exactly as they are written, with line ends and indentation between them."""
     depth = 0
     for token in _TOKEN.finditer(source):
         mark = token[0]
@@ -101,17 +101,17 @@ def _new_line(depth: int) -> str:
 
 
 def read_csv(text: str) -> Part:
-    """Rows of a file whose delimiter is found out."""
+    """Read a table whose delimiter is detected."""
     return _read(text, _delimiter(text[:_SAMPLE]))
 
 
 def read_tsv(text: str) -> Part:
-    """Rows of a file whose cells are parted by tabs."""
+    """Read a table whose cells are separated by tabs."""
     return _read(text, "\t")
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first row is its head; rows are as wide as they are, at least as wide as the head."""
+    """Return a table whose first row is its head; rows are as wide as they are, at least as wide as the head."""
     lines = []
     width = 0
     for row in rows:
@@ -126,7 +126,7 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def fitting_table(rows: list[list[str]]) -> str:
-    """A table, or, where its head is too wide to be repeated, one paragraph a row."""
+    """Return a table, or, where its head is too wide to be repeated, one paragraph a row."""
     if not rows:
         return ""
     wide = sum(len(cell) + 3 for cell in rows[0]) > _LONGEST_HEAD
@@ -164,7 +164,7 @@ def _cell(value: str) -> str:
 
 
 def _delimiter(sample: str) -> str:
-    """The delimiter that parts the most lines into the same number of cells."""
+    """Return the delimiter that splits the most lines into the same number of cells."""
     lines = [line for line in sample.split("\n")[:50] if line.strip()]
     if len(lines) > 1 and len(sample) == _SAMPLE:
         lines.pop()

@@ -1,7 +1,7 @@
-"""HTML becomes Markdown: the main content of a page, without the boilerplate that changes with every release.
+"""HTML as Markdown: the main content of a page, without the boilerplate that changes with every release.
 
-With `html_tables`, all that knows turbohtml's tree. Its output is stored and hashed: a release of turbohtml that
-converts otherwise is a new `VERSION` of `read`.
+Its output is stored and hashed: a release of turbohtml that
+converts otherwise needs a new version of the format.
 """
 
 import re
@@ -17,7 +17,7 @@ from rowen.model.items import FactsWanted
 from rowen.model.text import LONGEST_ANCHOR, spend
 from rowen.model.url import runs_script, trimmed
 
-__all__ = ["HtmlPage", "as_boxes", "drop_concealed", "make_regular", "read_page"]
+__all__ = ["HtmlPage", "read_page"]
 
 _DROPPED = ",".join(
     (
@@ -99,7 +99,7 @@ _MARKDOWN = Markdown(
 
 @dataclass(frozen=True, slots=True)
 class HtmlPage:
-    """What a page says, and what it asks of a crawler.
+    """The content of a page, and its instructions for crawlers.
 
     Links are absolute, in their order, and without fragments but for routes (`#/…`, `#!…`).
     """
@@ -124,7 +124,7 @@ def read_page(
     ignore: str | None = None,
     facts: FactsWanted | None = None,
 ) -> HtmlPage:
-    """The page of an HTML text that was found under `url`.
+    """Return the page of an HTML text that was found under `url`.
 
     With `select` its text is what that selector finds, wherever it stands; what `ignore` finds is left out. `facts` are
     taken from the whole markup, and then the text has nothing that the page conceals.
@@ -162,7 +162,7 @@ def read_page(
 
 
 def _tight(markdown: str) -> str:
-    """Empty elements leave blank lines behind; those inside of code are the author's."""
+    """Remove the blank lines of empty elements, but none inside code."""
     if "\n\n\n" not in markdown:
         return markdown
     return _GAP.sub(lambda gap: gap[0] if gap[1] else "\n\n", "\n" + markdown).strip("\n")
@@ -193,7 +193,7 @@ def _canonical(page: Document) -> str | None:
 
 
 def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The links to follow and those not to, each once.
+    """Return the links to follow and those not to, each once.
 
     In the text, links that would run a script lose their target, and all lose the title that a pointer would show.
     """
@@ -217,7 +217,7 @@ def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _selected(page: Document, selector: str) -> Element | Document:
-    """A body of nothing but the parts that were asked for, in their order."""
+    """Return a body of only the selected parts, in their order."""
     body = page.select_one("body")
     if body is None:
         return page
@@ -232,7 +232,7 @@ def _selected(page: Document, selector: str) -> Element | Document:
 
 
 def _main(page: Document) -> Element | Document:
-    """The candidate with the most text; the body where none has a fair share of it."""
+    """Return the candidate with the most text; the body if each candidate has too little of it."""
     page.remove(_DROPPED).remove("a[href]:empty")
     body = page.select_one("body") or page
     candidates = page.select(_MAIN)[:_MOST_CANDIDATES]
@@ -243,7 +243,7 @@ def _main(page: Document) -> Element | Document:
 
 
 def _title(told: str, main: Element | Document) -> str:
-    """The page's own heading where the title only adds to it: the rest names the site, often with its version.
+    """Return the page's own heading where the title only adds to it: the rest names the site, often with its version.
 
     Of several such headings the last one is the page's: the site's stands above it.
     """
@@ -294,7 +294,7 @@ def _name_language(block: Element) -> None:
 
 
 def _name_anchors(main: Element | Document, url: str) -> None:
-    """Headings end in ` {#id}` where their anchor is not the one that their words would give."""
+    """Add ` {#id}` to headings whose anchor differs from the one that their words would give."""
     slugs = Slugs()
     for heading in main.select(_HEADINGS):
         for link in heading.select("a[href]"):
@@ -310,7 +310,7 @@ def _name_anchors(main: Element | Document, url: str) -> None:
 
 
 def _anchor(heading: Element) -> str | None:
-    """The heading's own id, that of an element inside or just above, or of the section that it opens."""
+    """Return the heading's own id, that of an element inside or just above, or of the section that it opens."""
     if own := heading.attr("id"):
         return _usable(own)
     inner = heading.select_one("[id],a[name]")
@@ -331,7 +331,7 @@ def _anchor(heading: Element) -> str | None:
 
 
 def _opens(element: Element) -> tuple[bool, str]:
-    """Whether nothing that can be read stands before an element in its parent, and the nearest id that does."""
+    """Return whether nothing that can be read stands before an element in its parent, and the nearest id that does."""
     for distance, sibling in enumerate(element.previous_siblings):
         if distance == _FARTHEST_SIBLING:
             return False, ""
@@ -347,7 +347,7 @@ def _usable(anchor: str) -> str | None:
 
 
 def make_regular(table: Element) -> None:
-    """Spans become cells: a cell that spans rows is repeated in each, one that spans columns is followed by blanks."""
+    """Turn spans into cells: repeat a cell that spans rows, add blanks after one that spans columns."""
     rows = [(row, cells) for row in table.select("tr") if (cells := row.select("td,th"))]
     if not rows:
         return
@@ -365,7 +365,7 @@ def make_regular(table: Element) -> None:
 
 
 def as_boxes(table: Element) -> None:
-    """A table that only lays out a page: its cells are parts of the page, not of a row."""
+    """Turn a layout table into plain boxes."""
     for element in table.select("caption,thead,tbody,tfoot,tr,td,th"):
         if element.closest("table") is table or element.closest("table") is None:
             element.tag = "div"
@@ -373,12 +373,12 @@ def as_boxes(table: Element) -> None:
 
 
 def _most(cells: int) -> int:
-    """How many cells a table of so many may grow to: a few that claim to span thousands are not believed."""
+    """Return the limit to which a table of so many cells may grow."""
     return 20 * cells + 1000
 
 
 def _spread_all(rows: list[tuple[Element, list[Span]]]) -> bool:
-    """Lay out all rows, unless that would blow the table up."""
+    """Lay out all rows; return False if the table would become too large."""
     area = 0
     for at, (_, spans) in enumerate(rows):
         area += sum(across * min(down, len(rows) - at) for _, across, down in spans)

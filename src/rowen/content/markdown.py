@@ -1,4 +1,4 @@
-"""Markdown files: what their front matter says, their title, and the text below."""
+"""Markdown: files with front matter, the blocks of a text, headings with their anchors, and links."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -60,12 +60,12 @@ _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
 
 def escaped(text: str) -> str:
-    """The same words, none of which makes a heading, list, table, quote or rule of its line."""
+    """Escape all that would make a heading, list, table, quote or rule of a line."""
     return _ESCAPED_NUMBER.sub(r"\1\\", _LINE_MARK.sub(r"\\", text))
 
 
 def read_markdown(text: str) -> Part:
-    """Front matter is taken out of the text; without a title in it, the first heading of level 1 is the title."""
+    """Read a Markdown file. Without a title in its front matter, the first heading of level 1 is the title."""
     facts: dict[str, list[str]] = {}
     if found := _FRONT_MATTER.match(text):
         facts = _front_matter(found[1].split("\n"))
@@ -79,7 +79,7 @@ def read_markdown(text: str) -> Part:
 
 
 def markdown_links(text: str, url: str) -> tuple[str, ...]:
-    """Where a Markdown page of the web leads to: absolute, without fragments, each once; code leads nowhere."""
+    """Return the links of a Markdown page: absolute, without fragments, each once, none from code."""
     found: dict[str, None] = {}
     left_chars = MOST_LINK_CHARS + LONGEST_URL
     for block in scan(text):
@@ -95,7 +95,7 @@ def markdown_links(text: str, url: str) -> tuple[str, ...]:
 
 
 def _places(text: str, at: int, end: int) -> Iterator[str]:
-    """The places of `[words](place)` and `<https://place>`, in one pass; those of images are left out."""
+    """Yield the places of `[words](place)` and `<https://place>`, in one pass; those of images are left out."""
     is_open = False
     close, line_end = _Ahead(text, ")", end), _Ahead(text, "\n", end)
     while mark := _MARK.search(text, at, end):
@@ -111,14 +111,14 @@ def _places(text: str, at: int, end: int) -> Iterator[str]:
 
 
 class _Ahead:
-    """Where a character stands next, looked for once however often it is asked for."""
+    """The next position of a character, cached so that a scan stays linear."""
 
     def __init__(self, text: str, character: str, end: int) -> None:
         self._text, self._character, self._end = text, character, end
         self._found = -1
 
     def after(self, at: int) -> int:
-        """Its next place from here on, which is never before that of the last question; the end if there is none."""
+        """Return the next position from `at` on; the end if there is none. `at` never decreases."""
         if self._found < at:
             found = self._text.find(self._character, at, self._end)
             self._found = found if found >= 0 else self._end
@@ -126,12 +126,12 @@ class _Ahead:
 
 
 def read_plain(text: str) -> Part:
-    """Text that is no Markdown: a line that starts with `#` is not a heading there."""
+    """Read plain text, in which a line that starts with `#` is no heading."""
     return Part(text=_HASHES.sub(r"\\", text))
 
 
 def first_heading(text: str, *, only_level: int | None = None) -> str:
-    """The title of the first heading, of one level if so asked; empty if there is none."""
+    """Return the title of the first heading, of one level if so asked; empty if there is none."""
     for block in scan(text):
         if block.kind is BlockKind.HEADING and only_level in (None, block.level):
             return title_and_anchor(text[block.start : block.end])[0]
@@ -139,7 +139,7 @@ def first_heading(text: str, *, only_level: int | None = None) -> str:
 
 
 def _front_matter(lines: Iterable[str]) -> dict[str, list[str]]:
-    """`key: value`, `key: [a, b]` and `key:` with a list below; anything else is passed over."""
+    """Read `key: value`, `key: [a, b]` and `key:` with a list below; ignore anything else."""
     facts: dict[str, list[str]] = {}
     key = ""
     for line in lines:
@@ -172,7 +172,7 @@ def _first(facts: dict[str, list[str]], *keys: str) -> str:
 
 
 class BlockKind(Enum):
-    """What a block is."""
+    """The kinds of blocks."""
 
     HEADING = "heading"
     FENCE = "fence"
@@ -191,7 +191,7 @@ class Block(NamedTuple):
 
 
 def scan(text: str) -> list[Block]:
-    """All blocks of a text, in order. Every line that is not blank is in exactly one of them."""
+    """Return all blocks of a text, in order. Every line that is not blank is in exactly one of them."""
     scanner = _Scanner(text)
     position = 0
     for line in text.split("\n"):
@@ -356,7 +356,7 @@ class _Scanner:
 
 
 def title_and_anchor(source: str) -> tuple[str, str | None]:
-    """The plain words of a heading line, and the anchor that it names by `{#id}`, if it does."""
+    """Return the plain words of a heading line, and the anchor that it names by `{#id}`, if it does."""
     line = _words(source[: 4 * LONGEST_HEADING].strip())
     if not _MARKED.search(line):
         return heading_within(line), None
@@ -367,7 +367,7 @@ def title_and_anchor(source: str) -> tuple[str, str | None]:
 
 
 def _plain(line: str) -> str:
-    """The words without links, emphasis, code marks and escapes."""
+    """Return the words without links, emphasis, code marks and escapes."""
     if "[" in line:
         line = _IMAGE_OR_LINK.sub(r"\1", line)
     if "*" in line or "_" in line:
@@ -377,7 +377,7 @@ def _plain(line: str) -> str:
 
 
 def _words(source: str) -> str:
-    """The heading without its hashes or its underline, on one line."""
+    """Return the heading without its hashes or its underline, on one line."""
     words = source.lstrip("#") if source.startswith("#") else source.rpartition("\n")[0] or source
     return " ".join(words.split())
 
@@ -389,7 +389,7 @@ class Slugs:
         self._seen: dict[str, int] = {}
 
     def of(self, title: str) -> str:
-        """The anchor of the next heading of the document."""
+        """Return the anchor of the next heading of the document."""
         slug = _NOT_IN_SLUG.sub("", title.lower()).replace(" ", "-")
         count = self._seen.get(slug, 0)
         self._seen[slug] = count + 1
@@ -415,5 +415,5 @@ class Trail:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The titles from the outermost heading to the nearest one."""
+        """Return the titles from the outermost heading to the nearest one."""
         return tuple(title for _, title in self._open if title)

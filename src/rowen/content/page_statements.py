@@ -1,4 +1,4 @@
-"""Which pages hold statements worth reading, what these are, and which documents a page leads to.
+"""RDF statements of pages: which pages have any worth reading, the statements, and links to documents.
 
 Reading RDFa costs more than all else that is done to a page. So a page is classified first, by its types alone, and an
 overview is not read for statements.
@@ -40,7 +40,7 @@ _MOST_LINKS = 10_000
 def statements_in(
     html: str, url: str, wanted: StatementsWanted, profile: StatementProfile | None = None
 ) -> dict[str, Any]:
-    """What the record of a page says of its statements: its type, the statements, what was repaired or left out, links.
+    """Return the record of a page's RDF statements: page type, statements, repairs, omissions and links.
 
     The page is parsed for itself, letter by letter: the text that people read has other spaces.
     """
@@ -54,7 +54,7 @@ def statements_in(
 
 
 def page_type(page: Document) -> PageType:
-    """What a page is, by the types of its resources."""
+    """Return the type of a page by the types of its resources."""
     kinds = [element.attr("typeof") or "" for element in page.select("[typeof]")]
     for written in kinds:
         for identifier, kind in _DOCUMENT_TYPES.items():

@@ -1,4 +1,4 @@
-"""Which formats can be read: the built-in ones and those of other packages, by the same table.
+"""Read a body by its format: the table of all readers, and the choice by media type and name.
 
 Other packages declare theirs by the entry point `rowen.readers`. Theirs are asked first: what they claim, a built-in
 reader no longer reads. The table is asked by every run, for the versions; a reader is imported with its first body.
@@ -29,9 +29,7 @@ __all__ = [
     "VERSION_BEFORE_FORMATS",
     "Format",
     "formats",
-    "is_claimed",
     "is_document",
-    "is_foreign",
     "join",
     "places",
     "read",
@@ -89,7 +87,7 @@ _VAGUE_OFFICE = frozenset(
 
 
 def _later(module: str, function: str) -> Callable[..., Part]:
-    """A function of this room whose module is imported when it is first called."""
+    """Return a function of this package whose module is imported with its first call."""
 
     def call(*given: Any, **named: Any) -> Part:
         read: Callable[..., Part] = getattr(import_module(f"rowen.content.{module}"), function)
@@ -132,7 +130,7 @@ def _markdown(body: Body) -> Part:
 
 
 def _page(body: Body) -> Part:
-    """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
+    """Read a page; keep its instructions for crawlers in the record, where connectors obey them."""
     from rowen.content.html import read_page
 
     text = body.text
@@ -252,27 +250,27 @@ def join(places: Iterable[str]) -> None:
 
 
 def places() -> list[str]:
-    """Where readers of other packages are imported from: `package.module:NAME`."""
+    """Return where readers of other packages are imported from: `package.module:NAME`."""
     return sorted(_table().joined)
 
 
 def is_foreign(reader: FormatReader) -> bool:
-    """Whether a reader is another package's."""
+    """Return whether a reader is another package's."""
     return reader in _table().joined.values()
 
 
 def reader_of(media_type: str) -> FormatReader:
-    """What reads a body of a media type that can be read."""
+    """Return the reader of a supported media type."""
     return _table().by_type.get(media_type) or _general(media_type)
 
 
 def is_claimed(media_type: str) -> bool:
-    """Whether a reader names this media type as its own."""
+    """Return whether a reader names this media type as its own."""
     return media_type in _table().by_type
 
 
 def formats() -> tuple[Format, ...]:
-    """All formats, as recipes know them."""
+    """Return all formats, as recipes know them."""
     table = _table()
     versions = {reader.format: reader.version for reader in table.readers}
     uses = {reader.format: reader.uses for reader in table.readers}
@@ -285,7 +283,7 @@ def formats() -> tuple[Format, ...]:
 
 
 def _taken(table: _ReaderTable) -> dict[str, tuple[str, ...]]:
-    """What each built-in format leaves to readers of other packages."""
+    """Return the claims of other packages by the built-in format that they replace."""
     taken: dict[str, set[str]] = {}
     for reader in table.joined.values():
         for claim in reader.media_types:
@@ -360,7 +358,7 @@ def _loaded(place: str) -> FormatReader:
 
 
 def read(raw: Raw) -> Document:
-    """The document that a body holds; raises `ItemError` if it cannot be read."""
+    """Return the document that a body holds; raise `ItemError` if it cannot be read."""
     name = _name(raw)
     media_type = _media_type(name, raw.media_type) or _sniffed(raw)
     if media_type is None:
@@ -384,7 +382,7 @@ def read(raw: Raw) -> Document:
 
 
 def _within_budget(raw: Raw, media_type: str, name: str) -> Part:
-    """What a body says, unless that is out of all proportion to what was sent."""
+    """Read a body; refuse it if the output is out of all proportion to the input."""
     try:
         with reading(len(raw.body)):
             part = _read(raw, media_type, name)
@@ -403,7 +401,7 @@ def _read(raw: Raw, media_type: str, name: str) -> Part:
 
 
 def _guarded(reader: FormatReader, body: Body) -> Part:
-    """What another package's reader says. What it stumbles over costs that item, and not the process."""
+    """Call another package's reader; turn its exceptions into an error of the item."""
     try:
         return reader.read(body)
     except UNREADABLE as problem:
@@ -414,12 +412,12 @@ def _guarded(reader: FormatReader, body: Body) -> Part:
 
 
 def supported(name: str, media_type: str | None = None) -> bool:
-    """Whether a body of this name and media type can be read."""
+    """Return whether a body of this name and media type can be read."""
     return _media_type(name, media_type) is not None
 
 
 def is_document(raw: Raw) -> bool:
-    """Whether a parser may well stumble over a body: a PDF, an office file, a book, what another package reads."""
+    """Return whether a body needs a worker process: a PDF, an office file, a book, another package's format."""
     media_type = _media_type(_name(raw), raw.media_type)
     return _is_binary(media_type) or (media_type is not None and is_foreign(reader_of(media_type)))
 

@@ -10,7 +10,7 @@ from rowen.content.data import markdown_table
 from rowen.content.markdown import first_heading
 from rowen.model.text import spend
 
-__all__ = ["RstNames", "inline", "read_rst"]
+__all__ = ["inline", "read_rst"]
 
 # Each level is a call within a call; what lies deeper is kept as it is, in a fence.
 _DEEPEST = 16
@@ -138,7 +138,7 @@ class _Converter:
         return self.lines[at] if at < len(self.lines) else ""
 
     def inside(self, at: int, margin: int = 1) -> tuple[list[str], int]:
-        """The lines from `at` on that are blank or at least as far to the right as `margin`."""
+        """Return the lines from `at` on that are blank or at least as far to the right as `margin`."""
         end = at
         while end < len(self.lines) and (not self.lines[end] or _indent(self.lines[end]) >= margin):
             end += 1
@@ -246,7 +246,7 @@ class _Converter:
         return end
 
     def items(self, at: int) -> int | None:
-        """A run of list items or fields."""
+        """Return a run of list items or fields."""
         found: list[str] = []
         while mark := _ITEM.match(self.line(at)) or _FIELD.match(self.line(at)):
             is_field = mark.re is _FIELD

@@ -37,7 +37,7 @@ _STABLE = re.compile(r"[A-Za-z][A-Za-z_-]{2,40}")
 
 
 def facts_in(page: Document, wanted: FactsWanted) -> dict[str, Any]:
-    """The nodes that have wanted fields, and what rules found; empty where there is nothing."""
+    """Return the nodes that have wanted fields, and what rules found; empty where there is nothing."""
     names = frozenset(wanted.names)
     nodes: list[Any] = []
     size = 0
@@ -62,7 +62,7 @@ def _pruned(page: Document, names: frozenset[str]) -> Iterator[Any]:
 
 
 def _kept(value: Any, names: frozenset[str], depth: int) -> Any:
-    """A value without the fields that nobody wants; None if nothing is left."""
+    """Return a value without the fields that nobody wants; None if nothing is left."""
     if depth > _DEEPEST:
         return None
     if isinstance(value, dict):
@@ -98,7 +98,7 @@ def _microdata(page: Document) -> Iterator[dict[str, Any]]:
 
 
 def _item(item: Any, depth: int) -> dict[str, Any]:
-    """An item of microdata in the shape of JSON-LD."""
+    """Return an item of microdata in the shape of JSON-LD."""
     made: dict[str, Any] = {"@type": str(item.type or "").rpartition("/")[2]}
     for name, values in item.properties.items():
         if depth < _DEEPEST:
@@ -183,7 +183,7 @@ class FieldRule(NamedTuple):
         return rule
 
     def read(self, page: Document | Element) -> list[str]:
-        """The texts that it finds, in their order; raises `ValueError` if it is no selector."""
+        """Return the texts that it finds, in their order; raise `ValueError` if it is no selector."""
         try:
             found: Any = page.xpath(self.place) if self.place.startswith("/") else page.select(self.place)
         except TypeError as problem:
@@ -278,7 +278,7 @@ def _ways(page: Document, element: Element) -> Iterator[str]:
 
 
 def _holds(page: Document, rule: str, value: Any) -> bool:
-    """Whether a rule finds the value first."""
+    """Return whether a rule finds the value first."""
     if not rule.strip(" |number"):
         return False
     try:
@@ -289,7 +289,7 @@ def _holds(page: Document, rule: str, value: Any) -> bool:
 
 
 def _says(text: str, value: Any) -> bool:
-    """Whether a text says this value, and hardly anything else."""
+    """Return whether a text says this value, and hardly anything else."""
     words = " ".join(text.split())
     if isinstance(value, bool) or value is None:
         return False

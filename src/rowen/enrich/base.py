@@ -100,11 +100,11 @@ class Embedder(Protocol):
 
     @property
     def spec(self) -> Spec:
-        """How to make it again, defaults filled in."""
+        """Return how to make it again, defaults filled in."""
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """The vectors of texts, none of them blank; some models read a question otherwise than a passage."""
+        """Return the vectors of texts, none of them blank; some models read a question otherwise than a passage."""
         ...
 
     async def close(self) -> None:
@@ -121,12 +121,12 @@ def register(embedder: type[Embedder]) -> None:
 
 
 def kinds() -> tuple[str, ...]:
-    """The names of all kinds, sorted."""
+    """Return the names of all kinds, sorted."""
     return tuple(sorted({NONE, *_registered, *_installed()} - _REMOVED.keys()))
 
 
 def make(spec: Spec, tools: EmbedderTools) -> Embedder:
-    """The embedder that is meant."""
+    """Return the embedder that is meant."""
     return _class(spec.kind)(spec, tools)
 
 

@@ -84,7 +84,7 @@ class _HubName(NamedTuple):
 
 
 def hub_address(settings: Settings) -> str:
-    """The address of the hub, which only the settings can name."""
+    """Return the address of the hub, which only the settings can name."""
     from rowen.net.target import parse
 
     if not settings.model_hub:
@@ -98,12 +98,12 @@ def hub_address(settings: Settings) -> str:
 
 
 def is_hub_name(model: str) -> bool:
-    """Whether a model is named as hubs name theirs: `owner/model`."""
+    """Return whether a model is named as hubs name theirs: `owner/model`."""
     return _NAME.fullmatch(model) is not None and "@" not in model
 
 
 def fetched_folder(model: str, home: Path) -> Path | None:
-    """The folder of a model that was fetched by this name; None if there is none."""
+    """Return the folder of a model that was fetched by this name; None if there is none."""
     if not is_hub_name(model):
         return None
     folder = _named(model).folder(home)
@@ -208,7 +208,7 @@ class _Download:
 
 
 def _told(head: Response, name: str, form: re.Pattern[str]) -> str | None:
-    """A header's value, if it has the form; hubs tell it before they redirect to where large files lie."""
+    """Return a header's value, if it has the form; hubs tell it before they redirect to where large files lie."""
     for headers in (*(hop.headers for hop in head.redirects), head.headers):
         if found := form.fullmatch(headers.get(name, "")):
             return found[1].lower()

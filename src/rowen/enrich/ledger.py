@@ -43,7 +43,7 @@ def charged_to(
 
 
 def current_charge() -> Charge:
-    """The account of a call that is made now."""
+    """Return the account that current calls are charged to."""
     return _charge.get()
 
 
@@ -55,7 +55,7 @@ class Ledger(Protocol):
         ...
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """What was spent: by the charge's run, for its source since a moment, and by all since the day began."""
+        """Return the spending of the charge's run, of its source since a time, and of all since the day began."""
         ...
 
 
@@ -66,13 +66,13 @@ class NoLedger:
         """Forget the entry."""
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """Nothing, as far as anybody remembers."""
+        """Return nothing spent."""
         return SpentUsd()
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What may be spent, in US dollars and in tokens; None is no limit."""
+    """Budgets in US dollars and in tokens; None is no limit."""
 
     run_usd: float | None = None
     source_usd: float | None = None
@@ -85,7 +85,7 @@ class Budgets:
 
     @classmethod
     def of(cls, settings: Settings) -> "Budgets":
-        """The budgets that the settings name."""
+        """Return the budgets that the settings name."""
         return cls(**{one.name: getattr(settings, f"budget_{one.name}") for one in fields(cls)})
 
     def __bool__(self) -> bool:
@@ -93,7 +93,7 @@ class Budgets:
 
     @property
     def needs_price(self) -> bool:
-        """Whether one of them is in money."""
+        """Return whether a budget is in money."""
         return any(limit is not None for limit in (self.run_usd, self.source_usd, self.day_usd, self.call_usd))
 
     def check_call(self, provider: str, usd: float, tokens: int) -> None:
@@ -116,7 +116,7 @@ class Budgets:
 
 
 class Purse:
-    """What one piece of work may spend in all, whatever else is allowed; calls that are out count as spent.
+    """The budget of one piece of work. Calls in flight count as spent.
 
     A purse `within` another one spends from both, so that parts of a piece of work can be told apart.
     """
@@ -128,7 +128,7 @@ class Purse:
 
     @property
     def needs_price(self) -> bool:
-        """Whether it has a limit in money."""
+        """Return whether it has a limit in money."""
         return self.usd is not None or (self.within is not None and self.within.needs_price)
 
     def reserve(self, provider: str, usd: float, tokens: int) -> None:
@@ -169,7 +169,7 @@ def paid_from(purse: Purse) -> Iterator[None]:
 
 
 def current_purse() -> Purse | None:
-    """The purse that a call which is made now is paid from."""
+    """Return the purse that current calls are paid from."""
     return _purse.get()
 
 

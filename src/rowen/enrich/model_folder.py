@@ -63,7 +63,7 @@ class ModelFolder:
     digest: str
 
     def spelling(self) -> Spelling:
-        """How texts are spelt for it; large vocabularies take a second to read."""
+        """Return the tokenizer; large vocabularies take a second to read."""
         if self.tokenizer.suffix == ".json":
             return spelling_of(_json(self.folder, self.tokenizer), self.tokenizer.name)
         lowercase = bool(_json(self.folder, self.folder / "tokenizer_config.json").get("do_lower_case", True))
@@ -71,7 +71,7 @@ class ModelFolder:
 
 
 def read_folder(folder: Path) -> ModelFolder:
-    """The model in a folder; raises where something is missing, too large or not known here."""
+    """Return the model in a folder; raise where something is missing, too large or not known here."""
     if not folder.is_dir():
         raise _unfit(folder, "is no folder")
     _check_manifest(folder)
@@ -88,7 +88,7 @@ def read_folder(folder: Path) -> ModelFolder:
 
 
 def data_names(weights: Path) -> list[str]:
-    """The names of files that hold weights beside a graph, as the graph tells them."""
+    """Return the names of files that hold weights beside a graph, as the graph tells them."""
     if weights.stat().st_size == 0:
         return []
     with weights.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as model:
@@ -96,7 +96,7 @@ def data_names(weights: Path) -> list[str]:
 
 
 def pooling_file(folder: Path) -> str:
-    """Where in a folder its pooling is declared."""
+    """Return where in a folder its pooling is declared."""
     path = PurePosixPath(_modules(folder).get("Pooling", "1_Pooling"), "config.json")
     if path.is_absolute() or ".." in path.parts:
         raise _unfit(folder, f"has its pooling in {str(path)!r}, which is not in it")
@@ -154,7 +154,7 @@ def _tokenizer(folder: Path) -> Path:
 
 
 def _pooling(folder: Path) -> str:
-    """How the vectors of tokens become one: as `modules.json` and its modules say; without them, their mean."""
+    """Return how the vectors of tokens are pooled, by `modules.json` and its modules; their mean without them."""
     told = _json(folder, folder / pooling_file(folder))
     chosen = [name for name, value in told.items() if name.startswith("pooling_mode_") and value is True]
     if not chosen:
@@ -165,7 +165,7 @@ def _pooling(folder: Path) -> str:
 
 
 def _modules(folder: Path) -> dict[str, str]:
-    """The modules that a text passes, and where each is declared."""
+    """Return the modules that a text passes, and where each is declared."""
     modules = _json(folder, folder / "modules.json", default=[])
     kinds = {str(one.get("type", "")).rpartition(".")[2]: str(one.get("path", "")) for one in modules}
     if unknown := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
@@ -174,7 +174,7 @@ def _modules(folder: Path) -> dict[str, str]:
 
 
 def _prompts(folder: Path) -> tuple[str, str]:
-    """What stands before a question and before a passage."""
+    """Return the prefixes of questions and passages."""
     prompts = _json(folder, folder / "config_sentence_transformers.json").get("prompts") or {}
     question = prompts.get("query", "")
     passage = next((prompts[name] for name in ("passage", "document") if name in prompts), "")
@@ -204,7 +204,7 @@ def _json(folder: Path, path: Path, *, default: Any = None) -> Any:
 
 
 def _within(folder: Path, path: Path, most_bytes: int) -> Path:
-    """A file of the folder, not larger than it may be."""
+    """Return a file of the folder, not larger than it may be."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise _unfit(folder, f"has a {path.name} that lies elsewhere")
     if path.stat().st_size == 0:
@@ -215,7 +215,7 @@ def _within(folder: Path, path: Path, most_bytes: int) -> Path:
 
 
 def _data_beside(folder: Path, weights: Path, model: mmap) -> list[Path]:
-    """The files that hold weights beside the graph; refused where they lie outside of the folder."""
+    """Return the files that hold weights beside the graph; refused where they lie outside of the folder."""
     found = []
     for value in sorted(set(_locations(model))):
         path = Path(value)
@@ -226,7 +226,7 @@ def _data_beside(folder: Path, weights: Path, model: mmap) -> list[Path]:
 
 
 def _locations(model: mmap) -> Iterator[str]:
-    """The values of all entries `location`; what cannot be read is empty, and so refused."""
+    """Yield the values of all entries `location`; what cannot be read is empty, and so refused."""
     at = model.find(_LOCATION)
     while at >= 0:
         start = at + len(_LOCATION)

@@ -87,14 +87,14 @@ class Key(NamedTuple):
     def for_address(
         cls, named: str, value: str | None, *, header: str, form: str = "{}", setting: str = "the settings"
     ) -> "Key":
-        """A key, or a reference to where one is found, for the origin of an address that the user named."""
+        """Return a key, or a reference to where one is found, for the origin of an address that the user named."""
         credentials = Credentials.of(named, {header: form.format(value)} if value else {})
         return cls(parse(named).origin, credentials, _place_of(value, setting) if value else None)
 
 
 @dataclass(frozen=True, slots=True)
 class PaidCall:
-    """What a call is for: a purpose such as `embed` or `extract`, and what it is expected to cost.
+    """The purpose of a call, such as `embed` or `extract`, and its expected cost.
 
     `usage` reads the tokens off an answer; without it, or where the answer does not tell, they are those expected.
     """
@@ -161,7 +161,7 @@ class Provider:
         self._denials, self._denial = 0, ""
 
     async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
-        """The JSON object that answers; raises a `ProviderError` where there is none to be had.
+        """Return the JSON object that answers; raise a `ProviderError` where there is none to be had.
 
         Until the provider has accepted the key, one call is made at a time, and the others that wait share its denial:
         a wrong key costs one call, however many texts there are.
@@ -176,7 +176,7 @@ class Provider:
             return await self._persist(url, body, call, charge)
 
     async def _ask_first(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any] | None:
-        """Call while the key may be wrong, one at a time; None if another call has shown meanwhile that it is right."""
+        """Call while the key is unproved, one at a time; return None if another call has proved it meanwhile."""
         denials = self._denials
         async with self._first_call:
             if self._denials != denials:
@@ -201,7 +201,7 @@ class Provider:
             log.info("waited %.1f s to call %s again", wait_s, self.name)
 
     def unreadable(self, why: str) -> ProviderAnswerError:
-        """The error for an answer of another shape than agreed."""
+        """Return the error for an answer of another shape than agreed."""
         return ProviderAnswerError(f"The answer of {self.name} cannot be read: {why}.")
 
     async def close(self) -> None:
@@ -313,7 +313,7 @@ class Provider:
         return answer
 
     def _failure(self, response: "Response") -> tuple[CallResult, ProviderError]:
-        """What a status other than success means."""
+        """Return the result and the error for a status other than success."""
         status, retry_in_s = response.status, response.retry_after_s or 0.0
         match status:
             case 401 | 403:
@@ -334,7 +334,7 @@ class Provider:
         return "failed", ProviderError(f"{self.name} answered with status {status}: {_reason(response.body)}")
 
     def _unreached(self, problem: FetchError) -> ProviderError:
-        """What a failed exchange means for a call."""
+        """Return the error for a failed exchange."""
         if isinstance(problem, CircuitOpenError):
             hint = f"It may be called again in {problem.retry_in_s:.0f} s."
             return ProviderDownError(str(problem), retry_in_s=problem.retry_in_s, hint=hint)
@@ -374,7 +374,7 @@ class Provider:
 
 
 def _place_of(value: str, setting: str) -> str:
-    """Where a key was found, without the key."""
+    """Return where a key was found, without the key."""
     kind, _, place = value.partition(":")
     match kind:
         case "env":
@@ -385,7 +385,7 @@ def _place_of(value: str, setting: str) -> str:
 
 
 def _named_reason(body: bytes) -> tuple[str | None, str | None]:
-    """The provider's own code for why it refuses, and the parameter that it means."""
+    """Return the provider's own code for why it refuses, and the parameter that it means."""
     try:
         error = json.loads(body).get("error")
     except (ValueError, RecursionError, AttributeError):
@@ -399,7 +399,7 @@ def _named_reason(body: bytes) -> tuple[str | None, str | None]:
 
 
 def _reason(body: bytes) -> str:
-    """What a provider says is wrong, without control characters, and never long."""
+    """Return the provider's error message, without control characters and shortened."""
     try:
         reason = json.loads(body)
     except (ValueError, RecursionError):
@@ -412,13 +412,13 @@ def _reason(body: bytes) -> str:
 
 
 def told_price(told: str | None, model: str) -> Price | None:
-    """What the user says of a model: `1/4` for all, `small=0.1/0.4,large=2/8` for some; the name goes first."""
+    """Return the user's price of a model: `1/4` for all, `small=0.1/0.4,large=2/8` for some."""
     prices = dict(_parts(told)) if told else {}
     return prices.get(model, prices.get(""))
 
 
 def known_price(url: str, model: str) -> Price | None:
-    """What the provider at an address lists for a model, where that is known; its imitators have their own prices."""
+    """Return the listed price of a provider for a model, if known; other servers with its API have their own."""
     target = parse(url)
     listed = _table().get(target.host, {}) if target.origin.startswith("https://") else {}
     found = listed.get(model) or listed.get(_DAY.sub("", model))

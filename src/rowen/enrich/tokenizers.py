@@ -1,4 +1,4 @@
-"""Reads `tokenizer.json` and `vocab.txt`, as models are given out with them.
+"""Tokenizers of sentence models: WordPiece, Unigram and byte pairs, read from `tokenizer.json` or `vocab.txt`.
 
 The three ways in which sentence models spell are read here without the library that wrote the file, which would bring
 an HTTP stack of its own. What a file asks for beyond them is refused: a model that is spelt otherwise than it learnt
@@ -15,7 +15,7 @@ from typing import Any
 
 from rowen.errors import ConfigurationError
 
-__all__ = ["BytePairs", "Spelling", "Unigram", "WordPiece", "spelling_of", "spelling_of_vocabulary"]
+__all__ = ["Spelling", "WordPiece", "spelling_of", "spelling_of_vocabulary"]
 
 _WORDPIECE_STEPS = {"BertNormalizer", "BertPreTokenizer"}
 # `Precompiled` is SentencePiece's own table, which is the compatible form of Unicode but for rare characters.
@@ -53,11 +53,11 @@ class Spelling(ABC):
 
     @abstractmethod
     def words(self, text: str) -> Iterable[str]:
-        """The words of a text, none of which a part will cut."""
+        """Return the words of a text, none of which a part will cut."""
 
     @abstractmethod
     def spell(self, word: str) -> list[int]:
-        """The numbers of one word."""
+        """Return the numbers of one word."""
 
     def windows(self, text: str, most: int) -> list[list[int]]:
         """The numbers of a text in parts of about the same size, each at most so many with the marks at its ends.
@@ -90,7 +90,7 @@ def spelling_of(told: Mapping[str, Any], name: str) -> Spelling:
 
 
 def spelling_of_vocabulary(text: str, *, lowercase: bool) -> Spelling:
-    """The spelling of a `vocab.txt`: one piece a line."""
+    """Return the spelling of a `vocab.txt`: one piece a line."""
     pieces = text.rstrip("\n").split("\n")
     if missing := {"[CLS]", "[SEP]", "[UNK]"} - set(pieces):
         raise ConfigurationError(f"vocab.txt has no {', '.join(sorted(missing))}.", hint=_HINT)
@@ -129,7 +129,7 @@ def _wordpiece(told: Mapping[str, Any], model: Mapping[str, Any], name: str) -> 
 
 
 def _only(told: Mapping[str, Any], known: set[str], name: str) -> list[Mapping[str, Any]]:
-    """The steps before the spelling itself, all of them known."""
+    """Return the steps before the spelling itself, all of them known."""
     steps = [*_steps(told.get("normalizer")), *_steps(told.get("pre_tokenizer"))]
     for step in steps:
         if step["type"] not in known:
@@ -149,7 +149,7 @@ def _steps(told: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
 
 
 def _marks(told: Mapping[str, Any] | None) -> tuple[list[int], list[int]]:
-    """The numbers that stand before and after each text."""
+    """Return the numbers that stand before and after each text."""
     if told is None:
         return [], []
     if told["type"] in ("RobertaProcessing", "BertProcessing"):
@@ -172,7 +172,7 @@ def _unknown(name: str, what: str) -> ConfigurationError:
 
 
 def _cuts(starts: Sequence[int], count: int, room: int) -> list[int]:
-    """Where to part so many numbers: at the starts of words, in as few parts as there is room for."""
+    """Return where to part so many numbers: at the starts of words, in as few parts as there is room for."""
     cuts: list[int] = []
     start = 0
     while count - start > room:
@@ -184,7 +184,7 @@ def _cuts(starts: Sequence[int], count: int, room: int) -> list[int]:
 
 
 class _Map(dict[int, str]):
-    """What becomes of each character, found out when it is first met."""
+    """A translation table, computed character by character at first use."""
 
     def __init__(self, rule: Callable[[str], str]) -> None:
         super().__init__()
@@ -245,7 +245,7 @@ class WordPiece(Spelling):
         return plain.translate(_APART).split()
 
     def spell(self, word: str) -> list[int]:
-        """The longest pieces from the left."""
+        """Return the longest pieces from the left."""
         if len(word) > _LONGEST_WORD:
             return self._unknown
         ids = []
@@ -286,7 +286,7 @@ class Unigram(Spelling):
         return [word[at : at + _LONGEST_UNIGRAM] for word in whole for at in range(0, len(word), _LONGEST_UNIGRAM)]
 
     def spell(self, word: str) -> list[int]:
-        """The likeliest row of pieces; what no piece has is one unknown, however long."""
+        """Return the likeliest row of pieces; what no piece has is one unknown, however long."""
         ids: list[int] = []
         for number in self._likeliest(word):
             if number != self._unknown or not ids or ids[-1] != self._unknown:
@@ -314,7 +314,7 @@ class Unigram(Spelling):
 
 
 def _letters() -> dict[int, str]:
-    """A visible character for each byte."""
+    """Return a visible character for each byte."""
     shown = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {byte: chr(byte) for byte in shown} | {byte: chr(256 + n) for n, byte in enumerate(hidden)}

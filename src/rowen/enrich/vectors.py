@@ -1,4 +1,4 @@
-"""Whether an embedder's answer is fit to be stored, and the form in which it is.
+"""Check an embedder's vectors, and convert them to their stored form.
 
 Vectors are stored as unit vectors in half precision: only their directions are compared, and so no number can be too
 large or too small for a half.
@@ -25,7 +25,7 @@ _ASK_DOCTOR = Hint(
 def units(
     vectors: Sequence[Any], *, name: str, count: int, dimensions: int | None, parts: Sequence[int] | None = None
 ) -> npt.NDArray[np.float32]:
-    """The vectors of one answer as unit vectors; raises where one of them could not be searched by.
+    """Return the vectors of one answer as unit vectors; raise where one of them could not be searched by.
 
     There is one a text, or as many as `parts` says.
     """
@@ -66,7 +66,7 @@ def units(
 
 
 def packed(vectors: npt.NDArray[np.float32]) -> list[bytes]:
-    """Vectors as halves in network order."""
+    """Return vectors in half precision and network order."""
     return [row.tobytes() for row in vectors.astype(">f2")]
 
 
@@ -87,5 +87,5 @@ def _bad(name: str, what: str, hint: str | None = None) -> BadVectorsError:
 
 
 def written(vector: bytes) -> str:
-    """A stored vector in the notation of the database."""
+    """Return a stored vector in the notation of the database."""
     return "[" + ",".join(f"{number:.5g}" for number in np.frombuffer(vector, ">f2").tolist()) + "]"

@@ -13,7 +13,7 @@ from rowen.model.url import is_link, runs_script
 from rowen.publish.feeds import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
 
-__all__ = ["DATA_JSON_FOOT", "MEDIA_TYPE_JSON", "catalog_page", "data_json_datasets", "data_json_head"]
+__all__ = ["DATA_JSON_FOOT", "catalog_page", "data_json_datasets", "data_json_head"]
 
 _WEB = ("http://", "https://")
 # DCAT has classes for these only: all else that catalogs list is a dataset to it.
@@ -111,7 +111,7 @@ def _words(text: str, language: str | None) -> Literal:
 
 
 def _date(value: str) -> Literal:
-    """A date or a moment as its own type; anything else as the words that it is."""
+    """Return a date or a moment as its own type; anything else as the words that it is."""
     if len(value) == len("2026-11-18"):
         return Literal(value, datatype=name("xsd:date"))
     return Literal(value, datatype=name("xsd:dateTime")) if "T" in value else Literal(value)

@@ -45,7 +45,7 @@ class ChangeFiles:
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """How many changes of each sort there are in each source."""
+        """Return how many changes of each sort there are in each source."""
         return {name: one.counts for name, one in self._sources.items()}
 
     def write(self, changes: Iterable[tuple[Change, Identity]]) -> None:

@@ -32,7 +32,7 @@ _KINDS = {"created": "as:Create", "updated": "as:Update", "amended": "as:Update"
 
 
 def root(addresses: PublicAddresses, blocks: Sequence[LogSpan], last: int) -> Publication:
-    """The first page: what the stream is, and its blocks."""
+    """Return the first page: what the stream is, and its blocks."""
     stream, node = _stream(addresses), NamedNode(addresses.stream())
     told = [
         *_description(stream, node),
@@ -116,7 +116,7 @@ def _relation(node: NamedNode, below: NamedNode, kind: str, path: NamedNode, val
 
 
 def _member(addresses: PublicAddresses, published: PublishedChange) -> Iterator[Triple]:
-    """The version that a line tells of; of an item that moved, the end of what it was called before as well."""
+    """Yield the version that a line tells of; of an item that moved, the end of what it was called before as well."""
     change = published.change
     address = addresses.change(change.number)
     if change.moved_from:

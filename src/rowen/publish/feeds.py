@@ -78,17 +78,17 @@ class PublicAddresses:
         field: str | None = None,
         before: int | None = None,
     ) -> str:
-        """A feed, or its page of what came before a number."""
+        """Return a feed, or its page of what came before a number."""
         given = [("query", query), *(("kind", kind) for kind in kinds), ("field", field), ("before", before)]
         asked = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given if value is not None)
         return f"{self.root}/feeds/{form}" + (f"?{asked}" if asked else "")
 
     def stream(self, node: str = "") -> str:
-        """The event stream's first page, or another: `blocks/3`, `pages/17`."""
+        """Return the event stream's first page, or another: `blocks/3`, `pages/17`."""
         return f"{self.root}/ldes" + (f"/{node}" if node else "")
 
     def catalog(self, form: str, after: str | None = None) -> str:
-        """The catalog of all datasets (`dcat`, `data.json`), or its page after a place."""
+        """Return the catalog of all datasets (`dcat`, `data.json`), or its page after a place."""
         return f"{self.root}/catalog/{form}" + (f"?after={quote(after, safe='')}" if after else "")
 
 
@@ -111,12 +111,12 @@ class FeedHead:
         return f"Changes{kinds}{of}{there}" + (f" that match “{self.query}”" if self.query else "")
 
     def address(self, form: FeedForm, before: int | None = None) -> str:
-        """Where it is found, or where its page before a number is."""
+        """Return where it is found, or where its page before a number is."""
         return self.addresses.feed(form, query=self.query, kinds=self.kinds, field=self.field, before=before)
 
 
 def feed(form: FeedForm, head: FeedHead, changes: Sequence[PublishedChange], *, more: bool) -> Publication:
-    """A page of a feed, newest first; `more` says that there are older lines."""
+    """Return a page of a feed, newest first; `more` says that there are older lines."""
     older = head.address(form, changes[-1].change.number) if more and changes else None
     if form == "atom":
         return Publication(_atom(head, changes, older), "application/atom+xml; charset=utf-8")
@@ -147,7 +147,7 @@ def diff_of_change(published: PublishedChange) -> ItemDiff | None:
 
 
 def field_lines(change: Change) -> list[str]:
-    """The fields of extracted facts that differ, a line each: `/price: 3 → 4`."""
+    """Return the fields of extracted facts that differ, a line each: `/price: 3 → 4`."""
     told = []
     for field in change.diff or ():
         values = [json.dumps(field[side], ensure_ascii=False) for side in ("before", "after") if side in field]
@@ -156,7 +156,7 @@ def field_lines(change: Change) -> list[str]:
 
 
 def _content(published: PublishedChange) -> str:
-    """An entry's body as HTML: what changed, or what the item is about."""
+    """Return an entry's body as HTML: what changed, or what the item is about."""
     change = published.change
     told = [f"<p>{escape(change.kind)} in {escape(change.source)}</p>"]
     if change.moved_from:
@@ -274,7 +274,7 @@ def event(change: Change) -> bytes:
 
 
 def last_seen(last_event_id: str | None) -> int | None:
-    """The number behind a `Last-Event-ID`; None if there is none, or none of ours."""
+    """Return the number behind a `Last-Event-ID`; None if there is none, or none of ours."""
     # A bigint has 19 digits; more would be an error of the database.
     told = (last_event_id or "").strip()
     return int(told) if told.isascii() and told.isdigit() and len(told) <= 18 else None
@@ -299,7 +299,7 @@ def fields_as_html(diff: FieldDiff) -> str:
 
 
 def fields_as_text(diff: FieldDiff) -> str:
-    """The same, one line a field."""
+    """Return the same, one line a field."""
     return "\n".join(f"{_FIELD_MARKS[one.op]} {one.path or '/'}\t{' → '.join(_values(one))}" for one in diff.fields)
 
 

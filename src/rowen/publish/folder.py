@@ -37,7 +37,7 @@ COVERAGE = "coverage.json"
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes `target` in the end; after an error nothing of it is left."""
+    """Return a folder to write into, which becomes `target` in the end; after an error nothing of it is left."""
     target = target.absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RefusedError(f"{target} is there already. Nothing was written.", hint="Choose another folder with --to.")
@@ -130,7 +130,7 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def checked(folder: Path) -> Earlier:
-    """An earlier snapshot, if it is one, of a version that we know, and its identity file is what it was."""
+    """Return an earlier snapshot, if it is one, of a version that we know, and its identity file is what it was."""
     manifest = _manifest(folder)
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
@@ -171,7 +171,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _plain(name: Any) -> str:
-    """A file name that does not lead out of its folder."""
+    """Return a file name that does not lead out of its folder."""
     if not isinstance(name, str) or Path(name).name != name:
         raise ValueError(name)
     return name

@@ -13,7 +13,7 @@ import msgspec
 from rowen.errors import ExportError
 from rowen.publish.row import COLUMNS, ExportRow, Identity
 
-__all__ = ["FILE", "FORMATS", "Format", "SnapshotWriter", "SqliteWriter", "writer"]
+__all__ = ["FILE", "FORMATS", "Format", "SnapshotWriter", "writer"]
 
 Format: TypeAlias = Literal["parquet", "jsonl", "json", "csv", "sqlite"]
 FORMATS: tuple[Format, ...] = ("parquet", "jsonl", "json", "csv", "sqlite")
@@ -54,7 +54,7 @@ class SnapshotWriter(Protocol):
 
 
 def writer(form: Format, folder: Path, *, excel: bool = False, joint: bool = False) -> SnapshotWriter:
-    """The writer of a format, for an empty folder."""
+    """Return the writer of a format, for an empty folder."""
     match form:
         case "parquet":
             from rowen.publish.parquet import ParquetWriter
@@ -89,7 +89,7 @@ class SqliteWriter:
         self._run(f"create table item (id integer primary key, {_COLUMNS})", "begin")
 
     def begin(self, source: str, file: str) -> str:
-        """All sources go into one file."""
+        """Return all sources go into one file."""
         return FILE
 
     def write(self, rows: Sequence[ExportRow]) -> None:

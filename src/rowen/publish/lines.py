@@ -19,19 +19,14 @@ from rowen.publish.row import COLUMNS, ExportRow, Identity
 from rowen.version import how_to_install
 
 __all__ = [
-    "FACT_FORMATS",
     "STREAMED",
-    "WITHDRAWN",
     "CsvWriter",
     "FactFiles",
-    "FactFormat",
     "JsonLinesWriter",
     "JsonWriter",
     "Streamed",
-    "TextStream",
     "WithdrawnLines",
     "harmless",
-    "json_line",
     "text_stream",
 ]
 
@@ -112,7 +107,7 @@ class _Table:
 
 
 def text_stream(form: Streamed, *, excel: bool = False) -> TextStream:
-    """A format to be sent while it is read."""
+    """Return a format to be sent while it is read."""
     match form:
         case "jsonl":
             return _JsonLines()
@@ -240,7 +235,7 @@ def json_line(row: ExportRow, **more: str) -> bytes:
 
 
 def _csv_line(cells: Iterable[str]) -> str:
-    """A line as `csv.writer` gives it, which looks at each letter by itself and takes ten times as long."""
+    """Return a line as `csv.writer` gives it, which looks at each letter by itself and takes ten times as long."""
     return ",".join([_quoted(cell) if _NEEDS_QUOTES.search(cell) else cell for cell in cells]) + "\r\n"
 
 
@@ -262,7 +257,7 @@ def _cell(value: Any) -> str:
 
 
 def harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet takes for a formula."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
@@ -363,7 +358,7 @@ def _column(values: list[Any]) -> list[Any]:
 
 
 def _kind(value: Any) -> type:
-    """The type of a column that holds a value; an integer that no float can hold is told as text."""
+    """Return the type of a column that holds a value; an integer that no float can hold is told as text."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return type(value)
     return float if finite(value) is not None else int

@@ -14,7 +14,7 @@ from typing import Any
 
 from rowen.net.target import refusal
 
-__all__ = ["SERVICES", "confine", "main"]
+__all__ = ["confine", "main"]
 
 # Left out are services of this machine (syslog, desktops, USB), and those whose key is a file.
 _NAMES = """

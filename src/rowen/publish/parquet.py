@@ -121,7 +121,7 @@ class ParquetWriter:
 
 
 def _array(column: list[Any], type_: pa.DataType) -> pa.Array:
-    """A column; resources are taken apart here, since Arrow looks at each of them four times."""
+    """Return a column; resources are taken apart here, since Arrow looks at each of them four times."""
     if column and isinstance(column[0], bytes):
         # The database has made sure that it is UTF-8; to look again takes as long as to compress it.
         return pa.array(column, pa.binary()).view(type_)

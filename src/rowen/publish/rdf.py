@@ -12,16 +12,7 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
 from rowen.errors import ExportError, UsageError
 from rowen.model.rdf import DELTA, StatementChange
 
-__all__ = [
-    "SparqlUpdate",
-    "change_set",
-    "checked_graph",
-    "delta_file",
-    "last_delta",
-    "quad_lines",
-    "updates",
-    "whole_file",
-]
+__all__ = ["SparqlUpdate", "checked_graph", "delta_file", "last_delta", "quad_lines", "updates", "whole_file"]
 
 # What endpoints take without a thought: Virtuoso refuses queries of more than some 10,000 lines, others those of 1 MB.
 MOST_STATEMENTS = 500
@@ -29,7 +20,7 @@ MOST_CHARS = 250_000
 
 
 def checked_graph(graph: str | None) -> str | None:
-    """A graph's name; raises where it is none."""
+    """Return a graph's name; raise where it is none."""
     if graph is None:
         return None
     try:
@@ -47,13 +38,13 @@ def quad_lines(page: str, lines: Iterable[str], graph: str | None) -> Iterator[s
 
 
 def delta_file(changes: Iterable[StatementChange], graph: str | None) -> bytes:
-    """A whole file of changes."""
+    """Return a whole file of changes."""
     lines = ",\n".join(json.dumps(change_set(change, graph), ensure_ascii=False) for change in changes)
     return f"[\n{lines}\n]\n".encode()
 
 
 def change_set(change: StatementChange, graph: str | None) -> dict[str, Any]:
-    """How a page changed, in the shape of delta consumers."""
+    """Return how a page changed, in the shape of delta consumers."""
     named = {"type": "uri", "value": _name(graph or change.page)}
     return {
         "deletes": [_quad(triple, named) for triple in _triples(change.gone(graph))],
@@ -152,7 +143,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _name(page: str) -> str:
-    """The name of a page's graph: its address, as an IRI can be written."""
+    """Return the name of a page's graph: its address, as an IRI can be written."""
     try:
         return str(NamedNode(page).value)
     except ValueError:
@@ -165,7 +156,7 @@ def _graph(page: str) -> str:
 
 
 def last_delta(folder: Path) -> int:
-    """The number up to which delta files are there; 0 where there are none."""
+    """Return the number up to which delta files are there; 0 where there are none."""
     start, end = DELTA.partition("{")[0], DELTA.rpartition("}")[2]
     numbers = (path.name.removeprefix(start).removesuffix(end) for path in folder.glob(f"{start}*{end}"))
     return max((int(number) for number in numbers if number.isdigit()), default=0)
@@ -173,7 +164,7 @@ def last_delta(folder: Path) -> int:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """A file that is there whole or not at all."""
+    """Return a file that is there whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,18 +9,7 @@ from typing import Any
 from rowen.model.wording import count, inline, moment, percent
 from rowen.publish.row import ExportRow
 
-__all__ = [
-    "DISTRIBUTIONS",
-    "FIELDS",
-    "OTHERS",
-    "REPORT",
-    "Coverage",
-    "Distributions",
-    "ReportedSource",
-    "cell",
-    "kind_of",
-    "report",
-]
+__all__ = ["FIELDS", "OTHERS", "REPORT", "Coverage", "Distributions", "ReportedSource", "cell", "kind_of", "report"]
 
 REPORT = "report.md"
 # What fits a screen; coverage.json has all of them.
@@ -78,7 +67,7 @@ class Coverage:
         self.have.update(other.have)
 
     def to_json(self) -> dict[str, Any]:
-        """The counts, and their shares of all items."""
+        """Return the counts, and their shares of all items."""
         have = {
             name: {"items": self.have[name], "share": round(self.have[name] / self.items, 4) if self.items else None}
             for name in FIELDS
@@ -99,11 +88,11 @@ class Distributions:
                 self._count(self._counts[name], " ".join(value.split())[:_LONGEST_VALUE] or UNKNOWN)
 
     def by(self, name: str) -> list[tuple[str, int]]:
-        """The counts of one distribution, the greatest first."""
+        """Return the counts of one distribution, the greatest first."""
         return sorted(self._counts[name].items(), key=lambda pair: (-pair[1], pair[0]))
 
     def to_json(self) -> dict[str, Any]:
-        """All counts."""
+        """Return all counts."""
         return {name: dict(self.by(name)) for name in DISTRIBUTIONS}
 
     def _count(self, counts: Counter[str], value: str) -> None:
@@ -114,7 +103,7 @@ class Distributions:
 def report(
     sources: Sequence[ReportedSource], whole: Coverage, spread: Distributions, *, now: datetime, last_change: int
 ) -> str:
-    """The page, as Markdown."""
+    """Return the page, as Markdown."""
     copies = f" Copies of others among them: {whole.copies:,}." if whole.copies else ""
     held = f"{count(whole.items, 'item')} of {count(len(sources), 'source')}"
     lines = [

@@ -7,7 +7,7 @@ import msgspec
 
 from rowen.model.datasets import record_kind_of
 
-__all__ = ["COLUMNS", "ExportColumn", "ExportResource", "ExportRow", "Identity", "StoredRow", "row_of"]
+__all__ = ["COLUMNS", "ExportRow", "Identity", "StoredRow", "row_of"]
 
 
 class StoredRow(NamedTuple):
@@ -121,7 +121,7 @@ class Identity(NamedTuple):
 
 
 def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
-    """The line of an item; what its kind does not know is left empty."""
+    """Return the line of an item; what its kind does not know is left empty."""
     told = _told(stored.record)
     resources, tables = _resources(told.resources)
     is_copy = stored.original_key is not None and stored.original_key != stored.key
@@ -172,7 +172,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _resources(told: msgspec.Raw) -> tuple[list[ExportResource], list[Any]]:
-    """The resources of a dataset, and the columns that they tell of.
+    """Return the resources of a dataset, and the columns that they tell of.
 
     Those that our connectors wrote are read in one go; others may hold anything.
     """
@@ -193,7 +193,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _columns(told: list[Any]) -> list[ExportColumn]:
-    """The columns of a dataset and of its resources, each name once."""
+    """Return the columns of a dataset and of its resources, each name once."""
     held = (_column(one) for one in told if isinstance(one, dict))
     return list({column["name"]: column for column in held}.values())
 

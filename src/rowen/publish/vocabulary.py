@@ -36,7 +36,7 @@ Thing = NamedNode | BlankNode | Literal
 
 @cache
 def name(compact: str) -> NamedNode:
-    """A name such as `dcterms:title`, written out."""
+    """Return a name such as `dcterms:title`, written out."""
     prefix, _, local = compact.partition(":")
     return NamedNode(_PREFIXES[prefix] + local)
 
@@ -55,7 +55,7 @@ def iri(address: str) -> NamedNode:
 
 
 def moment_of(at: datetime) -> Literal:
-    """A point in time."""
+    """Return a point in time."""
     told = at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return Literal(told, datatype=name("xsd:dateTime"))
 

@@ -17,7 +17,7 @@ from rowen.model.webhooks import webhook_signature
 from rowen.publish.feeds import as_text, diff_of_change, field_lines, summary
 from rowen.version import how_to_install
 
-__all__ = ["GIVE_UP", "MOST_IN_A_NOTICE", "SignedMessage", "Verdict", "message", "notice", "send", "verdict", "wait_s"]
+__all__ = ["GIVE_UP", "MOST_IN_A_NOTICE", "Verdict", "message", "notice", "send", "verdict", "wait_s"]
 
 # Made once: to make it costs as much as a message.
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -46,7 +46,7 @@ class SignedMessage:
 
 
 def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestamp: int) -> SignedMessage:
-    """The message about one line of the log."""
+    """Return the message about one line of the log."""
     told: dict[str, Any] = {
         "type": f"item.{change.kind}" if change.kind not in {"failing", "recovered"} else f"source.{change.kind}",
         "timestamp": change.at.isoformat(),
@@ -86,7 +86,7 @@ def verdict(status: int) -> Verdict:
 
 
 def wait_s(failures: int, random: Random) -> float:
-    """How long to wait after so many failures in a row."""
+    """Return how long to wait after so many failures in a row."""
     base = _WAITS_S[min(failures, len(_WAITS_S)) - 1]
     return base * (1 + _JITTER * (2 * random.random() - 1))
 

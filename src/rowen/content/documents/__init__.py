@@ -1,4 +1,4 @@
-"""Documents that are no text: PDF, Word, Excel, PowerPoint, OpenDocument, EPUB and RTF become Markdown.
+"""Binary documents as Markdown: PDF, Word, Excel, PowerPoint, OpenDocument, EPUB and RTF.
 
 Office files are read here and not by a library: those that were tried lose words, or write another text with every
 release. Only PDF needs one, from the extra `rowen[documents]`.
@@ -8,7 +8,7 @@ __all__ = ["DamagedError"]
 
 
 class DamagedError(Exception):
-    """Why a document cannot be read; the message goes on where the name of the file ends: "is encrypted."."""
+    """The reason why a document cannot be read; the message continues after the name of the file: "is encrypted."."""
 
     def __init__(self, why: str, *, hint: str | None = None) -> None:
         super().__init__(why)

@@ -26,7 +26,7 @@ _FOLLOWED = ("http://", "https://", "mailto:")
 
 
 def read_epub(body: bytes) -> Part:
-    """The chapters of a book that is not locked."""
+    """Return the chapters of a book that is not locked."""
     package = ZipPackage(body)
     container = package.tree("META-INF/container.xml")
     path = next((each.get("full-path", "") for each in container.iter("rootfile")), "")
@@ -67,7 +67,7 @@ class _Book:
         )
 
     def chapters(self) -> Iterator[tuple[str, HtmlPage]]:
-        """Each chapter's Markdown and the page it comes from."""
+        """Yield each chapter's Markdown and the page it comes from."""
         for entry in self._root.iter("itemref"):
             item = self._items.get(entry.get("idref", ""))
             if item is None or item.get("media-type") not in _PAGES or "nav" in item.get("properties", "").split():
@@ -79,13 +79,13 @@ class _Book:
             yield self._with_heading(page.text, path), page
 
     def _spent(self, path: str) -> bytes:
-        """A chapter, which a spine may name as often as it likes."""
+        """Return a chapter, and count its size each time: a spine may name it repeatedly."""
         body = self._package.read(path)
         spend(len(body))
         return body
 
     def _with_heading(self, text: str, path: str) -> str:
-        """A chapter that begins without a heading is called what the contents call it."""
+        """Add the title from the table of contents to a chapter that begins without a heading."""
         label = self._labels.get(path.lower(), "")
         return f"# {label}\n\n{text}" if label and text and not text.startswith("#") else text
 
@@ -93,7 +93,7 @@ class _Book:
         return joined(self._folder, item.get("href", ""))
 
     def _contents(self) -> Iterator[tuple[str, str]]:
-        """The book's own names of its chapters, by path: of EPUB 2, then of EPUB 3."""
+        """Yield the book's own names of its chapters, by path: of EPUB 2, then of EPUB 3."""
         for item in self._items.values():
             path = self._path(item)
             folder = path.rpartition("/")[0]
@@ -108,14 +108,14 @@ class _Book:
 
 
 def _label(folder: str, target: str, label: str) -> Iterator[tuple[str, str]]:
-    """Only what leads to a whole chapter names one."""
+    """Yield the title of a chapter, unless the link leads to a part of it."""
     words = " ".join(label.split())
     if words and "#" not in target:
         yield joined(folder, target).lower(), words
 
 
 def _page(body: bytes, path: str) -> HtmlPage:
-    """A chapter is content from end to end, and its links and anchors mean nothing outside of the book."""
+    """Read a chapter. All of it is content, and its links and anchors mean nothing outside the book."""
     page = parse(_text(body, path))
     page.remove("annotation,annotation-xml")
     for element in page.select("aside,footer,main,article"):
@@ -130,7 +130,7 @@ def _page(body: bytes, path: str) -> HtmlPage:
 
 
 def _text(body: bytes, path: str) -> str:
-    """The text of a page, in which each element is closed as HTML wants it: XHTML may say `<title/>`."""
+    """Return the text of a page, in which each element is closed as HTML wants it: XHTML may say `<title/>`."""
     try:
         text = decode(body, charset=None, media_type="text/html", name=path)
     except ItemError as problem:

@@ -1,4 +1,4 @@
-"""Excel workbooks: what the cells show, as far as the file tells it without a calculation."""
+"""Excel workbooks: the displayed values of cells, as far as the file has them without a calculation."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ _NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\[\]]*\]')
 
 
 def read_excel(body: bytes) -> Part:
-    """The sheets of a workbook that are not hidden."""
+    """Return the sheets of a workbook that are not hidden."""
     package = ZipPackage(body)
     main = package.main("xl/workbook.xml", what="Excel workbook")
     book = package.tree(main)
@@ -52,7 +52,7 @@ class _Cells:
         self._epoch = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 (a wall clock's)
 
     def rows(self, path: str) -> Iterator[Row]:
-        """The rows of a sheet, and an empty one where some are missing."""
+        """Yield the rows of a sheet, and an empty one where some are missing."""
         last = 0
         for row in elements(self._package.pieces(path), frozenset({"row"})):
             number = whole(row.get("r"), last + 1)
@@ -101,7 +101,7 @@ class _Cells:
 
 
 def _date(number: float, epoch: datetime) -> str:
-    """A day, a time, or both. Excel's first sixty days are one off: it takes 1900 for a leap year."""
+    """Return a day, a time, or both. Excel's first sixty days are one off: it takes 1900 for a leap year."""
     early = 1 if number < 60 and epoch.year == 1899 else 0
     at = epoch + timedelta(days=int(number) + early, seconds=round(number % 1 * 86_400))
     if number < 1:
@@ -110,14 +110,14 @@ def _date(number: float, epoch: datetime) -> str:
 
 
 def _text(element: Element | None) -> str:
-    """The text of a cell without what is written above it to help with reading."""
+    """Return the text of a cell without its phonetic guide."""
     if element is None:
         return ""
     return "".join(part.text or "" for child in element if child.tag != "rPh" for part in child.iter("t"))
 
 
 def _formats(root: Element) -> tuple[frozenset[int], frozenset[int]]:
-    """The styles that show dates, and those that show percents."""
+    """Return the styles that show dates, and those that show percents."""
     codes = {whole(each.get("numFmtId"), -1): each.get("formatCode", "") for each in root.iter("numFmt")}
     found = root.find("cellXfs")
     used = [whole(each.get("numFmtId")) for each in found] if found is not None else []
@@ -132,13 +132,13 @@ def _styles(used: Sequence[int], wanted: frozenset[int]) -> frozenset[int]:
 
 
 def _is_date(code: str) -> bool:
-    """Whether a format shows a day or a time; a length of time, `[h]:mm`, stays the number that it is."""
+    """Return whether a format shows a day or a time; a length of time, `[h]:mm`, stays the number that it is."""
     shown = _NOT_SHOWN.sub("", code.partition(";")[0]).lower()
     return "[" not in shown and any(mark in shown for mark in "ymdhs") and "general" not in shown
 
 
 def _column(reference: str) -> int:
-    """The number of a column by its letters, 0 if they are none that Excel has."""
+    """Return the number of a column by its letters; 0 if Excel has no such column."""
     return _number_of(reference.rstrip("0123456789$").lstrip("$").upper())
 
 

@@ -1,4 +1,4 @@
-"""The blocks of a document in their order, written as plain HTML: what turns pages into Markdown does the rest."""
+"""What readers of documents write: blocks as plain HTML for the page reader, sheets as tables, and metadata."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,6 @@ __all__ = [
     "inline",
     "part_of",
     "record_of",
-    "sensible_title",
 ]
 
 _FOLLOWED = ("http://", "https://", "mailto:")
@@ -49,7 +48,7 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 
 
 class TextRun(NamedTuple):
-    """Some words of one look; a line end in them is one on the page."""
+    """Text of one format; a line end in it is one on the page."""
 
     text: str
     bold: bool = False
@@ -97,25 +96,25 @@ class TextFlow:
         self._code: list[str] = []
 
     def heading(self, level: int, html: str) -> None:
-        """A heading of level 1 to 6."""
+        """Add a heading of level 1 to 6."""
         level = min(6, max(1, level))
         self._block(f"<h{level}>{html}</h{level}>" if html else "")
 
     def paragraph(self, html: str) -> None:
-        """A paragraph."""
+        """Add a paragraph."""
         self._block(f"<p>{html}</p>" if html else "")
 
     def quote(self, html: str) -> None:
-        """A paragraph of somebody else."""
+        """Add a quoted paragraph."""
         self._block(f"<blockquote><p>{html}</p></blockquote>" if html else "")
 
     def code(self, line: str) -> None:
-        """A line, or some, of code; those that follow each other are one block."""
+        """Add lines of code; adjacent ones become one block."""
         self._end_lists()
         self._code.append(line)
 
     def item(self, level: int, html: str, *, number: int | None = None) -> None:
-        """An item of a list, numbered or not; level 0 is the outermost."""
+        """Add an item of a list, numbered or not; level 0 is the outermost."""
         if not html:
             return
         self._end_code()
@@ -131,7 +130,7 @@ class TextFlow:
         self._parts.append(f"<li>{html}")
 
     def table(self, rows: Sequence[Sequence[Cell]]) -> None:
-        """A table whose first row is its head; a table of a single cell is only a frame around it."""
+        """Add a table whose first row is its head; a table of a single cell is only a frame around it."""
         filled = [row for row in rows if any(cell.html for cell in row)]
         if len(filled) == 1 and len(filled[0]) == 1:
             self._block(f"<div>{filled[0][0].html}</div>")
@@ -139,14 +138,14 @@ class TextFlow:
             self._block("".join(("<table>", *map(_row, filled), "</table>")))
 
     def slide(self, number: int, title: str, content: "TextFlow") -> None:
-        """What is on a slide, under its title; one without a word leaves no trace."""
+        """Add the content of a slide under its title; skip an empty slide."""
         html = content.html()
         if title or html:
             self.heading(2, title or f"Slide {number}")
             self._block(html)
 
     def html(self) -> str:
-        """All blocks up to here."""
+        """Return all blocks."""
         self._end_lists()
         self._end_code()
         return "\n".join(self._parts)
@@ -180,7 +179,7 @@ def _cells(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 class Workbook:
-    """Takes sheets one by one, until there is more text than anybody would search."""
+    """Collects sheets up to a limit."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -188,18 +187,18 @@ class Workbook:
         self._left_chars = min(MOST_CHARS, left_chars() // 2)
 
     def add(self, name: str, rows: Iterable[Row]) -> None:
-        """A sheet; one without any cell leaves no trace."""
+        """Add a sheet; skip an empty one."""
         blocks = list(map(_block, _blocks(self._within_limit(rows))))
         if blocks:
             self._parts += [f"## {' '.join(name.split())}", *blocks]
 
     @property
     def is_full(self) -> bool:
-        """Whether something had to be left out."""
+        """Return whether something had to be left out."""
         return self._left_chars < 0
 
     def markdown(self) -> str:
-        """All sheets up to here."""
+        """Return all sheets as Markdown."""
         rest = ["*The rest of this workbook was left out: it is too large.*"] if self.is_full else []
         return "\n\n".join(self._parts + rest)
 
@@ -224,7 +223,7 @@ def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _block(rows: list[Row]) -> str:
-    """Rows of one cell each are remarks, not a table."""
+    """Format adjacent rows as a table; rows of one cell each as paragraphs."""
     if all(len(row) == 1 for row in rows):
         return "\n\n".join(escaped(" ".join(cell.split())) for row in rows for cell in row.values())
     columns = sorted({column for row in rows for column in row})
@@ -235,7 +234,7 @@ def _block(rows: list[Row]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Empty where the document does not say."""
+    """Metadata of a document; empty where it has none."""
 
     title: str = ""
     authors: tuple[str, ...] = ()
@@ -244,7 +243,7 @@ class Facts:
 
 
 def facts_of(title: str, authors: Iterable[str], keywords: Iterable[str], language: str) -> Facts:
-    """Facts as they stand in a file, tidied up."""
+    """Return the metadata of a file in normal form."""
     words = (word.strip() for each in keywords for word in re.split(r"[,;\n]", each))
     names = (" ".join(name.split()) for name in authors)
     tongue = language.strip()
@@ -257,19 +256,19 @@ def facts_of(title: str, authors: Iterable[str], keywords: Iterable[str], langua
 
 
 def core_facts(package: ZipPackage) -> Facts:
-    """The core properties of an Office file."""
+    """Return the core properties of an Office file."""
     root = package.tree("docProps/core.xml")
     return facts_of(_text(root, "title"), [_text(root, "creator")], [_text(root, "keywords")], _text(root, "language"))
 
 
 def sensible_title(told: str) -> str:
-    """A title, unless it is one that programs make up."""
+    """Return a title; empty for a generated one."""
     title = _PREFIX.sub("", " ".join(told.split()))
     return "" if _NO_TITLE.fullmatch(title) else title
 
 
 def part_of(html: str, facts: Facts, **record: Any) -> Part:
-    """A document whose text is given as HTML; without a title of its own, the first heading is its title."""
+    """Return a document whose text is given as HTML; without a title of its own, the first heading is its title."""
     page = read_page(html)
     return Part(
         text=page.text,
@@ -282,7 +281,7 @@ def part_of(html: str, facts: Facts, **record: Any) -> Part:
 
 
 def record_of(facts: Facts, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the facts is kept beside the text. No dates: a program writes a new one with every export."""
+    """Return the record of a document. It has no dates: a program writes a new one with every export."""
     return {**({"authors": list(facts.authors)} if facts.authors else {}), **more}
 
 

@@ -20,14 +20,14 @@ from rowen.content.documents.flow import (
 )
 from rowen.content.documents.packages import ZipPackage, elements, whole
 
-__all__ = ["OdfStyles", "OdfWriter", "read_sheets", "read_slides", "read_text"]
+__all__ = ["read_sheets", "read_slides", "read_text"]
 
 _CONTENT = "content.xml"
 _STYLES = "automatic-styles"
 
 
 class OdfStyles:
-    """Which styles are bold, italic, code, a quote or a title, and which lists are numbered."""
+    """The styles of a document: bold, italic, code, quote, title, and numbered lists."""
 
     def __init__(self, root: Element) -> None:
         self._styles: dict[str, Element] = {}
@@ -42,7 +42,7 @@ class OdfStyles:
             self._lists[each.get("name", "")] = each
 
     def look(self, name: str | None, look: TextRun) -> TextRun:
-        """A look changed by a style and those that it comes from."""
+        """Return a look changed by a style and those that it comes from."""
         for style in reversed(self._lineage(name)):
             for properties in style.iterfind("text-properties"):
                 weight, posture = properties.get("font-weight"), properties.get("font-style")
@@ -54,12 +54,12 @@ class OdfStyles:
         return look
 
     def names(self, name: str | None) -> frozenset[str]:
-        """A style's name and those of its ancestors, as people see them, in lower case."""
+        """Return a style's name and those of its ancestors, as people see them, in lower case."""
         found = [name or "", *(style.get("parent-style-name", "") for style in self._lineage(name))]
         return frozenset(each.replace("_20_", " ").lower() for each in found)
 
     def is_numbered(self, name: str, level: int) -> bool:
-        """Whether a list of this style has numbers at a level, counted from 0."""
+        """Return whether a list of this style has numbers at a level, counted from 0."""
         style = self._lists.get(name, ())
         return any(
             each.tag == "list-level-style-number" and each.get("level") == str(level + 1) and each.get("num-format")
@@ -106,7 +106,7 @@ class OdfWriter:
             flow.paragraph(inline([_citation(note), TextRun(" "), *runs]))
 
     def words(self, block: Element) -> str:
-        """The words of a block on one line, as HTML without any mark."""
+        """Return the words of a block on one line, as HTML without any mark."""
         return inline(self._runs(block, TextRun("")), plain=True)
 
     def _paragraph(self, block: Element, flow: TextFlow) -> None:
@@ -188,7 +188,7 @@ _INNER = frozenset(
 
 
 def read_text(body: bytes) -> Part:
-    """A text document."""
+    """Read a text document."""
     package = _opened(body)
     writer = OdfWriter(OdfStyles(package.tree("styles.xml")))
     flow = TextFlow()
@@ -201,7 +201,7 @@ def read_text(body: bytes) -> Part:
 
 
 def read_slides(body: bytes) -> Part:
-    """A presentation: a heading a slide."""
+    """Read a presentation: one heading per slide."""
     package = _opened(body)
     writer = OdfWriter(OdfStyles(package.tree("styles.xml")))
     flow = TextFlow()
@@ -216,7 +216,7 @@ def read_slides(body: bytes) -> Part:
 
 
 def read_sheets(body: bytes) -> Part:
-    """A spreadsheet: what its cells show."""
+    """Read a spreadsheet: the displayed values of its cells."""
     package = _opened(body)
     workbook = Workbook()
     hidden: set[str | None] = set()
@@ -269,7 +269,7 @@ def _write_slide(writer: OdfWriter, page: Element, flow: TextFlow, number: int) 
 
 
 def _sheet_counter() -> Callable[[Element], int]:
-    """Tells the parts of one table from those of the next."""
+    """Return a key function that numbers tables."""
     count = 0
 
     def number(part: Element) -> int:
@@ -281,7 +281,7 @@ def _sheet_counter() -> Callable[[Element], int]:
 
 
 def _hidden(styles: Element) -> set[str]:
-    """The styles of tables that are not shown."""
+    """Return the styles of tables that are not shown."""
     return {
         each.get("name", "")
         for each in styles.iter("style")
@@ -290,7 +290,7 @@ def _hidden(styles: Element) -> set[str]:
 
 
 def _copies(row: Element) -> Iterable[Row]:
-    """A row as often as it is repeated; blank ones, of which a sheet ends in a million, once."""
+    """Return a row as often as it is repeated; blank ones, of which a sheet ends in a million, once."""
     cells = {}
     column = 0
     for cell in row if row.tag == "table-row" else ():
@@ -313,7 +313,7 @@ def _citation(note: Element) -> TextRun:
 
 
 def _spaced(text: str | None) -> str:
-    """White space as in HTML: a program that lays out its XML adds line ends that mean nothing."""
+    """Normalise white space as in HTML: a program that indents its XML adds line ends without meaning."""
     return text.replace("\n", " ").replace("\t", " ") if text else ""
 
 
@@ -326,5 +326,5 @@ def _rows(table: Element) -> Iterator[Element]:
 
 
 def _cells(row: Element) -> Iterator[Element]:
-    """The cells of a row, and those that another one covers: empty, but in their place."""
+    """Return the cells of a row, and those that another one covers: empty, but in their place."""
     return (cell for cell in row if cell.tag in ("table-cell", "covered-table-cell"))

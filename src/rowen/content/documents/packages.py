@@ -1,4 +1,4 @@
-"""Office files and e-books are zip archives of XML: their members are read within limits, whatever they declare."""
+"""Zip archives of XML, as office files and e-books are: members and trees, read within limits."""
 
 import io
 import posixpath
@@ -49,7 +49,7 @@ class ZipPackage:
         return _plain(path) in self._members
 
     def pieces(self, path: str) -> Iterator[bytes]:
-        """A member's bytes, piece by piece; none if there is no such member."""
+        """Yield a member's bytes, piece by piece; none if there is no such member."""
         member = self._members.get(_plain(path))
         if member is None:
             return
@@ -66,15 +66,15 @@ class ZipPackage:
             raise DamagedError(f"is damaged ({problem}).") from problem
 
     def read(self, path: str) -> bytes:
-        """A member's bytes."""
+        """Return a member's bytes."""
         return b"".join(self.pieces(path))
 
     def tree(self, path: str) -> Element:
-        """A member's root element; an empty one if there is no such member."""
+        """Return a member's root element; an empty one if there is no such member."""
         return next(elements(self.pieces(path)), _NOTHING)
 
     def main(self, usual: str, *, what: str) -> str:
-        """The path of an Office file's main part."""
+        """Return the path of an Office file's main part."""
         found = (path for kind, path in self.targets("").values() if kind == "officeDocument" and path in self)
         main = next(found, usual)
         if main not in self:
@@ -101,7 +101,7 @@ class ZipPackage:
 
 
 def joined(folder: str, reference: str) -> str:
-    """The path that a reference from a folder leads to; one that leads out of the archive is found nowhere."""
+    """Return the path that a reference from a folder leads to; one that leads out of the archive is found nowhere."""
     path = unquote(reference.partition("#")[0])
     return posixpath.normpath(posixpath.join("/" + folder, path)).lstrip("/")
 
@@ -113,7 +113,7 @@ def _plain(path: str) -> str:
 def elements(
     pieces: Iterable[bytes], wanted: frozenset[str] = _NO_TAGS, *, opened: frozenset[str] = _NO_TAGS
 ) -> Iterator[Element]:
-    """The outermost elements of the wanted names, the root if none are named.
+    """Yield the outermost elements of the wanted names, the root if none are named.
 
     Those of the names in `opened` come as they are opened, with their attributes alone.
     """
@@ -130,7 +130,7 @@ def elements(
 
 
 def whole(text: str | None, default: int = 0) -> int:
-    """A number as it stands in an attribute; what is none, or absurd, is the default."""
+    """Return a number as it stands in an attribute; what is none, or absurd, is the default."""
     return int(text) if text and len(text) < 10 and text.isascii() and text.removeprefix("-").isdigit() else default
 
 

@@ -46,7 +46,7 @@ _SENTENCE_END = (".", "!", "?", ":", ";", "。", "”", '"')
 
 
 def read_pdf(body: bytes) -> Part:
-    """The text of a PDF that has any."""
+    """Return the text of a PDF that has any."""
     document = _opened(body)
     try:
         return _read(document)
@@ -92,7 +92,7 @@ def _read(document: Any) -> Part:
 
 
 def _text(document: Any, number: int) -> str | None:
-    """The text of a page; nothing at all if the page is damaged."""
+    """Return the text of a page; nothing at all if the page is damaged."""
     import pypdfium2
 
     try:
@@ -130,7 +130,7 @@ def _bookmarks(document: Any) -> Iterator[Bookmark]:
 
 
 def _largest_words(document: Any) -> str:
-    """The words of the first page that are written largest."""
+    """Return the words of the first page that are written largest."""
     import pypdfium2
 
     try:
@@ -158,7 +158,7 @@ def _first_line(pages: list[str]) -> str:
 
 
 def markdown(pages: Sequence[str], bookmarks: Sequence[Bookmark], *, missing: int = 0) -> str:
-    """All pages under the headings of the outline; where there is none, each under its number."""
+    """Return all pages under the headings of the outline; where there is none, each under its number."""
     by_page: defaultdict[int, list[Bookmark]] = defaultdict(list)
     for bookmark in bookmarks:
         by_page[bookmark.page].append(bookmark)
@@ -178,7 +178,7 @@ def _lines(page: str) -> list[str]:
 
 
 def _undecorated(pages: list[list[str]]) -> list[list[str]]:
-    """The pages without numbers, and without the lines at their ends that three or more have in common."""
+    """Return the pages without numbers, and without the lines at their ends that three or more have in common."""
     for _ in range(2):
         for end in (0, -1):
             seen = Counter(_shape(lines[end]) for lines in pages if lines)
@@ -191,7 +191,7 @@ def _undecorated(pages: list[list[str]]) -> list[list[str]]:
 
 
 def _is_decoration(line: str, shape: str, repeats: int, met: set[str]) -> bool:
-    """The first of the lines that repeat is kept: it may be the title."""
+    """Return whether a line is a decoration. The first of repeated lines is kept: it may be the title."""
     if _PAGE_NUMBER.fullmatch(line):
         return True
     is_new = shape not in met

@@ -1,4 +1,4 @@
-"""PowerPoint presentations: a heading a slide, its points and tables, and what the speaker means to say."""
+"""PowerPoint presentations: one heading per slide, its points and tables, and the speaker's notes."""
 
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
@@ -16,7 +16,7 @@ _POINTS = ("body", "obj", "")
 
 
 def read_powerpoint(body: bytes) -> Part:
-    """The slides that are shown, in their order."""
+    """Return the slides that are shown, in their order."""
     package = ZipPackage(body)
     main = package.main("ppt/presentation.xml", what="PowerPoint presentation")
     root = package.tree(main)
@@ -129,6 +129,6 @@ def _shapes(root: Element) -> Iterator[Element]:
 
 
 def _place(shape: Element) -> str | None:
-    """What a shape stands for in the layout: `title`, `body` …; nothing for a free one."""
+    """Return the role of a shape in the layout: `title`, `body` …; None for a free one."""
     found = shape.find("nvSpPr/nvPr/ph")
     return found.get("type", "") if found is not None else None

@@ -10,7 +10,7 @@ from rowen.content.base import Part
 from rowen.content.documents import DamagedError
 from rowen.content.documents.flow import Cell, TextFlow, TextRun, facts_of, inline, part_of
 
-__all__ = ["CODE_PAGES", "LEFT_OUT", "NAMED", "Token", "read_rtf", "tokens"]
+__all__ = ["LEFT_OUT", "Token", "read_rtf", "tokens"]
 
 # Open groups are kept on a list, one copy of their state each.
 _DEEPEST = 10_000
@@ -62,7 +62,7 @@ CODE_PAGES = {int(pair.split(":")[0]): int(pair.split(":")[1]) for pair in f"{_C
 
 
 def read_rtf(body: bytes) -> Part:
-    """The text without headers, footers, pictures and hidden words."""
+    """Return the text without headers, footers, pictures and hidden words."""
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise DamagedError("is no RTF file.")
     reader = _RtfReader()
@@ -75,7 +75,7 @@ def read_rtf(body: bytes) -> Part:
 
 @dataclass(slots=True)
 class _Group:
-    """What holds inside of braces, and ends with them: the destination of text, and its look."""
+    """The state inside braces: the destination of text, and its format."""
 
     goes_to: str = ""
     look: TextRun = _PLAIN
@@ -86,7 +86,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Paragraph:
-    """What holds until the next `pard`."""
+    """The state of a paragraph, until the next `pard`."""
 
     style: int = 0
     outline: int = 9
@@ -138,7 +138,7 @@ class _RtfReader:
             self._starred = False
 
     def html(self) -> str:
-        """All that was read; what is missing at the end of a truncated file is not made up."""
+        """Return all that was read, also of a truncated file."""
         self._end_paragraph()
         self._end_table()
         return self._flow.html()
@@ -206,7 +206,7 @@ class _RtfReader:
             self._set(word, number)
 
     def _end(self, word: str) -> bool:
-        """Ends a paragraph, cell or row; says whether the word is of those."""
+        """End a paragraph, cell or row; return whether the word does so."""
         if self._group.goes_to == "footnote" and word == "par":
             self._notes.append(TextRun(" "))
         elif word in ("par", "sect", "page", "\n", "\r"):
@@ -300,7 +300,7 @@ class _RtfReader:
 
 
 def _paired(runs: list[TextRun]) -> list[TextRun]:
-    """Characters beyond the first 65,536 come as two halves, each a run of its own."""
+    """Join surrogate pairs, which RTF writes as two runs."""
     paired: list[TextRun] = []
     for run in runs:
         if paired and "\ud800" <= paired[-1].text[-1:] <= "\udbff" and "\udc00" <= run.text[:1] <= "\udfff":
@@ -312,7 +312,7 @@ def _paired(runs: list[TextRun]) -> list[TextRun]:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """The tokens of a file whose bytes are given as Latin-1; the raw bytes after `bin` are passed over."""
+    """Yield the tokens of a file whose bytes are given as Latin-1; the raw bytes after `bin` are passed over."""
     at = 0
     while found := _TOKEN.match(source, at):
         at = found.end()

@@ -1,4 +1,4 @@
-"""Word documents: headings, paragraphs, lists, tables and footnotes, as their styles tell them."""
+"""Word documents: headings, paragraphs, lists, tables and footnotes, as their styles define them."""
 
 import re
 from collections import Counter
@@ -12,7 +12,7 @@ from rowen.content.documents import DamagedError
 from rowen.content.documents.flow import Cell, TextFlow, TextRun, core_facts, inline, part_of
 from rowen.content.documents.packages import ZipPackage, elements, whole
 
-__all__ = ["CharacterStyle", "ParagraphKind", "WordStyles", "read_word", "setting"]
+__all__ = ["read_word", "setting"]
 
 _BLOCKS = frozenset({"p", "tbl", "sdt"})
 _BODY = frozenset({"body"})
@@ -30,7 +30,7 @@ _LONGEST_LINEAGE = 16
 
 
 def read_word(body: bytes) -> Part:
-    """The text of a document without its headers, footers, comments, contents and deleted words."""
+    """Return the text of a document without its headers, footers, comments, contents and deleted words."""
     package = ZipPackage(body)
     main = package.main("word/document.xml", what="Word document")
     return part_of(_Document(package, main).html(), core_facts(package))
@@ -95,7 +95,7 @@ class _Document:
         self._end_notes(flow)
 
     def _number(self, list_id: str, level: int, numbers: str) -> int | None:
-        """Numbers go on where other paragraphs stand between two items, and begin anew below another item."""
+        """Return the next number of a list. It continues after other paragraphs, and restarts below another item."""
         if numbers == "bullet":
             return None
         for deeper in range(level + 1, 9):
@@ -142,7 +142,7 @@ class _Document:
             yield look._replace(text=str(self._note_number + len(self._noted)), raised=True)
 
     def _end_notes(self, flow: TextFlow) -> None:
-        """Notes stand below the paragraph that they belong to, not at the end of a document that is cut into chunks."""
+        """Write notes below their paragraph, not at the end of a document that is cut into chunks."""
         noted, self._noted = self._noted, []
         for note in noted:
             self._note_number += 1
@@ -151,7 +151,7 @@ class _Document:
 
 
 def _look(run: Element, look: TextRun) -> TextRun | None:
-    """A run's look; none if it is hidden."""
+    """Return a run's look; none if it is hidden."""
     properties = run.find("rPr")
     if properties is None:
         return look
@@ -179,7 +179,7 @@ def _own(parent: Element, name: str) -> Iterator[Element]:
 
 
 class ParagraphKind(Enum):
-    """What a paragraph is."""
+    """The kinds of paragraphs."""
 
     TEXT = auto()
     HEADING = auto()
@@ -191,7 +191,7 @@ class ParagraphKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CharacterStyle:
-    """What a paragraph is; `list_id` and the format of numbers, `bullet` for none, where it is an item."""
+    """The role of a paragraph; for an item also `list_id` and the format of numbers, `bullet` for none."""
 
     kind: ParagraphKind = ParagraphKind.TEXT
     level: int = 0
@@ -214,7 +214,7 @@ class WordStyles:
         }
 
     def look(self, paragraph: Element) -> CharacterStyle:
-        """What a paragraph is, by its own properties, then by its style and those that the style is based on."""
+        """Return the role of a paragraph by its properties, then by its style and the ancestors of that."""
         own = paragraph.find("pPr")
         lineage = self._lineage(setting(own, "pStyle"))
         names = [setting(style, "name").lower() for style in lineage]
@@ -262,6 +262,6 @@ class WordStyles:
 
 
 def setting(properties: Element | None, name: str) -> str:
-    """The value of one property, empty if it is not set."""
+    """Return the value of one property, empty if it is not set."""
     found = properties.find(name) if properties is not None else None
     return found.get("val", "") if found is not None else ""

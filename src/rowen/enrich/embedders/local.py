@@ -76,7 +76,7 @@ class Local:
 
 
 def _meant(model: str | None, home: Path) -> tuple[str | None, Path | None]:
-    """How a model is remembered, and where it is: one that was fetched by its name, any other by its folder.
+    """Return the stored name of a model and its folder: a fetched model by name, any other by folder.
 
     What was fetched comes first: the folder in which a command happens to run may be a stranger's.
     """
@@ -121,7 +121,7 @@ class _Network:
         return Embedded([one for those in vectors for one in those], tokens, parts=[len(those) for those in vectors])
 
     def _vector(self, ids: list[int]) -> Any:
-        """What the tokens of one text come to.
+        """Return the vector of one text.
 
         Texts are not batched: the range of a batch decides how its numbers are rounded, and a vector must be a function
         of its text alone. On a processor it is no slower.
@@ -228,7 +228,7 @@ class _Rewriting:
         ]
 
     def _weights(self, node: _Node) -> tuple[str, str] | None:
-        """The bytes and the scale behind the second factor of a product, if that is what it is made of."""
+        """Return the bytes and the scale behind the second factor of a product, if that is what it is made of."""
         scaled = self.made_by.get(node.inputs[1]) if node.operation == "MatMul" else None
         cast = self.made_by.get(scaled.inputs[0]) if scaled is not None and scaled.operation == "Mul" else None
         if scaled is None or cast is None or cast.operation != "Cast" or cast.inputs[0] in self.made_by:
@@ -243,7 +243,7 @@ class _Rewriting:
         return self.as_bytes[activation]
 
     def used(self) -> list[_Node]:
-        """The nodes without those that made floats of weights, where nobody needs these any more."""
+        """Return the nodes without those that made floats of weights, where nobody needs these any more."""
         kept = self.nodes
         for _ in ("scaling", "casting"):
             needed = {name for node in kept for name in node.inputs}
@@ -294,7 +294,7 @@ def _written(node: _Node) -> bytes:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
-    """Each field of a message: its number, its content if that is bytes, and all of it as it stands."""
+    """Yield each field of a message: its number, its content if that is bytes, and all of it as it stands."""
     at = 0
     while at < len(message):
         start = at

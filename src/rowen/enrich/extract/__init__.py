@@ -1,1 +1,1 @@
-"""Facts out of a page: what its markup says already, what a model reads, and whether that stands in the text."""
+"""Facts of a page: from its markup, from a language model, and whether the text supports them."""

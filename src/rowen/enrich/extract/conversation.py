@@ -1,4 +1,4 @@
-"""Asking a model about a page until its answer is valid: one question, at most one correction, parts where it is long.
+"""Ask a model about a page until the answer is valid: one question, at most one correction; long pages in parts.
 
 Whatever goes wrong has a name: cut off, refused, too long, no JSON, against the schema. Only the last two are asked
 about again, once, with what is wrong; each attempt stands in the ledger.
@@ -47,7 +47,7 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 
 
 class ModelAnswer(NamedTuple):
-    """A valid answer, and what it took."""
+    """A valid answer and its cost."""
 
     data: dict[str, Any]
     calls: int
@@ -56,7 +56,7 @@ class ModelAnswer(NamedTuple):
 
 
 class ModelTerms(NamedTuple):
-    """On what terms a model is asked: how much at once, how long an answer and its time may be, what the user adds."""
+    """The limits of a question: context, length and time of the answer; and instructions that the user adds."""
 
     context_tokens: int
     answer_tokens: int
@@ -73,7 +73,7 @@ class _Told(NamedTuple):
 
 
 async def answer_of(model: LanguageModel, schema: Schema, page: PageText, terms: ModelTerms) -> ModelAnswer:
-    """What a model makes of a page; raises an `ExtractionError` or a `ProviderError`."""
+    """Return the model's answer for a page; raise an `ExtractionError` or a `ProviderError`."""
     most_chars = terms.context_tokens * CHARS_PER_TOKEN
     for _ in range(_MOST_HALVINGS + 1):
         parts = cut(page.text, most_chars)
@@ -85,7 +85,7 @@ async def answer_of(model: LanguageModel, schema: Schema, page: PageText, terms:
 
 
 def expected_tokens(schema: Schema, page: PageText, *, context_tokens: int) -> TokenUsage:
-    """About what a page will take, before anything is asked."""
+    """Estimate the tokens for a page before the model is queried."""
     parts = cut(page.text, context_tokens * CHARS_PER_TOKEN)
     size = len(str(dict(schema.definition))) // CHARS_PER_TOKEN
     sent = len(page.told) // 4 + len(parts) * (size + _OVERHEAD_TOKENS)
@@ -118,7 +118,7 @@ async def _in_parts(
 async def _valid(
     model: LanguageModel, schema: Schema, page: PageText, terms: ModelTerms, purpose: str, *, partial: bool
 ) -> _Told:
-    """A valid answer for one text; what is wrong with the first one is told, once."""
+    """Return a valid answer for one text; ask once more, with the errors, if the first answer is invalid."""
     messages = asked(page, terms.instructions)
     question = ModelQuestion(messages, schema.name, schema.definition, terms.answer_tokens, purpose, terms.limit_s)
     reply = await model.ask(question)
@@ -136,7 +136,7 @@ async def _valid(
 
 
 def _read(schema: Schema, reply: ModelReply, *, partial: bool) -> tuple[dict[str, Any], list[Any]]:
-    """The data of an answer, and what is wrong with it; raises for what asking again would not mend."""
+    """Return the data of an answer and its errors; raise for errors that a second question cannot correct."""
     if reply.finish == "length":
         raise AnswerTruncatedError(
             "The answer was cut off: it is longer than it may be.",
@@ -158,7 +158,7 @@ def _mismatch(wrong: list[Any]) -> AnswerMismatchError:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The object, without what cannot be stored; raises `AnswerInvalidError` where there is none."""
+    """Return the object, without what cannot be stored; raise `AnswerInvalidError` where there is none."""
     if len(text) > _MOST_CHARS:
         raise AnswerInvalidError(f"The answer has {len(text):,} characters.")
     for candidate in _candidates(text.strip()):
@@ -173,7 +173,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def _candidates(text: str) -> list[str]:
-    """The text, what stands in a code fence, what stands between braces; each also without trailing commas."""
+    """Return the text, what stands in a code fence, what stands between braces; each also without trailing commas."""
     found = [text]
     if fence := _ANSWER_FENCE.search(text):
         found.append(fence[1])
@@ -184,13 +184,13 @@ def _candidates(text: str) -> list[str]:
 
 
 def _number(digits: str) -> float:
-    """A number that can be written again: 1e999 cannot."""
+    """Return a number that can be written again: 1e999 cannot."""
     number = finite(float(digits))
     return _refuse(digits) if number is None else number
 
 
 def _whole(digits: str) -> int:
-    """An integer that other programs can read: one of 400 digits is infinite to most."""
+    """Return an integer that other programs can read: one of 400 digits is infinite to most."""
     number = int(digits)
     return _refuse(digits) if finite(number) is None else number
 
@@ -200,7 +200,7 @@ def _refuse(word: str) -> NoReturn:
 
 
 def merged(definition: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One answer by rule: the same whatever a model thinks of it."""
+    """Merge the answers for the parts of a page: append lists, keep the first of single values."""
     whole: dict[str, Any] = {}
     for answer in answers:
         whole = _objects(definition, whole, answer)
@@ -252,7 +252,7 @@ class _Section(NamedTuple):
 
 
 def cut(text: str, most_chars: int) -> list[str]:
-    """The parts of a text, none longer than that; neighbouring sections share a part as long as they fit."""
+    """Return the parts of a text, none longer than that; neighbouring sections share a part as long as they fit."""
     if len(text) <= most_chars:
         return [text]
     parts: list[str] = []
@@ -287,7 +287,7 @@ def _sections(text: str) -> Iterator[_Section]:
 
 
 def _pieces(section: _Section, most_chars: int) -> Iterator[str]:
-    """A section with its headings; one that is too long is cut at blank lines, at lines, at last anywhere."""
+    """Yield a section with its headings; one that is too long is cut at blank lines, at lines, at last anywhere."""
     head = "\n\n".join(section.above)
     # Headings that fill a quarter of a part are left out.
     head = head + "\n\n" if head and len(head) < most_chars // 4 else ""

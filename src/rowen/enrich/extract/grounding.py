@@ -1,4 +1,4 @@
-"""Whether what a model says stands in the text, and where: letter by letter, as a number or a date, or word by word.
+"""Find extracted values in the text: literally, as a number or a date, or word by word.
 
 It is looked for here, not asked for: a model that invents a price invents its quote as well, and both cost tokens.
 """
@@ -33,13 +33,13 @@ _ISO = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?(?:[T ].*)?")
 
 
 class GroundingText:
-    """A text that values are looked for in; what is found is told by its place there."""
+    """A text in which values are located."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def find(self, path: str, value: Any) -> Evidence:
-        """Where a value stands."""
+        """Locate a value."""
         if isinstance(value, bool) or value is None:
             return Evidence(path, "exact")
         if isinstance(value, int | float):
@@ -56,7 +56,7 @@ class GroundingText:
 
     @cached_property
     def _folded(self) -> tuple[str, list[int]]:
-        """The text without differences of case, white space and marks, and where each of its characters was."""
+        """Return the text without differences of case, white space and marks, and where each of its characters was."""
         letters: list[str] = []
         places: list[int] = []
         for place, letter in enumerate(self.text):
@@ -83,7 +83,7 @@ class GroundingText:
         if (plainly := self.text.find(value)) >= 0:
             return Evidence(path, "exact", value[:_QUOTE_CHARS], plainly)
         letters, places = self._folded
-        wanted = " ".join("".join(map(_folded_text, value)).split())
+        wanted = " ".join("".join(map(_folded, value)).split())
         at = letters.find(wanted) if wanted else -1
         if at < 0:
             return None
@@ -95,7 +95,7 @@ class GroundingText:
         return Evidence(path, "number", found[1], found[0]) if found else Evidence(path, "none")
 
     def _text_number(self, path: str, value: str) -> Evidence | None:
-        """A number that a schema has as text."""
+        """Return a number that a schema has as text."""
         if not _NUMBER.fullmatch(value.strip()):
             return None
         found = next((self._numbers[number] for number in _readings(value) if number in self._numbers), None)
@@ -117,7 +117,7 @@ class GroundingText:
         return found
 
     def _date(self, path: str, value: str) -> Evidence | None:
-        """A date that the text writes in another form."""
+        """Return a date that the text writes in another form."""
         told = _ISO.fullmatch(value.strip()[:_DATE_CHARS])
         found = self._dates.get((int(told[1]), int(told[2]), int(told[3] or 0))) if told else None
         if found is None:
@@ -127,13 +127,13 @@ class GroundingText:
         return Evidence(path, "date", self.text[begin:end], begin)
 
     def _words(self, path: str, value: str) -> Evidence:
-        words = [word for word in _WORD.findall("".join(map(_folded_text, value))) if len(word) >= _TELLING]
+        words = [word for word in _WORD.findall("".join(map(_folded, value))) if len(word) >= _TELLING]
         told = words and not _ISO.fullmatch(value.strip()) and self._words_held.issuperset(words)
         return Evidence(path, "words" if told else "none")
 
 
 def _date_of(words: list[str]) -> Iterator[tuple[int, int, int]]:
-    """The dates that two or three words may mean: day, month and year in any usual order."""
+    """Yield the dates that two or three words may mean: day, month and year in any usual order."""
     orders = ((2, 1, 0), (2, 0, 1), (0, 1, 2)) if len(words) == 3 else ((1, 0), (0, 1))
     for order in orders:
         year, month, *rest = (words[place] for place in order)
@@ -152,7 +152,7 @@ def _month(word: str) -> int | None:
 
 
 def evidence(definition: Mapping[str, Any], data: Any, text: str) -> tuple[Evidence, ...]:
-    """Where each value stands in the text; fields that are said in the model's own words are left out."""
+    """Return where each value stands in the text; fields that are said in the model's own words are left out."""
     ground = GroundingText(text)
     return tuple(
         ground.find(path, value)
@@ -162,7 +162,7 @@ def evidence(definition: Mapping[str, Any], data: Any, text: str) -> tuple[Evide
 
 
 def without_ungrounded(data: Any, found: tuple[Evidence, ...]) -> Any:
-    """The data with null in the place of what does not stand in the text."""
+    """Replace values that the text does not support by null."""
     missing = {one.path for one in found if one.found == "none"}
 
     def kept(value: Any, path: str) -> Any:
@@ -180,7 +180,7 @@ def without_ungrounded(data: Any, found: tuple[Evidence, ...]) -> Any:
 
 
 def _is_free(definition: Mapping[str, Any], path: str) -> bool:
-    """Whether the schema lets a field be worded freely: `"x-grounding": "off"`."""
+    """Return whether the schema lets a field be worded freely: `"x-grounding": "off"`."""
     node: Any = definition
     for step in path.split("/")[1:]:
         if not isinstance(node, Mapping):
@@ -200,12 +200,8 @@ def _folded(letter: str) -> str:
     return unicodedata.normalize("NFKC", letter).casefold() if not letter.isascii() else letter.lower()
 
 
-def _folded_text(letter: str) -> str:
-    return _folded(letter)
-
-
 def _readings(written: str) -> Iterator[float]:
-    """The numbers that digits may stand for: 1.234,56 and 1,234.56 are both 1234.56, 1,234 may be two."""
+    """Yield the numbers that digits may stand for: 1.234,56 and 1,234.56 are both 1234.56, 1,234 may be two."""
     digits = re.sub(r"[\s'’\u00a0\u202f]", "", written)
     last = max(digits.rfind("."), digits.rfind(","))
     forms = {re.sub(r"[.,]", "", digits)}

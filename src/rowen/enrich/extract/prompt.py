@@ -1,4 +1,4 @@
-"""What a model is told. A change of its words is a new `PROMPT_VERSION`: answers to another prompt are others.
+"""The prompt and the key of an answer. A change of the prompt's words needs a new `PROMPT_VERSION`.
 
 A page is what strangers wrote, and may speak to the model. It stands between two marks that its author cannot know,
 since they are made of its own hash, and the model is told that nothing between them is meant for it. The marks are no
@@ -35,12 +35,12 @@ CLEANER_VERSION = 1
 
 
 def cleaned(text: str) -> str:
-    r"""A stored text as it is read for facts: without the backslashes of Markdown, which part 19\\.5 in two."""
+    r"""Return a stored text as it is read for facts: without the backslashes of Markdown, which part 19\\.5 in two."""
     return _ESCAPED.sub(r"\1", text)
 
 
 class PageText(NamedTuple):
-    """What of a page is read: where it is from, its title, its cleaned text, and what its markup says of the fields."""
+    """The input from a page: its address, title and cleaned text, and the fields from its markup."""
 
     url: str
     title: str
@@ -49,14 +49,14 @@ class PageText(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The page as it is put before a model, and exactly what an answer is an answer to."""
+        """Return the page exactly as the model reads it."""
         hints = json.dumps(self.hints, ensure_ascii=False, sort_keys=True) if self.hints else ""
         parts = [f"URL: {self.url}", f"Title: {self.title}", f"Markup: {hints}" if hints else "", "", self.text]
         return "\n".join(part for number, part in enumerate(parts) if part or number == 3)
 
 
 def asked(page: PageText, instructions: str = "") -> tuple[Message, ...]:
-    """The question about a page. What the user adds stands after what holds for every page, and replaces none of it."""
+    """Return the question about a page. The user's instructions come after the general ones."""
     text = page.told
     mark = _mark("page", text)
     system = _SYSTEM.format(mark=mark) + (f"\n\n{instructions}" if instructions else "")
@@ -64,7 +64,7 @@ def asked(page: PageText, instructions: str = "") -> tuple[Message, ...]:
 
 
 def mended(before: Sequence[Message], answer: str, wrong: Sequence[Violation | str]) -> tuple[Message, ...]:
-    """The question once more, with the answer that was wrong, and what is wrong with it.
+    """Return the question again, with the invalid answer and its errors.
 
     That quotes the answer, and with it the page, and so stands between marks as well.
     """
@@ -88,7 +88,7 @@ def _mark(name: str, text: str) -> str:
 def answer_key(
     page: PageText, schema: Schema, model: ModelSpec, *, context_tokens: int, instructions: str = ""
 ) -> Hash:
-    """The key of an answer: exact text, schema, who is asked and where, prompt and cleaner, and where a page is cut.
+    """Return the key of an answer, made of text, schema, model, prompt and cleaner versions, and context size.
 
     What a user adds to the prompt is a part of it; nothing added is as it always was.
     """

@@ -1,4 +1,4 @@
-"""What a page's markup says already, fitted to a schema: JSON-LD, microdata, OpenGraph, data of frameworks, tables.
+"""Fit a page's markup to a schema: JSON-LD, microdata, OpenGraph, data of frameworks, tables.
 
 Nothing is guessed: a field is filled by the paths that its schema names (`x-structured`), or by its own name. If all
 that is required is there and valid, no model is asked; otherwise what was found is told to it as a hint.
@@ -33,7 +33,7 @@ class Filled(NamedTuple):
 
 
 def wanted_names(schemas: Sequence[Schema]) -> tuple[str, ...]:
-    """The names under which the fields of schemas may stand in markup, as a reader of pages needs them."""
+    """Return the names under which the fields of schemas may stand in markup, as a reader of pages needs them."""
     names = {
         plain_name(step) for schema in schemas for path in _all_paths(schema.definition) for step in path.split(".")
     }
@@ -41,7 +41,7 @@ def wanted_names(schemas: Sequence[Schema]) -> tuple[str, ...]:
 
 
 def filled(schema: Schema, nodes: Sequence[Mapping[str, Any]], *, given: Mapping[str, Any] | None = None) -> Filled:
-    """What markup says under a schema: one node, and of others only what agrees with it. `given` fields go first.
+    """Fill a schema from one node of the markup, and from others that agree with it. `given` fields go first.
 
     Where several things have all that is required, as on a list of products, nobody knows which one is meant.
     """
@@ -64,7 +64,7 @@ def filled(schema: Schema, nodes: Sequence[Mapping[str, Any]], *, given: Mapping
 
 
 def _has_all(schema: Schema, data: Mapping[str, Any]) -> bool:
-    """Whether all that is required is there; a schema that requires nothing cannot tell."""
+    """Return whether all that is required is there; a schema that requires nothing cannot tell."""
     return bool(schema.required) and all(data.get(name) is not None for name in schema.required)
 
 
@@ -73,7 +73,7 @@ def _disagree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def converted(value: Any, node: Any) -> Any:
-    """A value as its schema wants it; None where it cannot be one."""
+    """Convert a value to the type of its schema; None if that is impossible."""
     kinds = _kinds(node)
     if isinstance(value, list) and "array" not in kinds:
         value = value[0] if value else None
@@ -125,7 +125,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _all_paths(node: Any) -> Iterator[str]:
-    """The paths of all fields, also of those in lists."""
+    """Yield the paths of all fields, also of those in lists."""
     if not isinstance(node, Mapping):
         return
     for name, one in (node.get("properties") or {}).items():
@@ -149,7 +149,7 @@ def _of_node(definition: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str
 
 
 def _rows(node: Mapping[str, Any], field: Any) -> Any:
-    """The rows of a table whose columns are what the entries of a list must have."""
+    """Return the rows of a table whose columns are what the entries of a list must have."""
     rows, items = node.get("rows"), field.get("items") if isinstance(field, Mapping) else None
     if not isinstance(rows, list) or not isinstance(items, Mapping) or not items.get("properties"):
         return None
@@ -159,7 +159,7 @@ def _rows(node: Mapping[str, Any], field: Any) -> Any:
 
 
 def _at(node: Any, path: Sequence[str], depth: int = 0) -> Any:
-    """What stands at a path; names are compared without case and punctuation."""
+    """Return the value at a path; compare names without case and punctuation."""
     if not path or depth > _DEEPEST:
         return node
     if isinstance(node, list):
@@ -183,7 +183,7 @@ def _is_nullable(node: Any) -> bool:
 
 
 def _kinds(node: Any) -> list[str]:
-    """The types that a field may have, also where they are told as alternatives."""
+    """Return the types that a field may have, also where they are told as alternatives."""
     if not isinstance(node, Mapping):
         return []
     told = node.get("type")
@@ -193,6 +193,6 @@ def _kinds(node: Any) -> list[str]:
 
 
 def _valid_fields(schema: Schema, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields without those that the schema does not allow."""
+    """Return the fields without those that the schema does not allow."""
     wrong = {one.path.split("/")[1] for one in violations(schema, data) if one.path}
     return {name: value for name, value in data.items() if name not in wrong}

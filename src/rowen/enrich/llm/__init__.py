@@ -1,1 +1,1 @@
-"""Language models: one module a wire format, and what they have in common."""
+"""Language models: the contract, and the models of providers."""

@@ -27,7 +27,6 @@ __all__ = [
     "ModelReply",
     "ModelSpec",
     "ModelTools",
-    "Role",
     "make",
 ]
 
@@ -50,7 +49,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """What a model is asked: a conversation, the schema of the answer, how long that may be, and what it is for.
+    """A question: a conversation, the schema of the answer, its maximum length, and its purpose.
 
     `limit_s` is how long it may take, where that is not what the settings say.
     """
@@ -64,12 +63,12 @@ class ModelQuestion:
 
     @property
     def chars(self) -> int:
-        """How long it is, without the schema."""
+        """Return the length without the schema."""
         return sum(len(message.text) for message in self.messages)
 
 
 class ModelReply(NamedTuple):
-    """What came: the text, how it ended, and what it took. A refusal's text is its reason."""
+    """An answer: its text, how it ended, and its cost. A refusal's text is its reason."""
 
     text: str
     finish: Finish
@@ -114,7 +113,7 @@ class LanguageModel(Protocol):
 
 
 def make(tools: ModelTools, *, model: str | None = None) -> LanguageModel:
-    """The model that the settings name, or another one at the same address."""
+    """Return the model that the settings name, or another one at the same address."""
     kind = tools.settings.llm
     if kind is None:
         raise ConfigurationError(

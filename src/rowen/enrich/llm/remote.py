@@ -92,7 +92,7 @@ class _RemoteModel(ABC):
     @property
     @abstractmethod
     def _path(self) -> str:
-        """The path of requests below the base address."""
+        """Return the path of requests below the base address."""
 
     @abstractmethod
     def _request(self, question: ModelQuestion, rung: int) -> dict[str, Any] | None:

@@ -1,1 +1,1 @@
-"""JSON Schemas: those that come with the program, what they allow, how two differ, what a provider is sent of one."""
+"""JSON Schemas: bundled ones, their versions, validation, and the dialects of providers."""

@@ -1,4 +1,4 @@
-"""What a provider is sent of a schema: its own dialect of JSON Schema. The original validates, whatever was sent.
+"""Derive the dialect of a schema that a provider accepts. The original validates, whatever was sent.
 
 Strict modes know objects only whose keys are all required and that have no others. So what is optional becomes
 nullable, and what cannot be told in a dialect is left out, or makes the schema unfit for a strict mode.
@@ -25,12 +25,12 @@ Definition = dict[str, Any]
 
 
 def lenient(definition: Mapping[str, Any]) -> Definition:
-    """The schema without what is ours or mere talk: for servers that make a grammar of it."""
+    """Return the schema without our own keywords and annotations, for servers that compile a grammar."""
     return _mapped(definition, lambda node: node)
 
 
 def strict(definition: Mapping[str, Any]) -> Definition | None:
-    """The schema as strict modes take it; None if it says something that they cannot express."""
+    """Return the schema for strict modes; None if they cannot express it."""
     try:
         return _mapped(definition, _tightened)
     except ValueError:
@@ -38,7 +38,7 @@ def strict(definition: Mapping[str, Any]) -> Definition | None:
 
 
 def without_nulls(data: Any, definition: Mapping[str, Any]) -> Any:
-    """An answer without the nulls that stand for optional fields which the original does not let be null."""
+    """Return an answer without the nulls that stand for optional fields which the original does not let be null."""
     root = definition
 
     def cleaned(value: Any, node: Any) -> Any:
@@ -92,7 +92,7 @@ def _tightened(node: Definition) -> Definition:
 
 
 def _closed(node: Definition) -> Definition:
-    """An object with exactly its properties; an open one is not expressible."""
+    """Return an object with exactly its properties; an open one is not expressible."""
     if node.get("additionalProperties") not in (None, False) or not node.get("properties"):
         raise ValueError("an open object")
     required = node.get("required") or ()
@@ -109,7 +109,7 @@ def _is_object(node: Definition) -> bool:
 
 
 def _nullable(node: Any) -> Any:
-    """What an optional field becomes: the same, or null."""
+    """Return the schema of an optional field: the same, or null."""
     if not isinstance(node, Mapping):
         raise ValueError("not expressible")
     kind = node.get("type")
@@ -137,7 +137,7 @@ def _may_be_null(node: Any, root: Mapping[str, Any]) -> bool:
 
 
 def _resolved(node: Any, root: Mapping[str, Any]) -> Any:
-    """What a reference within the schema leads to, a few steps far."""
+    """Resolve a reference within the schema, up to a few steps."""
     for _ in range(8):  # a chain of references is one or two long; a circle must end
         if not (isinstance(node, Mapping) and isinstance(node.get("$ref"), str)):
             return node

@@ -1,4 +1,4 @@
-"""Whether a schema may be used at all, and whether an answer satisfies it.
+"""Check schemas and their cost, and validate answers.
 
 Nothing is ever fetched for a schema, and its patterns are matched in linear time: an engine without backtracking
 refuses those that it cannot match so.
@@ -20,7 +20,7 @@ from rowen.model.text import pattern_states
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-__all__ = ["DEEPEST_DATA", "SchemaCost", "Violation", "check_definition", "schema_cost", "violations"]
+__all__ = ["Violation", "check_definition", "schema_cost", "violations"]
 
 # The largest bundled schema has 3 kB. At ten times this, a provider refuses it, and each call would pay for it.
 _MOST_BYTES = 100_000
@@ -71,7 +71,7 @@ class Violation(NamedTuple):
 
 
 def check_definition(definition: Any) -> Mapping[str, Any]:
-    """A JSON Schema that can be extracted against; raises `UsageError` for one that cannot."""
+    """Return a JSON Schema that can be extracted against; raise `UsageError` for one that cannot."""
     if not isinstance(definition, dict):
         raise UsageError("A schema is a JSON object.")
     try:
@@ -93,7 +93,7 @@ def check_definition(definition: Any) -> Mapping[str, Any]:
 
 
 def violations(schema: Schema, data: Any, *, partial: bool = False) -> list[Violation]:
-    """What is wrong with data, at most ten things; nothing if it satisfies the schema.
+    """Return up to ten violations of the schema.
 
     What is missing in a `partial` answer is not wrong: another part of the page may have it.
     """
@@ -134,7 +134,7 @@ class _Compiled(NamedTuple):
     fields: "Validator"
 
     def refuse(self, size: _Size) -> str | None:
-        """Tell why data of a size is not validated."""
+        """Return why data of a size is not validated."""
         if size.depth > DEEPEST_DATA:
             return f"it is nested more than {DEEPEST_DATA} levels deep"
         if size.values * self.cost.steps > _MOST_STEPS or size.chars * self.cost.states > _MOST_MATCHING:
@@ -142,7 +142,7 @@ class _Compiled(NamedTuple):
         return None
 
     def is_small(self, size: _Size) -> bool:
-        """Whether all errors of such data can be listed. Each one has a copy of the value that it is about."""
+        """Return whether all errors of such data can be listed. Each one has a copy of the value that it is about."""
         return self.cost.steps * size.values * (size.values + size.chars // 100) <= _MOST_COPIED
 
 
@@ -156,7 +156,7 @@ def _explained(compiled: _Compiled, data: Any, *, partial: bool) -> Iterator[Vio
 def _explained_by_field(
     compiled: _Compiled, data: Any, missing: Sequence[str], *, partial: bool
 ) -> Iterator[Violation]:
-    """What is wrong with large data: its fields, and the entries of its lists, are validated one at a time."""
+    """Validate large data field by field, and lists entry by entry."""
     yield from (Violation("", f'"{name}" is a required property') for name in missing)
     is_told = bool(missing)
     for name, at, value in _parts(data):
@@ -188,7 +188,7 @@ def _parts(data: Any) -> Iterator[tuple[str, int | None, Any]]:
 
 
 def _size(data: Any) -> _Size:
-    """The size of data; nothing is counted beyond what is refused."""
+    """Return the size of data; nothing is counted beyond what is refused."""
     values = chars = depth = 0
     waiting: list[tuple[Any, int]] = [(data, 0)]
     while waiting and depth <= DEEPEST_DATA and values <= _MOST_STEPS:
@@ -211,7 +211,7 @@ def _pointer(path: Iterable[Any]) -> str:
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All objects of a schema with their places, without recursion: it may be nested out of spite."""
+    """Yield all objects of a schema with their places, without recursion: it may be nested out of spite."""
     waiting = [("", value, 0)]
     while waiting:
         where, one, depth = waiting.pop()
@@ -293,7 +293,7 @@ def schema_cost(definition: Mapping[str, Any]) -> SchemaCost:
 
 
 def _subschemas(definition: Mapping[str, Any]) -> dict[int, _Node]:
-    """All subschemas that data can meet, by their identity."""
+    """Return all subschemas that data can meet, by their identity."""
     anchors = _Anchors(definition)
     found: dict[int, _Node] = {}
     waiting: list[Any] = [definition]

@@ -1,4 +1,4 @@
-"""How two versions of a schema differ, and whether data of the older one still satisfies the newer one."""
+"""Bundled schemas, and how two versions of a schema differ."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _HANDLED = frozenset({"properties", "required", "type", "enum", "items", "additi
 
 
 def compare(older: Schema, newer: Schema) -> SchemaComparison:
-    """All differences; what cannot be proved harmless is called breaking."""
+    """Return all differences; those not proved harmless are called breaking."""
     changes = tuple(_differences(older.definition, newer.definition, ""))
     if not changes:
         return SchemaComparison(older.ref, newer.ref, "same", ())
