@@ -1,16 +1,19 @@
 """Commands that are imported when they are called, and the options that every command takes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from rowen.interfaces.cli.invocation import Invocation
 
-__all__ = ["Command", "CommandGroup", "LazyCommandGroup", "command", "listing_group"]
+__all__ = ["Command", "CommandGroup", "LazyCommandGroup", "OptionsOf", "command", "listing_group", "options_of"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 
@@ -55,10 +58,26 @@ class _Folder(click.ParamType[Path]):
 class _Sharing(click.Command):
     """Takes the shared options, and shows them apart from its own."""
 
+    _params: list[Any]
+
     def __init__(self, name: str | None, **attributes: Any) -> None:
         attributes["context_settings"] = {**_SETTINGS, **(attributes.get("context_settings") or {})}
         super().__init__(name, **attributes)
-        self.params.extend(_shared())
+        self._params.extend(_shared())
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        """The parameters; those of operations are derived on first use."""
+        if any(isinstance(one, OptionsOf) for one in self._params):
+            from rowen.interfaces.cli.options import derived_options
+
+            derived = (derived_options(one) if isinstance(one, OptionsOf) else [one] for one in self._params)
+            self._params = [parameter for several in derived for parameter in several]
+        return self._params
+
+    @params.setter
+    def params(self, value: list[click.Parameter]) -> None:
+        self._params = value
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Own options first."""
@@ -138,6 +157,33 @@ class LazyCommandGroup(CommandGroup):
         for heading, entries in self._sections.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(10), words) for name, (_, words) in entries.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsOf:
+    """The place of an operation's options among those of a command, until they are needed."""
+
+    operation: str
+    only: Collection[str] | None
+    leave_out: Collection[str]
+    changes: Mapping[str, Mapping[str, Any]]
+
+
+def options_of(
+    operation: str,
+    *,
+    only: Collection[str] | None = None,
+    leave_out: Collection[str] = (),
+    **changes: Mapping[str, Any],
+) -> Callable[[Function], Function]:
+    """Give a command the parameters of an operation as options; `changes` has attributes of single ones."""
+
+    def decorate(function: Function) -> Function:
+        # This is how click collects the options of a command before it exists.
+        vars(function).setdefault("__click_params__", []).append(OptionsOf(operation, only, leave_out, changes))
+        return function
+
+    return decorate
 
 
 def command(name: str) -> Callable[[Callable[..., Any]], Command]:

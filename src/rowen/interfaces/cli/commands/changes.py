@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.interfaces.cli.command import command
-from rowen.interfaces.cli.completing import source_names
+from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.interfaces.cli.since import SinceParam
 from rowen.model.wording import moment
 
 if TYPE_CHECKING:
@@ -31,12 +29,13 @@ _STYLES |= {"failing": "bold red", "recovered": "green"}
 
 
 @command("changes")
-@click.option("--since", type=SinceParam(), help="After this number, since so long, or since this date.")
-@click.option("--source", metavar="NAME", shell_complete=source_names, help="Only of this source.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="At most so many lines: the newest, or with --since the first."
+@options_of(
+    "changes.list",
+    only=("since", "source", "limit"),
+    since={"default": None, "show_default": False},
+    limit={"help": "Maximum number of lines: the newest, or with --since the first."},
 )
-@click.option("--follow", is_flag=True, help="Go on with each new line as it is written, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Print each new line as it is written, until Ctrl-C.")
 def changes(call: Invocation, since: Start | None, source: str | None, limit: int | None, follow: bool) -> None:
     """Read the change log, or follow it."""
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rowen.interfaces.cli.command import command
-from rowen.interfaces.cli.completing import source_names
+from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.interfaces.cli.narrowing import record_kinds_option
+from rowen.model.datasets import RECORD_KINDS
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
@@ -29,25 +28,12 @@ _STDOUT = Path("-")
 @command("export")
 @click.argument("form", metavar="FORMAT", type=click.Choice(["parquet", "jsonl", "json", "csv", "sqlite"]))
 @click.option("--to", type=_path, metavar="DIR", help="A new folder, or - for stdout; default: a folder here.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many items.")
 @click.option(
-    "--source",
-    "sources",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=source_names,
-    help="Only this source; may be repeated.",
+    "--previous", type=_path, metavar="DIR", help="Folder of an earlier export; also write what changed since then."
 )
-@record_kinds_option
-@click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
-@click.option(
-    "--since", type=click.IntRange(min=0), metavar="N", help="Also say what changed after this change number."
-)
-@click.option("--joint", is_flag=True, help="With parquet: also one file of all sources.")
-@click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
-@click.option("--withdrawn", is_flag=True, help="Also the last copies of items that were deleted not long ago.")
-@click.option("--extractions", is_flag=True, help="The facts that were extracted, instead of the items.")
-@click.option("--schema", metavar="NAME", help="With --extractions: only those of this schema.")
+@options_of("exports.export", record_kinds={"type": click.Choice(RECORD_KINDS)}, since={"metavar": "N"})
+@click.option("--extractions", is_flag=True, help="Export extracted facts instead of items.")
+@click.option("--schema", metavar="NAME", help="With --extractions: only facts of this schema.")
 def export(
     call: Invocation,
     form: "Format",

@@ -12,7 +12,7 @@ from rowen.interfaces.cli.command import command
 from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.fact_formats import FORMATS, print_facts
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.interfaces.cli.since import SinceParam
+from rowen.interfaces.cli.options import SinceParam
 from rowen.model.wording import count, seconds
 
 if TYPE_CHECKING:
@@ -38,29 +38,29 @@ _OF_PAGE = ("grounding", "instructions", "max_chars", "render", "proxy", "fetch_
     "--source",
     metavar="NAME",
     shell_complete=source_names,
-    help="What changed in this source since the last time, instead of one page.",
+    help="Extract what changed in this source, instead of one page.",
 )
 @click.option(
-    "--schema", metavar="NAME[@V]", help="As what: product@1, article@latest; of a source default: all it has."
+    "--schema", metavar="NAME[@V]", help="Schema: product@1, article@latest; for a source default: all attached ones."
 )
-@click.option("--budget", metavar="AMOUNT", help="At most so much: 2usd, 50000tokens. The rest waits.")
-@click.option("--dry-run", is_flag=True, help="Say what it would cost; ask nobody.")
-@click.option("--all", "everything", is_flag=True, help="Look at every item of the source again, not only at changes.")
-@click.option("--force", is_flag=True, help="Ask again, also what was answered before.")
-@click.option("--model", metavar="NAME", help="Another model at the same address.")
+@click.option("--budget", metavar="AMOUNT", help="Maximum cost: 2usd, 50000tokens. The rest waits.")
+@click.option("--dry-run", is_flag=True, help="Report what it would cost; query no model.")
+@click.option("--all", "everything", is_flag=True, help="Process every item of the source, not only changes.")
+@click.option("--force", is_flag=True, help="Ignore cached answers and query the model again.")
+@click.option("--model", metavar="NAME", help="Language model to use instead of the one in the settings.")
 @click.option("--grounding", type=click.Choice(["off", "warn", "null", "fail"]), help="For one page; default: warn.")
-@click.option("--rule", "rules", multiple=True, metavar="FIELD=SELECTOR", help="Where a field stands; for one page.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many items of the source.")
-@click.option("--evidence", is_flag=True, help="Also where each value stands in the text.")
-@click.option("--instructions", metavar="TEXT", help="What the model is told beside the usual; for one page.")
-@click.option("--max-chars", type=click.IntRange(min=1), help="Let it read only so much of the page.")
-@click.option("--render", is_flag=True, help="Draw the page in a browser first, for what its scripts write.")
-@click.option("--proxy", metavar="URL", help="Fetch the page through this HTTP proxy.")
-@click.option("--timeout", "fetch_limit_s", type=_seconds, metavar="S", help="Seconds for the page.")
 @click.option(
-    "--model-timeout", "model_limit_s", type=_seconds, metavar="S", help="Seconds for an answer of the model."
+    "--rule", "rules", multiple=True, metavar="FIELD=SELECTOR", help="Where a field is in the page; for one page."
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), help="How one page's facts are printed; default: json.")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of items of the source.")
+@click.option("--evidence", is_flag=True, help="Also print where each value is in the text.")
+@click.option("--instructions", metavar="TEXT", help="Additional instructions to the model; for one page.")
+@click.option("--max-chars", type=click.IntRange(min=1), help="Maximum number of characters to read.")
+@click.option("--render", is_flag=True, help="Render the page in a browser first.")
+@click.option("--proxy", metavar="URL", help="HTTP proxy for the page.")
+@click.option("--timeout", "fetch_limit_s", type=_seconds, metavar="S", help="Seconds to wait for the page.")
+@click.option("--model-timeout", "model_limit_s", type=_seconds, metavar="S", help="Seconds to wait for the model.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Format of one page's facts; default: json.")
 def extract(call: Invocation, address: str | None, source: str | None, **how: Any) -> int:
     """Read facts from a page as JSON, or from what changed in a source.
 

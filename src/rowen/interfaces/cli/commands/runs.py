@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.interfaces.cli.command import command
+from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.interfaces.cli.output import Piece
@@ -21,7 +21,7 @@ _STATUS = {"completed": "green", "partial": "yellow", "cancelled": "yellow", "fa
 
 @command("runs")
 @click.argument("name", shell_complete=source_names, required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@options_of("runs.list", only=("limit",))
 def runs(call: Invocation, name: str | None, limit: int) -> None:
     """List the last runs, newest first."""
     found = call.ask(lambda rowen: rowen.runs.list(name, limit=limit))

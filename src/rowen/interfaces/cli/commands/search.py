@@ -1,15 +1,12 @@
 """search."""
 
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rowen.interfaces.cli.command import command
-from rowen.interfaces.cli.completing import kind_names, source_names
+from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.interfaces.cli.narrowing import record_kinds_option
-from rowen.interfaces.cli.since import SinceParam
+from rowen.model.datasets import RECORD_KINDS
 
 if TYPE_CHECKING:
     from rowen.interfaces.cli.output import Output
@@ -29,37 +26,17 @@ _MARKED = "bold yellow"
 
 @command("search")
 @click.argument("words", nargs=-1)
-@click.option("--similar", metavar="URL", help="Find what is most like this item, instead of words.")
+@click.option("--similar", metavar="URL", help="Find the items most like this one, instead of words.")
+@options_of("items.search", leave_out=("meaning", "after"), record_kinds={"type": click.Choice(RECORD_KINDS)})
+@click.option("--words-only", is_flag=True, help="Rank by words alone, not by meaning.")
 @click.option(
-    "--source",
-    "sources",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=source_names,
-    help="Only in this source; may be repeated.",
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown"]),
+    default="text",
+    help="Format of the output; markdown is for models.",
 )
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    shell_complete=kind_names,
-    metavar="K",
-    help="Only in sources of this kind; may be repeated.",
-)
-@click.option("--tag", "tags", multiple=True, metavar="T", help="Only items with this tag; may be repeated.")
-@click.option("--language", "languages", multiple=True, metavar="CODE", help="Only items in this language: de, pt-BR.")
-@record_kinds_option
-@click.option("--publisher", metavar="P", help="Only datasets whose publisher's name has this in it.")
-@click.option("--since", type=SinceParam(), help="Only what was modified since a date, or in the last 2h, 1d, 4w.")
-@click.option("--until", type=SinceParam(), help="Only what was not modified after a date.")
-@click.option("--path", metavar="PREFIX", help="Only below this URL, or this path on any host.")
-@click.option("--where", multiple=True, metavar="CONDITION", help="Only items whose facts satisfy this: price<100.")
-@click.option("--version", metavar="V", help="Only in this version of packages: 2.x, ^2.1, '>=1.0,<2', latest.")
-@click.option("--limit", type=click.IntRange(min=1, max=1000), default=10, show_default=True, help="At most so many.")
-@click.option("--words-only", is_flag=True, help="By words alone, even where meaning could be searched for.")
-@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", help="markdown: for models.")
-@click.option("--budget", type=click.IntRange(min=200), metavar="CHARS", help="Passages of so many characters in all.")
-@click.option("--explain", is_flag=True, help="Say how the ranking came about.")
+@click.option("--explain", is_flag=True, help="Explain the ranking.")
 def search(
     call: Invocation,
     words: tuple[str, ...],
@@ -88,7 +65,6 @@ def search(
 
 
 async def _asked(rowen: "Rowen", query: str, similar: str | None, how: dict[str, Any]) -> tuple["Answer", int]:
-    how |= {name: _moment(how[name], name) for name in ("since", "until")}
     words_only = how.pop("words_only")
     if similar is None:
         answer = await rowen.search(query, **how, meaning=not words_only)
@@ -98,17 +74,6 @@ async def _asked(rowen: "Rowen", query: str, similar: str | None, how: dict[str,
         answer = await rowen.items.similar(similar, **how)
     held = 1 if answer else sum(source.items for source in await rowen.sources.list())
     return answer, held
-
-
-def _moment(since: int | timedelta | datetime | None, name: str) -> datetime | None:
-    from datetime import UTC
-
-    match since:
-        case timedelta():
-            return datetime.now(UTC) - since
-        case int():
-            raise click.UsageError(f"--{name} takes a date or a time that has passed, no change number.")
-    return since
 
 
 def _show(out: "Output", answer: "Answer", query: str, form: str) -> None:

@@ -2,15 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.errors import RefusedError, UsageError
-from rowen.interfaces.cli.command import command
-from rowen.interfaces.cli.completing import kind_names, option_names, source_names
+from rowen.interfaces.cli.command import command, options_of
+from rowen.interfaces.cli.completing import option_names, source_names
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import age, count, moment, seconds
 
@@ -30,29 +30,15 @@ _option = click.option(
     help="An option of its kind; may be repeated.",
 )
 
+SCHEDULE = ("every", "cron", "tz", "during")
+
 # Three lines of a terminal: addresses and patterns fit.
 LONGEST_OPTION = 240
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def _scheduled(command: Function) -> Function:
-    """Give a command the options of a schedule."""
-    for option in reversed(
-        (
-            click.option("--every", metavar="TIME", help="How often: 30min, 6h, 1d, auto; none takes a schedule away."),
-            click.option("--cron", metavar="FIELDS", help="At which times: '0 3 * * *'."),
-            click.option("--tz", metavar="ZONE", help="The time zone of --cron and --during; default: UTC."),
-            click.option("--during", metavar="HOURS", help="Only in these hours: 'mon-fri 22:00-06:00'."),
-        )
-    ):
-        command = option(command)
-    return command
 
 
 def _times(given: dict[str, Any]) -> dict[str, Any]:
     """The options of a schedule among those of a command."""
-    return {name: given[name] for name in ("every", "cron", "tz", "during")}
+    return {name: given[name] for name in SCHEDULE}
 
 
 def _carrying(function: Any) -> Any:
@@ -86,10 +72,9 @@ def _carried(facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 @command("add")
 @click.argument("address", metavar="URL|PATH")
-@click.option("--kind", shell_complete=kind_names, help="The kind of source, where the address does not tell.")
-@click.option("--name", help="Its name from now on; default: made from the address.")
+@options_of("sources.add", only=("kind", "name"))
 @_option
-@_scheduled
+@options_of("sources.add", only=SCHEDULE)
 @_carrying
 def add(
     call: Invocation, address: str, kind: str | None, name: str | None, options: tuple[str, ...], **more: Any
@@ -208,10 +193,10 @@ def _followed(following: "Following") -> dict[str, str]:
 
 @command("edit")
 @click.argument("name", shell_complete=source_names)
-@click.option("--rename", metavar="NEW", help="A new name.")
+@options_of("sources.edit", only=("rename",), rename={"help": "New name of the source."})
 @_option
 @click.option("--reset", multiple=True, metavar="KEY", help="Set an option back to its default; may be repeated.")
-@_scheduled
+@options_of("sources.edit", only=SCHEDULE)
 @_carrying
 @click.option("--drop-schema", "dropped", multiple=True, metavar="NAME", help="Carry this schema no longer.")
 def edit(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.errors import Hint, NotFoundError, RowenError, UsageError, action
-from rowen.interfaces.cli.command import command
+from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count
@@ -25,12 +25,7 @@ Results = list["Run | Exception"]
 
 @command("sync")
 @click.argument("targets", nargs=-1, shell_complete=source_names, metavar="[NAME|URL|PATH]...")
-@click.option("--full-sync", "full", is_flag=True, help="Read everything again, whatever the validators say.")
-@click.option("--accept-deletions", is_flag=True, help="Let deletions through that were held back.")
-@click.option(
-    "--only", multiple=True, metavar="URL", help="Look again at just this item, and at those named behind it."
-)
-@click.option("--dry-run", is_flag=True, help="Say what would happen; store nothing.")
+@options_of("runs.sync", full={"flag": "--full-sync"})
 def sync(
     call: Invocation,
     targets: tuple[str, ...],

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.interfaces.cli.command import command, listing_group
+from rowen.interfaces.cli.command import command, listing_group, options_of
 from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.interfaces.cli.output import Piece
@@ -82,17 +82,7 @@ def _wants(one: "Webhook") -> str:
 @click.argument("name")
 @click.argument("url")
 @_secret
-@click.option(
-    "--source",
-    "sources",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=source_names,
-    help="Only changes of this source; may be repeated.",
-)
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only such changes: created, updated, deleted …")
-@click.option("--query", metavar="WORDS", help="Only changes of items that have these words.")
-@_since
+@options_of("webhooks.add", since={"metavar": "N"}, kinds={"metavar": "KIND"})
 def add(
     call: Invocation,
     name: str,
@@ -155,7 +145,7 @@ def deliver(call: Invocation, name: str) -> None:
 
 @command("log")
 @click.argument("name")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@options_of("webhooks.deliveries")
 def log(call: Invocation, name: str, limit: int) -> None:
     """List what became of the last calls, newest first."""
     call.out.listing(
