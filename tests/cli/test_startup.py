@@ -86,6 +86,7 @@ def test_a_search_imports_no_more_of_the_service_than_it_needs(docs: Cli) -> Non
 
     assert {name for name in modules if name.startswith("rowen.operations.")} == {
         *("rowen.operations.items", "rowen.operations.operation", "rowen.operations.paging", "rowen.operations.search"),
+        *("rowen.operations.parameters", "rowen.operations.registry"),
     }
 
 

@@ -151,7 +151,8 @@ def scope_of(names: Iterable[str]) -> Scope:
 def signature_of(name: str) -> Signature:
     """Return the resolved signature of an operation."""
     operation = operation_named(name)
-    hints = typing.get_type_hints(operation.function, _names(operation.function.__module__), {}, include_extras=True)
+    module = operation.function.__module__
+    hints = typing.get_type_hints(operation.function, vars(sys.modules[module]), _names(module), include_extras=True)
     parameters: dict[str, Parameter] = {}
     for one in list(inspect.signature(operation.function).parameters.values())[1:]:
         hint = hints[one.name]
@@ -266,15 +267,23 @@ def _is_union(hint: Any) -> bool:
     return typing.get_origin(hint) in (Union, types.UnionType)
 
 
-@cache
-def _names(module: str) -> dict[str, Any]:
-    """Return the names that annotations of a module may use, also those that it imports for type checkers only."""
-    loaded = sys.modules[module]
-    names = dict(vars(loaded))
-    for node in ast.parse(inspect.getsource(loaded)).body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for statement in node.body:
-                if isinstance(statement, ast.ImportFrom):
-                    origin = import_module(statement.module or "")
-                    names |= {one.asname or one.name: getattr(origin, one.name) for one in statement.names}
-    return names
+class _Names(dict[str, Any]):
+    """The names that a module imports for type checkers only, each imported when an annotation uses it."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__()
+        self._origins: dict[str, tuple[str, str]] = {}
+        for node in ast.parse(inspect.getsource(sys.modules[module])).body:
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                for statement in node.body:
+                    if isinstance(statement, ast.ImportFrom):
+                        for one in statement.names:
+                            self._origins[one.asname or one.name] = (statement.module or "", one.name)
+
+    def __missing__(self, name: str) -> Any:
+        origin, original = self._origins[name]
+        self[name] = getattr(import_module(origin), original)
+        return self[name]
+
+
+_names = cache(_Names)
