@@ -135,14 +135,13 @@ async def test_an_export_is_counted_until_its_last_byte_is_read(
         yield b"{}\n"
         await asyncio.sleep(LIMIT_S)
 
-    exporting = Exports.lines
-    monkeypatch.setattr(Exports, "lines", endless)
+    exporting = Exports.stream
+    monkeypatch.setattr(Exports, "stream", endless)
     async with database.open(port=0, **settings) as rowen, served(rowen) as (http, _):
         async with http.stream("GET", EXPORTS[0]) as first:
             refused = await http.get(EXPORTS[0])
             question = await http.get("/api/v1/sources")
-        monkeypatch.setattr(Exports, "lines", exporting)
-        del vars(rowen)["export_lines"]
+        monkeypatch.setattr(Exports, "stream", exporting)
         async with asyncio.timeout(LIMIT_S):
             while (again := await http.get(EXPORTS[0])).status_code != 200:
                 pass

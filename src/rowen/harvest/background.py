@@ -276,16 +276,16 @@ class BackgroundEmbedding:
         # Read after the claim was taken, since its former holder may just have finished.
         model = await self.model_of(embedder)
         work = self._live = Embedding(
-            self._database,
-            self._embedders,
-            embedder,
+            database=self._database,
+            embedders=self._embedders,
+            embedder=embedder,
             model=model,
             claim=claim,
             settings=self._settings,
             harvesting=lambda: self._harvests > 0,
             observe=observe,
-            limit=limit,
-            spent=spent,
+            left=limit,
+            spent=spent if spent is not None else Spent(),
             sources=sources,
             again=again,
             patience_s=patience_s,

@@ -102,54 +102,42 @@ class _Backlog:
         return next((layer for layer in self._layers if layer.spans), None)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Embedding:
     """Embeds pending texts with one model, as the holder of its claim."""
 
-    def __init__(
-        self,
-        database: Database,
-        embedders: Embedders,
-        embedder: Embedder,
-        *,
-        model: Model,
-        claim: Claim,
-        settings: Settings,
-        harvesting: Callable[[], bool] = lambda: False,
-        observe: Callable[["Embedding"], None] | None = None,
-        limit: int | None = None,
-        spent: Spent | None = None,
-        sources: Sequence[int] = (),
-        again: bool = False,
-        patience_s: float = 0.0,
-    ) -> None:
-        self.spent = spent if spent is not None else Spent()
-        self.done = False
-        self.by_source: dict[int, Spent] = {}
-        self.model = model
-        self.failing: EmbedderDownError | None = None
-        self._database = database
-        self._embedders = embedders
-        self._embedder = embedder
-        self._claim = claim
-        self._settings = settings
-        self._harvesting = harvesting
-        self._observe = observe
-        self._left = limit
-        self._sources = sources
-        self._again = again
-        self._again_after = b""
-        self._replacing = False
-        self._added = 0
-        self._writing = asyncio.Lock()
-        self._dimensions = model.dimensions
-        self._backlog = _Backlog(model.covered_to)
-        self._over_budget: dict[int, EmbeddingError] = {}
-        self._stopped = asyncio.Event()
-        self._longest_wait_s = max(settings.cb_max_recovery_timeout_secs, settings.retry_after_limit_s)
-        self._patience_s = patience_s
-        self._failing_since = 0.0
-        self._store_s = self._started = 0.0
-        self._rows_before: int | None = None
+    database: Database
+    embedders: Embedders
+    embedder: Embedder
+    model: Model
+    claim: Claim
+    settings: Settings
+    harvesting: Callable[[], bool] = lambda: False
+    observe: Callable[["Embedding"], None] | None = None
+    left: int | None = None
+    spent: Spent = field(default_factory=Spent)
+    sources: Sequence[int] = ()
+    again: bool = False
+    patience_s: float = 0.0
+    done: bool = field(default=False, init=False)
+    by_source: dict[int, Spent] = field(default_factory=dict, init=False)
+    failing: EmbedderDownError | None = field(default=None, init=False)
+    _again_after: bytes = field(default=b"", init=False)
+    _replacing: bool = field(default=False, init=False)
+    _added: int = field(default=0, init=False)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _over_budget: dict[int, EmbeddingError] = field(default_factory=dict, init=False)
+    _stopped: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _failing_since: float = field(default=0.0, init=False)
+    _store_s: float = field(default=0.0, init=False)
+    _started: float = field(default=0.0, init=False)
+    _rows_before: int | None = field(default=None, init=False)
+    _dimensions: int | None = field(init=False)
+    _backlog: _Backlog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._dimensions = self.model.dimensions
+        self._backlog = _Backlog(self.model.covered_to)
 
     def stop(self) -> None:
         """End after the pending requests; their answers are stored."""
@@ -170,24 +158,24 @@ class Embedding:
             self._report()
             await self._maintain_index(loading=True)
         await self._maintain_index(loading=False)
-        if self._again and not self._stopped.is_set() and self._left != 0:
-            await pending_texts.forget_removed(self._database, self.model.id)
+        if self.again and not self._stopped.is_set() and self.left != 0:
+            await pending_texts.forget_removed(self.database, self.model.id)
         for exceeded in self._over_budget.values():
             raise exceeded
-        self.done = not self._stopped.is_set() and self._left != 0
+        self.done = not self._stopped.is_set() and self.left != 0
         return self.done
 
     async def _next(self) -> list[PendingText]:
         """Return the most useful texts without a vector, then texts to embed again; none if all are done."""
         self._replacing = False
-        limits = self._embedder.limits
+        limits = self.embedder.limits
         most = limits.texts * limits.concurrency
-        most = most if self._left is None else min(most, self._left)
+        most = most if self.left is None else min(most, self.left)
         while most:
-            async with self._database.connection() as c:
+            async with self.database.connection() as c:
                 layer = self._backlog.next(await embeddings.last_text(c))
                 texts: list[PendingText] = []
-                if not self._sources and (layer is None or layer.depth is Depth.PASSAGES):
+                if not self.sources and (layer is None or layer.depth is Depth.PASSAGES):
                     # Titles and openings make every item findable, so searched texts come after them. An explicit
                     # choice of sources takes precedence.
                     texts = await pending_texts.pending_wanted(c, self.model, limit=most, without=self._over_budget)
@@ -196,20 +184,20 @@ class Embedding:
                 if layer is not None and not texts:
                     low, high = layer.spans[-1]
                     texts = await pending_texts.pending(
-                        c, self.model.id, layer.depth, above=low, upto=high, limit=most, sources=self._sources
+                        c, self.model.id, layer.depth, above=low, upto=high, limit=most, sources=self.sources
                     )
                     layer.narrow(texts, most)
             affordable = [text for text in texts if text.source_id not in self._over_budget]
             if affordable:
                 return list({text.text_hash: text for text in affordable}.values())
-        if not self._again:
+        if not self.again:
             return []
-        async with self._database.connection() as c:
+        async with self.database.connection() as c:
             texts = await pending_texts.pending_listed(
                 *(c, self.model.id),
                 after=self._again_after,
                 limit=most,
-                sources=self._sources,
+                sources=self.sources,
                 without=self._over_budget,
             )
         self._replacing = bool(texts)
@@ -221,9 +209,9 @@ class Embedding:
 
         After a failure of the store no request is sent: its paid answer could not be stored.
         """
-        limits = self._embedder.limits
+        limits = self.embedder.limits
         is_lost = False
-        places = asyncio.Semaphore(1 if limits.heavy and self._harvesting() else limits.concurrency)
+        places = asyncio.Semaphore(1 if limits.heavy and self.harvesting() else limits.concurrency)
 
         async def send(part: list[PendingText]) -> None:
             nonlocal is_lost
@@ -231,7 +219,7 @@ class Embedding:
                 if not (self._stopped.is_set() or is_lost) and part[0].source_id not in self._over_budget:
                     with charged_to(source_id=part[0].source_id):
                         try:
-                            await self._claim.check()
+                            await self.claim.check()
                             await self._embed_part(part)
                         except StoreError:
                             is_lost = True
@@ -266,7 +254,7 @@ class Embedding:
 
     async def _ask(self, texts: list[str]) -> EmbeddedTexts:
         with one_item(f"A request to embed {len(texts):,} texts", MemoryError):
-            return await self._embedders.ask(self._embedder, texts, dimensions=self._dimensions)
+            return await self.embedders.ask(self.embedder, texts, dimensions=self._dimensions)
 
     async def _halve(self, part: list[PendingText], problem: TextsRefusedError | ItemError) -> None:
         """Bisect a refused part, so that only the refused text is left out."""
@@ -285,7 +273,7 @@ class Embedding:
 
     async def _refuse(self, passage: PendingText, why: str) -> None:
         self.spent.refused += 1
-        async with self._database.connection() as c:
+        async with self.database.connection() as c:
             if self._replacing:
                 # The text keeps its vector, if it has one; otherwise it was refused before.
                 await embeddings.unlist(c, self.model.id, [passage.text_hash])
@@ -298,9 +286,9 @@ class Embedding:
             vectors = [(text.text_hash, rows) for text, rows in zip(part, answer.vectors, strict=True)]
             dimensions = answer.dimensions if self._dimensions is None else None
             if self._replacing:
-                await self._claim.replace(vectors, dimensions=dimensions)
+                await self.claim.replace(vectors, dimensions=dimensions)
             else:
-                await self._claim.store(vectors, dimensions=dimensions)
+                await self.claim.store(vectors, dimensions=dimensions)
                 self._added += len(part)
             self._dimensions = self._dimensions or answer.dimensions
             self._store_s += time.monotonic() - started
@@ -308,10 +296,10 @@ class Embedding:
 
     def _count(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         """Count an answer, and its share for each source."""
-        usd = answer.tokens * (self._embedder.price or 0.0) / 1e6
+        usd = answer.tokens * (self.embedder.price or 0.0) / 1e6
         self.spent.add(Spent(len(part), answer.tokens, answer.truncated, usd=usd))
-        if self._left is not None:
-            self._left -= len(part)
+        if self.left is not None:
+            self.left -= len(part)
         longest = {p.text_hash for p in sorted(part, key=lambda p: -len(p.text))[: answer.truncated]}
         chars = sum(len(passage.text) for passage in part)
         for passage in part:
@@ -325,18 +313,19 @@ class Embedding:
             self._failing_since = time.monotonic()
         problem.busy = problem.busy or (self.failing is not None and self.failing.busy)
         is_open = isinstance(problem.__cause__, CircuitOpenError)
-        if problem.retry_in_s > self._longest_wait_s or self._is_hopeless(problem, failures, is_open=is_open):
+        longest_wait_s = max(self.settings.cb_max_recovery_timeout_secs, self.settings.retry_after_limit_s)
+        if problem.retry_in_s > longest_wait_s or self._is_hopeless(problem, failures, is_open=is_open):
             raise problem
         self.failing = problem
         self._backlog, self._again_after = _Backlog(self.model.covered_to), b""
         self._report()
         # Even without an open circuit, embedding resumes within one recovery time-out after an outage.
-        longest_s = min(LONGEST_PAUSE_S, CircuitLimits.of(self._settings).first_pause_s)
+        longest_s = min(LONGEST_PAUSE_S, CircuitLimits.of(self.settings).first_pause_s)
         wait_s = problem.retry_in_s or min(2.0 ** min(failures - 1, 10), longest_s)
-        log.info("waiting %.1f s for the embedder %s", wait_s, self._embedder.name)
+        log.info("waiting %.1f s for the embedder %s", wait_s, self.embedder.name)
         until = time.monotonic() + wait_s
         while (left_s := until - time.monotonic()) > 0 and not self._stopped.is_set():
-            if is_open and not self._embedders.is_circuit_open():
+            if is_open and not self.embedders.is_circuit_open():
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), min(left_s, _LOOK_S))
@@ -347,16 +336,16 @@ class Embedding:
         A provider that asked to wait or has answered before gets the full patience; one that never answered may have a
         wrong address.
         """
-        if self._patience_s and (problem.busy or self.spent.texts):
-            return time.monotonic() - self._failing_since > self._patience_s
+        if self.patience_s and (problem.busy or self.spent.texts):
+            return time.monotonic() - self._failing_since > self.patience_s
         return failures >= MOST_FAILURES or (is_open and not problem.busy)
 
     async def _maintain_index(self, *, loading: bool) -> None:
         """Build the index when it is due, or drop it during a load so large that rebuilding is faster."""
         if self._stopped.is_set():
             return
-        with translate_database_errors(self._database.place):
-            index = await embeddings.index_state(self._claim.connection, self.model.id)
+        with translate_database_errors(self.database.place):
+            index = await embeddings.index_state(self.claim.connection, self.model.id)
             fast = (
                 loading
                 and not self._replacing
@@ -364,19 +353,19 @@ class Embedding:
             )
             if index.valid and fast and await self._is_index_slower():
                 log.info("dropped the index of %s for a large load; it is rebuilt afterwards", self.model.name)
-                await embeddings.drop_index(self._claim.connection, self.model.id)
-            elif not index.valid and not fast and await self._rows() >= self._settings.vector_index_from:
+                await embeddings.drop_index(self.claim.connection, self.model.id)
+            elif not index.valid and not fast and await self._rows() >= self.settings.vector_index_from:
                 await embeddings.build_index(
-                    self._claim.connection,
+                    self.claim.connection,
                     self.model,
                     dimensions=self._dimensions or 0,
                     rows=await self._rows(),
-                    embedded=self._database.embedded is not None,
+                    embedded=self.database.embedded is not None,
                 )
 
     async def _rows(self) -> int:
         if self._rows_before is None:
-            async with self._database.connection() as c:
+            async with self.database.connection() as c:
                 self._rows_before = await embeddings.stored(c, self.model.id) - self._added
         return self._rows_before + self._added
 
@@ -384,13 +373,13 @@ class Embedding:
         """Return whether storing takes most of the time and most of the load is still to come."""
         if self._store_s < (time.monotonic() - self._started) / 2 or self.spent.texts < LEAST_MEASURED:
             return False
-        async with self._database.connection() as c:
+        async with self.database.connection() as c:
             left = await embeddings.last_text(c) - self.model.covered_to - self.spent.texts
-        return left > max(self._settings.vector_index_from, await self._rows() // 2)
+        return left > max(self.settings.vector_index_from, await self._rows() // 2)
 
     def _report(self) -> None:
-        if self._observe is not None:
-            self._observe(self)
+        if self.observe is not None:
+            self.observe(self)
 
 
 def _rank(problem: BaseException) -> tuple[bool, bool]:

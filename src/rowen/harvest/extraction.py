@@ -9,7 +9,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -114,86 +114,77 @@ class ExtractionOrder:
         return self.budget_usd is not None or self.budget_tokens is not None
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ExtractionPass:
     """Extracts the facts of one schema from one source."""
 
-    def __init__(
-        self,
-        database: Database,
-        reader: PageFacts,
-        source: Source,
-        carried: Carried,
-        *,
-        order: ExtractionOrder,
-        places: int,
-        recovery_s: float,
-        model: Callable[[], LanguageModel | None],
-        learning: RuleLearning | None = None,
-        is_stopped: Callable[[], bool] = lambda: False,
-        observe: Observe | None = None,
-    ) -> None:
-        self.report = ExtractionReport(source.name, carried.schema.ref, dry_run=order.dry_run)
-        self._database = database
-        self._reader = reader
-        self._source = source
-        self._carried = carried
-        self._order = order
-        self._places = places
-        self._recovery_s = recovery_s
-        self._model = model
-        self._learning = learning
-        self._is_stopped = is_stopped
-        self._observe = observe
-        self._purse = Purse(usd=order.budget_usd, tokens=order.budget_tokens)
-        self._avoided: dict[str, AvoidedCalls] = {}
-        self._trouble: RowenError | None = None
+    database: Database
+    reader: PageFacts
+    source: Source
+    carried: Carried
+    order: ExtractionOrder
+    places: int
+    recovery_s: float
+    model: Callable[[], LanguageModel | None]
+    learning: RuleLearning | None = None
+    is_stopped: Callable[[], bool] = lambda: False
+    observe: Observe | None = None
+    report: ExtractionReport = field(init=False)
+    trouble: RowenError | None = field(default=None, init=False)
+    """The error that stopped the pass, if any."""
+    _purse: Purse = field(init=False)
+    _avoided: dict[str, AvoidedCalls] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.report = ExtractionReport(self.source.name, self.carried.schema.ref, dry_run=self.order.dry_run)
+        self._purse = Purse(usd=self.order.budget_usd, tokens=self.order.budget_tokens)
 
     async def run(self) -> ExtractionReport:
         """Run the pass; return a report on the results and what the rest waits for."""
         began = time.monotonic()
         try:
-            with charged_to(source_id=self._source.id, subject=self._carried.schema.name), paid_from(self._purse):
+            with charged_to(source_id=self.source.id, subject=self.carried.schema.name), paid_from(self._purse):
                 await self._process()
         finally:
             await self._settle(began)
         return self.report
 
     async def _process(self) -> None:
-        async with self._database.transaction() as c:
-            if self._order.everything and not self._order.dry_run:
-                replays = await source_schemas.look_again(c, self._source.id, self._carried.schema.name)
-                self._carried = self._carried._replace(extracted_to=0, replays=replays)
-            upto = (await changes.next_range(c, self._carried.extracted_to)).upto
-            if not self._order.dry_run:
-                await source_schemas.follow_moves(c, self._carried, upto=upto)
-        after = 0 if self._order.everything else self._carried.extracted_to
-        again = self._order.dry_run and self._order.everything
-        async with self._database.connection() as c:
+        async with self.database.transaction() as c:
+            if self.order.everything and not self.order.dry_run:
+                replays = await source_schemas.look_again(c, self.source.id, self.carried.schema.name)
+                self.carried = self.carried._replace(extracted_to=0, replays=replays)
+            upto = (await changes.next_range(c, self.carried.extracted_to)).upto
+            if not self.order.dry_run:
+                await source_schemas.follow_moves(c, self.carried, upto=upto)
+        after = 0 if self.order.everything else self.carried.extracted_to
+        again = self.order.dry_run and self.order.everything
+        async with self.database.connection() as c:
             numbers = await source_schemas.work_list(
-                c, self._carried, after=after, upto=upto, again=again, limit=self._order.limit
+                c, self.carried, after=after, upto=upto, again=again, limit=self.order.limit
             )
         for start in range(0, len(numbers), BATCH):
             part = numbers[start : start + BATCH]
             if self._is_over():
                 return
-            async with self._database.connection() as c:
-                batch = await source_schemas.pending(c, self._carried, part, again=again)
+            async with self.database.connection() as c:
+                batch = await source_schemas.pending(c, self.carried, part, again=again)
             await self._batch(batch)
             if self._is_over():
                 return
             await self._mark(part[-1])
-        if self._order.limit is None or len(numbers) < self._order.limit:
+        if self.order.limit is None or len(numbers) < self.order.limit:
             await self._mark(upto)
 
     async def _mark(self, number: int) -> None:
         """Store that everything up to a line of the log is done; an interrupted pass resumes there."""
-        if not self._order.dry_run:
-            async with self._database.connection() as c:
-                await source_schemas.mark_extracted(c, self._carried, number)
+        if not self.order.dry_run:
+            async with self.database.connection() as c:
+                await source_schemas.mark_extracted(c, self.carried, number)
 
     def _is_over(self) -> bool:
         """Return whether to start no more questions; pending ones are still awaited."""
-        return self._trouble is not None or self._is_stopped()
+        return self.trouble is not None or self.is_stopped()
 
     async def _batch(self, batch: list[PendingItem]) -> None:
         """Process items concurrently.
@@ -209,16 +200,16 @@ class ExtractionPass:
                     return
                 await self._process_item(item)
 
-        first = [next(waiting)] if self._learning is not None and batch else []
+        first = [next(waiting)] if self.learning is not None and batch else []
         for item in first:
             # Rules learned from one page are used for the next ones.
             await self._process_item(item)
-        await together(*(work() for _ in range(min(self._places, len(batch)))))
+        await together(*(work() for _ in range(min(self.places, len(batch)))))
 
     async def _process_item(self, item: PendingItem) -> None:
         try:
             with one_item(item.url, NotAskedError):
-                if self._order.dry_run:
+                if self.order.dry_run:
                     await self._estimate(item)
                 elif item.text is None:
                     await self._close(item)
@@ -227,33 +218,33 @@ class ExtractionPass:
         except NotAskedError:
             return
         except (ProviderDownError, BudgetExceededError, ConfigurationError) as problem:
-            self._trouble = self._trouble or problem
+            self.trouble = self.trouble or problem
             return
         except (ExtractionError, ItemError, ProviderRefusedError, StoreRejectedError) as problem:
             await self._fail(item, problem)
         except ProviderError as problem:
             # A wrong key or model affects all items alike.
-            self._trouble = self._trouble or problem
+            self.trouble = self.trouble or problem
             return
         self.report.looked_at += 1
-        if self._observe is not None:
-            self._observe(self.report)
+        if self.observe is not None:
+            self.observe(self.report)
 
     async def _estimate(self, item: PendingItem) -> None:
         if item.text is None:
             return
-        usage = await self._reader.estimate(_page(item), self._reading())
+        usage = await self.reader.estimate(_page(item), self._reading())
         if usage is None:
             self.report.avoided_reused += 1
             return
         self.report.calls += 1
         self.report.tokens += sum(usage)
-        model = self._model()
+        model = self.model()
         price = model.price if model is not None else None
         self.report.usd = None if price is None or self.report.usd is None else self.report.usd + price.of(usage)
 
     async def _extract(self, item: PendingItem, page: PageInput) -> None:
-        extracted, key = await self._reader.read(page, self._reading(), is_over=self._is_over)
+        extracted, key = await self.reader.read(page, self._reading(), is_over=self._is_over)
         if extracted.origin != "model" or extracted.reused:
             # The purse counts what was spent; here is what was avoided.
             tokens, usd = (extracted.tokens, extracted.usd or 0.0) if extracted.reused else (0, 0.0)
@@ -267,9 +258,9 @@ class ExtractionPass:
         facts = FoundFacts(
             extracted.data, extracted.origin, extracted.model, extracted.evidence, key, item.content_hash
         )
-        async with self._database.transaction() as c:
+        async with self.database.transaction() as c:
             saved = await extractions.save(
-                *(c, self._source, self._carried, item.key),
+                *(c, self.source, self.carried, item.key),
                 url=page.url,
                 title=page.title,
                 facts=facts,
@@ -278,72 +269,67 @@ class ExtractionPass:
         setattr(self.report, saved.outcome, getattr(self.report, saved.outcome) + 1)
         self.report.matched += len(saved.matched)
         self.report.ungrounded += bool(extracted.ungrounded)
-        if self._learning is not None and extracted.origin == "model":
-            rules = await self._learning.learn(page.url, self._carried, extracted.data)
+        if self.learning is not None and extracted.origin == "model":
+            rules = await self.learning.learn(page.url, self.carried, extracted.data)
             if rules is not None:
                 self.report.learned += 1
-                self._carried = self._carried._replace(rules=rules)
+                self.carried = self.carried._replace(rules=rules)
 
     async def _close(self, item: PendingItem) -> None:
-        async with self._database.connection() as c:
-            name = self._carried.schema.name
-            gone = await extractions.close_gone(c, self._source.id, item.key, name, number=item.number)
+        async with self.database.connection() as c:
+            name = self.carried.schema.name
+            gone = await extractions.close_gone(c, self.source.id, item.key, name, number=item.number)
         self.report.removed += gone
 
     async def _fail(self, item: PendingItem, problem: RowenError) -> None:
         self.report.failed += 1
         self.report.errors = dict(Counter(self.report.errors) + Counter([problem.code]))
-        if self._order.dry_run:
+        if self.order.dry_run:
             return
         details = {"number": item.number, "error": str(problem), "code": problem.code}
         details["answer_key"] = getattr(problem, "answer_key", None)
-        async with self._database.connection() as c:
-            await extractions.fail(c, self._source.id, item.key, self._carried.schema.name, **details)  # type: ignore[arg-type]
+        async with self.database.connection() as c:
+            await extractions.fail(c, self.source.id, item.key, self.carried.schema.name, **details)  # type: ignore[arg-type]
 
     async def _settle(self, began: float) -> None:
         """Store what was avoided and what the rest waits for, and complete the report."""
         report = self.report
         if not report.dry_run:
             report.calls, report.tokens = self._purse.calls, self._purse.spent_tokens
-            model = self._model() if report.calls else None
+            model = self.model() if report.calls else None
             priced = model is None or model.price is not None
             report.usd = round(self._purse.spent_usd, 6) if priced else None
         report.avoided_usd = round(report.avoided_usd, 6)
         report.seconds = round(time.monotonic() - began, 3)
-        async with self._database.transaction() as c:
+        async with self.database.transaction() as c:
             if not report.dry_run:
-                await extractions.avoid(c, self._source.id, self._carried.schema.name, self._avoided)
-                if self._trouble is not None:
-                    await self._wait(c, self._trouble)
+                await extractions.avoid(c, self.source.id, self.carried.schema.name, self._avoided)
+                if self.trouble is not None:
+                    await self._wait(c, self.trouble)
             now = await changes.last_number(c)
-            schemas = await source_schemas.carried(c, self._source.id)
-            same = next((each for each in schemas if each.schema == self._carried.schema), self._carried)
+            schemas = await source_schemas.carried(c, self.source.id)
+            same = next((each for each in schemas if each.schema == self.carried.schema), self.carried)
             report.pending = await source_schemas.pending_count(c, same, upto=now)
 
     async def _wait(self, c: Any, problem: RowenError) -> None:
         hint = problem.hint or _HINTS.get(problem.code)
         self.report.waits_for = f"{problem} {hint}" if hint else str(problem)
-        log.warning("extraction of %s waits: %s", self._source.name, problem)
+        log.warning("extraction of %s waits: %s", self.source.name, problem)
         code, wait = problem.code, self._pause(problem)
         until = None if wait is None else datetime.now(UTC) + wait
-        await source_schemas.wait(c, self._carried, self.report.waits_for, code=code, until=until)
+        await source_schemas.wait(c, self.carried, self.report.waits_for, code=code, until=until)
 
     def _pause(self, problem: RowenError) -> timedelta | None:
         """Return how long the rest waits; None for permanent errors, such as a wrong key or model."""
         match problem:
             case ProviderDownError():
-                return timedelta(seconds=problem.retry_in_s or self._recovery_s)
+                return timedelta(seconds=problem.retry_in_s or self.recovery_s)
             case BudgetExceededError():
                 return _BUDGET_WAIT
         return None
 
-    @property
-    def trouble(self) -> RowenError | None:
-        """The error that stopped the pass, if any."""
-        return self._trouble
-
     def _reading(self) -> PageReading:
-        carried, order = self._carried, self._order
+        carried, order = self.carried, self.order
         return PageReading(carried.schema, carried.grounding, carried.rules, order.model, order.force)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from rowen.enrich.ledger import Purse, charged_to, paid_from
 from rowen.errors import (
     AnswerInvalidError,
     AnswerMismatchError,
+    BadUrlError,
     BudgetExceededError,
     BusyError,
     Hint,
@@ -26,12 +28,16 @@ from rowen.errors import (
     UsageError,
     action,
 )
+from rowen.formats.charset import decode
 from rowen.harvest.extraction import ExtractionOrder, ExtractionPass, Observe, RuleLearning
 from rowen.harvest.page_facts import PageFacts, PageInput, PageReading
 from rowen.model.extraction import ModelScore, PageScore, wrong_fields
 from rowen.model.items import Document, FactsWanted, Raw
 from rowen.model.url import Address, file_url
 from rowen.net.circuits import CircuitLimits
+from rowen.net.render import LIMIT_S, Browser
+from rowen.net.robots import Robots
+from rowen.net.target import parse
 from rowen.store import source_schemas
 from rowen.store.locks import Lock
 
@@ -45,7 +51,6 @@ if TYPE_CHECKING:
     from rowen.model.sources import Source
     from rowen.net.client import Client
     from rowen.net.response import Response
-    from rowen.net.robots import Robots
     from rowen.store.source_schemas import Carried
 
 __all__ = ["EXPECTED", "Extractor", "PageAccess", "PageSource", "evaluate"]
@@ -89,15 +94,11 @@ class PageSource:
 
     async def markup(self, url: str) -> str:
         """Return the markup of a page."""
-        from rowen.formats.charset import decode
-
         async with AsyncExitStack() as stack:
             response = await self._fetch(stack, url, PageAccess())
         return decode(response.body, charset=response.charset, media_type=response.media_type or "text/html", name=url)
 
     async def _fetch(self, stack: AsyncExitStack, url: str, access: PageAccess) -> Response:
-        from rowen.net.robots import Robots
-
         proxy = None if access.proxy is None else checked_proxy(access.proxy)
         settings = self._engine.settings.for_source(url)
         client = await stack.enter_async_context(self._engine.client(Meter(), settings, proxy=proxy))
@@ -124,10 +125,6 @@ async def _rendered(
     stack: AsyncExitStack, client: Client, robots: Robots, response: Response, access: PageAccess
 ) -> Response:
     """Return a page after its scripts have run; other responses stay as they are."""
-    from dataclasses import replace
-
-    from rowen.net.render import LIMIT_S, Browser
-
     if (response.media_type or "").lower() not in ("text/html", "application/xhtml+xml"):
         return response
 
@@ -147,9 +144,6 @@ async def _rendered(
 
 def checked_proxy(proxy: str) -> str:
     """Return a valid proxy address, or raise `UsageError` without its password."""
-    from rowen.errors import BadUrlError
-    from rowen.net.target import parse
-
     try:
         parse(proxy)
     except BadUrlError as problem:
@@ -249,10 +243,10 @@ class Extractor:
             for each in wanted:
                 learns = each.learns and not order.dry_run
                 extraction = ExtractionPass(
-                    self._database,
-                    self._reader,
-                    source,
-                    each,
+                    database=self._database,
+                    reader=self._reader,
+                    source=source,
+                    carried=each,
                     order=order,
                     places=AHEAD * self._engine.settings.llm_concurrency,
                     recovery_s=CircuitLimits.of(self._engine.settings).first_pause_s,
@@ -387,6 +381,4 @@ def _failed(fixture: _Fixture, problem: RowenError, purse: Purse, missed: tuple[
 
 
 def _unpriced(page: PageScore) -> PageScore:
-    from dataclasses import replace
-
     return replace(page, usd=None) if page.calls or page.reused else page

@@ -168,14 +168,8 @@ class Embedders:
 
     async def _opened_client(self) -> Client:
         if self._client is None:
-            from rowen.net.client import Client
-            from rowen.net.politeness import Throttle
-
-            # A provider sets its own limits; delays for politeness are for public hosts.
-            throttle = Throttle(delay_s=0, concurrency=8, longest_s=self._settings.retry_after_limit_s)
             settings = self._settings.for_source(self._settings.embedder_url or "")
-            breakers = self._breakers(settings) if self._breakers is not None else None
-            client = Client(settings, throttle=throttle, breakers=breakers)
+            client = _provider_client(settings, self._breakers, concurrency=8)
             self._client = await self._open.enter_async_context(client)
         return self._client
 
@@ -244,15 +238,18 @@ class LanguageModels:
 
     async def _opened_client(self, settings: Settings) -> Client:
         if settings.llm not in self._clients:
-            from rowen.net.client import Client
-            from rowen.net.politeness import Throttle
-
-            # A provider sets its own limits; the settings limit the concurrency.
             bound = settings.for_source(settings.llm_url or "")
-            most, longest_s = bound.llm_concurrency, bound.retry_after_limit_s
-            throttle = Throttle(delay_s=0, concurrency=most, longest_s=longest_s)
-            breakers = self._breakers(bound) if self._breakers is not None else None
-            client = Client(bound, throttle=throttle, breakers=breakers)
-            self._clients[settings.llm] = client
-            await self._open.enter_async_context(client)
+            client = _provider_client(bound, self._breakers, concurrency=bound.llm_concurrency)
+            self._clients[settings.llm] = await self._open.enter_async_context(client)
         return self._clients[settings.llm]
+
+
+def _provider_client(
+    settings: Settings, breakers: Callable[[Settings], Breakers] | None, *, concurrency: int
+) -> Client:
+    """Return a client without politeness delays, since providers set their own limits."""
+    from rowen.net.client import Client
+    from rowen.net.politeness import Throttle
+
+    throttle = Throttle(delay_s=0, concurrency=concurrency, longest_s=settings.retry_after_limit_s)
+    return Client(settings, throttle=throttle, breakers=breakers(settings) if breakers is not None else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rowen.harvest import sieve
@@ -80,6 +80,7 @@ class Plan:
         return not (self.marked or self.unmarked or self.failed or self.released)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Planner:
     """Turns groups into plans, one after the other, and records which items the run has observed.
 
@@ -88,41 +89,35 @@ class Planner:
     in quarantine. `states` means that the source has RDF statements.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        source: Source,
-        *,
-        known: StoredKnown,
-        recipe: Recipes,
-        workers: Workers,
-        quarantined: set[Hash],
-        redirects: Mapping[Hash, Hash],
-        gone: Iterable[int] = (),
-        pending: PendingDeletions,
-        chronological: bool = False,
-        states: bool = False,
-    ) -> None:
-        self.seen = Seen()
-        self.gone = Seen()
-        self.marked_before = self.gone.add_all(gone)
-        self.count = known.count
-        self.pending = pending
-        self.states = states
-        self.failed: set[Hash] = set()
-        self.redirects = redirects
-        self.failed_before = bool(quarantined)
-        self._database = database
-        self._source = source
-        self._known = known
-        self._recipes = recipe
-        self._workers = workers
-        self._quarantined = quarantined
-        self._chronological = chronological
-        self._unsettled: set[Hash] = set()
-        self._arriving: set[Hash] = set()
-        self._arrivals: dict[Hash, Arrival] = {}
-        self._contents: dict[Hash, Hash] = {}
+    database: Database
+    source: Source
+    known: StoredKnown
+    recipes: Recipes
+    workers: Workers
+    quarantined: set[Hash]
+    redirects: Mapping[Hash, Hash]
+    marked: InitVar[Iterable[int]] = ()
+    pending: PendingDeletions
+    chronological: bool = False
+    states: bool = False
+    seen: Seen = field(default_factory=Seen)
+    gone: Seen = field(default_factory=Seen)
+    failed: set[Hash] = field(default_factory=set)
+    marked_before: int = field(init=False)
+    failed_before: bool = field(init=False)
+    _unsettled: set[Hash] = field(default_factory=set)
+    _arriving: set[Hash] = field(default_factory=set)
+    _arrivals: dict[Hash, Arrival] = field(default_factory=dict)
+    _contents: dict[Hash, Hash] = field(default_factory=dict)
+
+    def __post_init__(self, marked: Iterable[int]) -> None:
+        self.marked_before = self.gone.add_all(marked)
+        self.failed_before = bool(self.quarantined)
+
+    @property
+    def count(self) -> int:
+        """The number of items when the run began."""
+        return self.known.count
 
     def settle(self, plan: Plan) -> None:
         """Record that a plan was committed."""
@@ -187,7 +182,7 @@ class Planner:
 
     def _pass_unchanged(self, urls: list[str], plan: Plan, *, same_bodies: int) -> list[Unchanged]:
         """Count unchanged items; return those that were never looked up and must be found by key."""
-        ids = self._known.take_ids(urls)
+        ids = self.known.take_ids(urls)
         unknown = [Unchanged(url) for url, item_id in zip(urls, ids, strict=True) if item_id is None]
         passed = self.seen.add_all(item_id for item_id in ids if item_id is not None)
         self._unmark((item_id for item_id in ids if item_id is not None), plan)
@@ -196,7 +191,7 @@ class Planner:
         plan.counts["stopped_at_body"] += min(same_bodies, passed)
         plan.counts["stopped_at_validator"] += max(passed - same_bodies, 0)
         plan.counts["duplicates"] += len(urls) - passed - len(unknown)
-        if self._quarantined:
+        if self.quarantined:
             self._release([key_of(url) for url in urls], plan)
         return unknown
 
@@ -206,14 +201,14 @@ class Planner:
         keys = [*fetched, *map(key_of, urls)]
         if not keys:
             return {}
-        async with self._database.connection() as connection:
-            return await items.stored(connection, self._source.id, keys)
+        async with self.database.connection() as connection:
+            return await items.stored(connection, self.source.id, keys)
 
     def _recheck(self, unchanged: list[Unchanged], stored: dict[Hash, StoredItem], plan: Plan) -> None:
         for observation in unchanged:
             key = key_of(observation.url)
             row = stored.get(key)
-            self._known.forget(observation.url)
+            self.known.forget(observation.url)
             if row is None:
                 failed = Failed(observation.url, "The source reported an unknown item as unchanged.")
                 self._fail(key, failed, stored, plan)
@@ -246,7 +241,7 @@ class Planner:
         unread: list[tuple[Hash, Raw]] = []
         documents: list[tuple[Hash, Document, list[Chunk] | None]] = []
         for key, item in fetched:
-            self._known.forget(item.url)
+            self.known.forget(item.url)
             row = stored.get(key)
             if row is not None:
                 self._unmark([row.id], plan)
@@ -254,11 +249,11 @@ class Planner:
                 plan.counts["duplicates"] += 1
             elif isinstance(item, Document):
                 documents.append((key, item, None))
-            elif row is not None and sieve.same_body(item, row, self._recipes):
+            elif row is not None and sieve.same_body(item, row, self.recipes):
                 self._stop_at_body(key, item, row, plan)
             else:
                 unread.append((key, item))
-        answers = await self._workers.prepare([raw for _, raw in unread])
+        answers = await self.workers.prepare([raw for _, raw in unread])
         for (key, raw), answer in zip(unread, answers, strict=True):
             match answer:
                 case Prepared(document, chunks):
@@ -279,17 +274,17 @@ class Planner:
             plan.counts[verdict.outcome] += 1
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
             self._recover(key, plan)
-            own = _own_check(document, row, self._recipes) if verdict.write_item and verdict.write_check else None
+            own = _own_check(document, row, self.recipes) if verdict.write_item and verdict.write_check else None
             if verdict.write_item:
                 write = Write(key, document, verdict, row, chunks or [], own)
                 plan.writes.append(write)
                 if verdict.write_chunks and chunks is None:
                     uncut.append(write)
             if verdict.write_check and row is not None and own is None:
-                plan.checks.append(check_of(row.id, document, self._recipes))
+                plan.checks.append(check_of(row.id, document, self.recipes))
         texts = [Text(write.document.url, write.document.text) for write in uncut]
         refused: set[Hash] = set()
-        for write, answer in zip(uncut, await self._workers.prepare(texts), strict=True):
+        for write, answer in zip(uncut, await self.workers.prepare(texts), strict=True):
             if isinstance(answer, Refused):
                 refused.add(write.key)
                 self._refuse(write, answer, stored, plan)
@@ -305,19 +300,17 @@ class Planner:
         rows = {
             key: (stored[key].id, document.record.get("source"))
             for key, document, _ in documents
-            if document.media_type == DATASET
-            and key in stored
-            and sieve.is_reread(document, stored[key], self._recipes)
+            if document.media_type == DATASET and key in stored and sieve.is_reread(document, stored[key], self.recipes)
         }
         if not rows:
             return set()
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             before = await items.source_records(connection, [item_id for item_id, _ in rows.values()])
         return {key for key, (item_id, source) in rows.items() if before.get(item_id) == source}
 
     async def _verdicts(self, documents: list[tuple[Document, StoredItem | None, bool]]) -> list[sieve.Verdict]:
         """Return each document's verdict; stored texts are read only where the title is equal and the rest differs."""
-        verdicts = [sieve.judge(document, row, self._recipes, same_record=same) for document, row, same in documents]
+        verdicts = [sieve.judge(document, row, self.recipes, same_record=same) for document, row, same in documents]
         doubtful = {
             at: row.id
             for at, (document, row, _) in enumerate(documents)
@@ -325,7 +318,7 @@ class Planner:
         }
         if not doubtful:
             return verdicts
-        async with self._database.connection() as c:
+        async with self.database.connection() as c:
             texts = await items.contents(c, list(doubtful.values()))
         for at, item_id in doubtful.items():
             if item_id in texts and sieve.only_markup_differs(documents[at][0], texts[item_id]):
@@ -341,7 +334,7 @@ class Planner:
 
     def _accepts(self, key: Hash, row: StoredItem | None) -> bool:
         """Return whether to keep this version of an item: the first of a run, or each one of a chronological source."""
-        if self._chronological:
+        if self.chronological:
             if row is not None:
                 self.seen.add(row.id)
             return True
@@ -375,9 +368,9 @@ class Planner:
 
     def _recover(self, key: Hash, plan: Plan) -> None:
         """Withdraw the failure of an item that a chronological source delivers again."""
-        if self._chronological and key in self.failed:
+        if self.chronological and key in self.failed:
             self.failed.discard(key)
-            self._quarantined.add(key)
+            self.quarantined.add(key)
             plan.counts[Outcome.FAILED] -= 1
 
     def _forget(self, gone: list[Hash], plan: Plan) -> None:
@@ -393,9 +386,9 @@ class Planner:
             self._unmark([row.id], plan)
 
     def _release(self, keys: list[Hash], plan: Plan) -> None:
-        if self._quarantined:
-            released = self._quarantined.intersection(keys)
-            self._quarantined -= released
+        if self.quarantined:
+            released = self.quarantined.intersection(keys)
+            self.quarantined -= released
             plan.released.extend(released)
 
 

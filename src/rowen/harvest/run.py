@@ -273,14 +273,14 @@ class Harvest:
         )
         self._resumes = known.cursor is not None
         return Planner(
-            self._database,
-            self._source,
+            database=self._database,
+            source=self._source,
             known=known,
             redirects=self._redirects,
-            recipe=self._recipe,
+            recipes=self._recipe,
             workers=self._workers,
             quarantined={row.key for row in quarantined},
-            gone=marked,
+            marked=marked,
             pending=pending,
             chronological=self._chronological,
             states=states,

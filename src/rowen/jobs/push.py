@@ -24,7 +24,7 @@ from rowen.connectors import registry
 from rowen.errors import ConfigurationError, NotFoundError, SourceError, UsageError
 from rowen.formats.feeds import FeedLink, header_links, link_tags
 from rowen.harvest.engine import Engine
-from rowen.jobs.queue import POKED, put
+from rowen.jobs.queue import POKED, put, put_renewal
 from rowen.model.hashes import Hash
 from rowen.model.push import Poked, Subscription
 from rowen.model.sources import Source
@@ -33,7 +33,7 @@ from rowen.model.webhooks import derived
 from rowen.net.credentials import resolve
 from rowen.net.target import redact
 from rowen.settings import Settings
-from rowen.store import push, queue
+from rowen.store import push
 from rowen.store import sources as store_sources
 from rowen.store.database import Connection
 
@@ -252,21 +252,8 @@ async def renew(engine: Engine, source_id: int, *, now: datetime | None = None) 
 
 async def put_renewals(engine: Engine, c: Connection, now: datetime) -> None:
     """Enqueue renewals of subscriptions, as part of the tick."""
-    due = await push.due_renewals(c, now, limit=_RENEWALS)
-    if not due:
-        return
-    from procrastinate.jobs import Job as Entry
-
-    for source_id in due:
-        name = f"push:{source_id}"
-        entry = Entry(
-            queue="sync",
-            task_name="subscribe",
-            lock=name,
-            queueing_lock=name,
-            task_kwargs={"source_id": source_id},
-        )
-        await queue.defer(c, engine.database, entry)
+    for source_id in await push.due_renewals(c, now, limit=_RENEWALS):
+        await put_renewal(c, engine.database, source_id)
 
 
 async def _ask_hub(

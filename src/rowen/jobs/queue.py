@@ -17,6 +17,7 @@ __all__ = [
     "put_delivery",
     "put_extraction",
     "put_extraction_if_behind",
+    "put_renewal",
     "put_statements",
 ]
 
@@ -66,6 +67,14 @@ async def put_extraction_if_behind(c: Connection, database: Database, source_id:
         await put_extraction(c, database, source_id)
 
 
+async def put_renewal(c: Connection, database: Database, source_id: int) -> int | None:
+    """Enqueue the renewal of a source's subscription, as part of a transaction; return None if one waits already."""
+    name = f"push:{source_id}"
+    return await _put(
+        *(c, database, "subscribe", source_id, {"source_id": source_id}), lock=name, queue_name="sync", waits_under=name
+    )
+
+
 async def _put(
     c: Connection,
     database: Database,
@@ -75,6 +84,8 @@ async def _put(
     *,
     lock: str,
     priority: int = 0,
+    queue_name: str | None = None,
+    waits_under: str | None = None,
 ) -> int | None:
     """Enqueue a job of a task: at most one waits for each subject, and one runs under each lock."""
     from procrastinate.jobs import Job as Entry
@@ -82,11 +93,11 @@ async def _put(
     from rowen.store import queue
 
     entry = Entry(
-        queue=task,
+        queue=queue_name or task,
         task_name=task,
         priority=priority,
         lock=lock,
-        queueing_lock=f"{task}:{subject}",
+        queueing_lock=waits_under or f"{task}:{subject}",
         task_kwargs=arguments,
     )
     return await queue.defer(c, database, entry)

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rowen.errors import BudgetExceededError, BusyError, FetchError, PortionReadError, RowenError, class_of
 from rowen.harvest.engine import Engine, Work
+from rowen.harvest.extraction import ExtractionOrder
+from rowen.harvest.extractor import Extractor
 from rowen.harvest.run import Order
 from rowen.jobs import freshness, push, schedules
 from rowen.jobs.queue import POKED, put, put_extraction_if_behind
@@ -280,9 +282,6 @@ async def extract(
     active: ActiveJob, *, source_id: int, schema: str | None = None, order: Mapping[str, Any] | None = None
 ) -> None:
     """Extract facts from the changes of a source, as `rowen extract --source` does."""
-    from rowen.harvest.extraction import ExtractionOrder
-    from rowen.harvest.extractor import Extractor
-
     engine = active.engine
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
