@@ -45,6 +45,7 @@ def test_what_the_service_can_do_has_a_route_or_a_reason() -> None:
     calls = re.findall(r"\browen\.(?:(\w+)\.)?(\w+)\(", source)
     asked = {f"{group or VERBS.get(name, name)}.{name if group or name in VERBS else 'list'}" for group, name in calls}
     offered = set(operations())
+    asked |= {name for name in re.findall(r'"(\w+\.\w+)"', source) if name in offered}
 
     assert sorted(offered - asked - REASONED) == []
     assert sorted(REASONED & asked | REASONED - offered) == [], "a reason that is none any more"

@@ -70,8 +70,10 @@ def called_by(function: Callable[..., Any], seen: set[object] | None = None) -> 
 def rest() -> Iterator[tuple[str, Scope, set[str]]]:
     for route in iter_route_contexts(api_of(Rowen(Settings(embedder="none"))).routes):
         if isinstance(route.original_route, APIRoute):
-            endpoint = route.original_route.endpoint
-            yield f"{min(route.methods or ())} {route.path}", scope_of(route), called_by(endpoint)
+            endpoint: Any = route.original_route.endpoint
+            # A derived route calls the operations that it names.
+            called = {*called_by(endpoint), *getattr(endpoint, "operations", ())}
+            yield f"{min(route.methods or ())} {route.path}", scope_of(route), called
 
 
 def pages() -> Iterator[tuple[str, Scope, set[str]]]:

@@ -13,18 +13,18 @@ from rowen.interfaces.rest import (
     exports,
     extractions,
     items,
-    jobs,
     probes,
     publications,
     push,
-    receivers,
+    queue,
     runs,
-    saved,
     schemas,
     search,
+    searches,
     sources,
     statements,
     tokens,
+    webhooks,
 )
 from rowen.interfaces.rest.answers import JSON, validated
 from rowen.interfaces.rest.docs_page import docs_page
@@ -38,7 +38,7 @@ __all__ = ["PREFIX", "api_of"]
 PREFIX = "/api/v1"
 # Routes are tried in order: what is asked most stands first.
 _RESOURCES = (
-    *(search, items, sources, changes, runs, jobs, schemas, extractions, receivers, saved, exports),
+    *(search, items, sources, changes, runs, queue, schemas, extractions, webhooks, searches, exports),
     *(statements, care, declarations, push, tokens),
 )
 

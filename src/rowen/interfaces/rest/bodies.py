@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rowen.model.access import Scope
-from rowen.model.changes import ChangeKind
 from rowen.model.text import check_storable
 from rowen.model.wording import LONGEST_NAME
 
@@ -16,11 +15,8 @@ __all__ = [
     "EndpointPushBody",
     "ExtractBody",
     "ExtractSourceBody",
-    "NoticeBody",
     "PokeBody",
     "PreviewBody",
-    "RotateBody",
-    "SavedSearchBody",
     "SchemaBody",
     "SourceBody",
     "SourceChangeBody",
@@ -28,7 +24,6 @@ __all__ = [
     "SyncBody",
     "TokenBody",
     "UrlsBody",
-    "WebhookBody",
 ]
 
 _Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
@@ -225,43 +220,6 @@ class CarryBody(_Body):
     only_urls: list[str] | None = Field(default=None, description="patterns of the items that are meant")
 
 
-class _ReceiverBody(_Body):
-    name: _Name
-    sources: list[str] = Field(default=[], description="only changes of these sources")
-    kinds: list[ChangeKind] = Field(default=[], description="only changes of these kinds")
-    query: str | None = Field(default=None, description="only changes of items that have these words")
-    since: int | None = Field(
-        default=None, ge=0, le=2**62, description="from this number of the log on; default: from now on"
-    )
-
-
-class WebhookBody(_ReceiverBody):
-    """A program that is called when something changes."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "example": {"name": "builds", "url": "https://ci.example.org/hook", "secret": "env:HOOK_SECRET"}
-        },
-    )
-
-    url: str = Field(min_length=1, max_length=4000)
-    secret: str = Field(description="where the key is found that messages are signed with: env:NAME or file:PATH")
-
-
-class NoticeBody(_ReceiverBody):
-    """People who are told when something changes."""
-
-    target: str = Field(description="where their address is found: env:NAME or file:PATH")
-
-
-class RotateBody(_Body):
-    """Another secret of a webhook."""
-
-    secret: str = Field(description="env:NAME or file:PATH")
-    keep: bool = Field(default=True, description="sign with the one before as well, for a while")
-
-
 class EndpointBody(_Body):
     """A SPARQL endpoint that is told what pages state."""
 
@@ -295,16 +253,6 @@ class EndpointPushBody(_Body):
     everything: bool = Field(
         default=False, alias="all", description="all that is stated now, for one that lost something"
     )
-
-
-class SavedSearchBody(_Body):
-    """A search to follow."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "dry hay", "query": "dry hay"}})
-
-    name: _Name
-    query: str = Field(min_length=1, max_length=1000)
-    sources: list[str] = []
 
 
 class TokenBody(_Body):

@@ -1,0 +1,346 @@
+"""Routes derived from operations: their parameters and bodies, the scope that they need, and their answers."""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+from fastapi import APIRouter, Depends, Request
+from fastapi import Body as InBody
+from fastapi import Path as InPath
+from fastapi import Query as InQuery
+from msgspec import UNSET, Meta
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from starlette.responses import Response
+
+from rowen.errors import UsageError
+from rowen.interfaces.rest.access import Requirement
+from rowen.interfaces.rest.answers import DEFAULT_LIMIT, listed, made, page, told
+from rowen.interfaces.rest.examples import Responses, example, list_example, page_example
+from rowen.interfaces.rest.shapes import list_shape, page_shape, shape
+from rowen.model.access import Principal, Scope
+from rowen.model.dates import parse_since
+from rowen.model.text import check_storable
+from rowen.operations import Rowen
+from rowen.operations.registry import Parameter, operation_named, scope_of, signature_of
+
+__all__ = [
+    "Answer",
+    "Body",
+    "Call",
+    "Resource",
+    "created",
+    "empty",
+    "fact_of",
+    "list_of",
+    "page_of",
+    "plain",
+]
+
+_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+# A bigint has 19 digits, and the database refuses more.
+_MOST_NUMBER = 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to a route."""
+
+    request: Request
+    arguments: dict[str, Any]
+    """The arguments of the operation: those that were sent, and the reach of the caller."""
+    added: Mapping[str, Any]
+    """Values of the parameters that the route has beside those of the operation."""
+
+    @property
+    def rowen(self) -> Rowen:
+        """The client whose operations are called."""
+        rowen: Rowen = self.request.app.state.rowen
+        return rowen
+
+    @property
+    def caller(self) -> Principal:
+        """The principal that sent the request."""
+        principal: Principal = self.request.state.principal
+        return principal
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+class Answer(NamedTuple):
+    """How the result of an operation is rendered and documented."""
+
+    render: Callable[[Request, Any], Response]
+    responses: Responses
+    model: Any = None
+    status: int = 200
+    defaults: Mapping[str, Any] = {}
+    """Defaults of parameters that differ from those of the operation."""
+
+
+class Body(NamedTuple):
+    """The name of the schema of a request body, and an example of one."""
+
+    name: str
+    example: dict[str, Any] | None = None
+
+
+def fact_of(name: str) -> Answer:
+    """Answer with one fact."""
+    return Answer(told, {200: example(name)}, shape(name))
+
+
+def list_of(name: str) -> Answer:
+    """Answer with a whole list of facts."""
+    return Answer(listed, {200: list_example(name)}, list_shape(name))
+
+
+def page_of(name: str) -> Answer:
+    """Answer with a page of a list of facts, and the address of the next page."""
+    return Answer(page, {200: page_example(name)}, page_shape(name), defaults={"limit": DEFAULT_LIMIT})
+
+
+def created(name: str, location: Callable[[Any], str], *, status: int = 201) -> Answer:
+    """Answer with a new fact and its address."""
+    return Answer(
+        lambda _, thing: made(thing, location(thing), status=status), {status: example(name)}, shape(name), status
+    )
+
+
+def empty() -> Answer:
+    """Answer without a body."""
+    return Answer(lambda *_: Response(status_code=204), {}, status=204)
+
+
+def plain(values: Mapping[str, Any]) -> Answer:
+    """Answer with a JSON object of which the document has an example, but no schema."""
+    return Answer(told, {200: {"content": {"application/json": {"example": values}}}})
+
+
+class Resource(APIRouter):
+    """The routes of one resource."""
+
+    def offer(self, name: str, route: str, operation: str, answer: Answer, **options: Any) -> None:
+        """Add a route that calls an operation with the arguments that were sent, and renders its result.
+
+        `name` is that of the route in the OpenAPI document. The options are those of `derive`.
+        """
+        declared = operation_named(operation)
+
+        async def handler(call: Call) -> Any:
+            group, _, method = operation.partition(".")
+            return await getattr(getattr(call.rowen, group), method)(**call.arguments)
+
+        handler.__name__, handler.__doc__ = name, inspect.getdoc(declared.function)
+        self.derive(route, operation, answer=answer, **options)(handler)
+
+    def derive(
+        self,
+        route: str,
+        *operations: str,
+        answer: Answer,
+        body: Body | None = None,
+        names: Mapping[str, str] | None = None,
+        adds: Mapping[str, tuple[Any, Any]] | None = None,
+        without: Sequence[str] = (),
+        defaults: Mapping[str, Any] | None = None,
+        errors: Responses | None = None,
+        **settings: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Add a route whose parameters are those of the first operation; the handler may call all of them.
+
+        `route` is the method and the path. The parts of the path in braces are the first parameters of the operation,
+        in their order; the others are fields of the body, or of the query if there is no body. `names` are the names
+        of parameters that differ in REST; `adds` are parameters of the route, each with its type and default.
+        """
+        method, _, path = route.partition(" ")
+        signature = signature_of(operations[0])
+        scope = scope_of(operations)
+        parameters = [one for one in signature.sent if one.name not in without]
+        for added, (kind, default) in (adds or {}).items():
+            parameters.append(Parameter(added, kind, default, _help(kind), {}, {}, is_positional=False))
+        places = re.findall(r"{(\w+)", path)
+        in_path = dict(zip(places, parameters, strict=False))
+        values = {**answer.defaults, **(defaults or {})}
+        reader = _Reader(in_path, parameters[len(places) :], names or {}, values, body, route)
+        has_reach = "reach" in signature.parameters
+
+        def add(handler: Handler) -> Handler:
+            async def endpoint(request: Request, **sent: Any) -> Response:
+                arguments = reader.read(sent)
+                added = {name: arguments.pop(name, default) for name, (_, default) in (adds or {}).items()}
+                if has_reach:
+                    arguments["reach"] = request.state.principal.reach
+                result = await handler(Call(request, arguments, added))
+                return result if isinstance(result, Response) else answer.render(request, result)
+
+            vars(endpoint)["__signature__"] = inspect.Signature([_REQUEST, *reader.signature()])
+            vars(endpoint)["handler"], vars(endpoint)["operations"] = handler, operations
+            settings.setdefault("response_model", answer.model)
+            self.add_api_route(
+                path,
+                endpoint,
+                methods=[method],
+                name=handler.__name__,
+                description=inspect.getdoc(handler),
+                status_code=answer.status,
+                responses={**answer.responses, **(errors or {})},
+                dependencies=[] if scope is Scope.READ else [Depends(Requirement(scope))],
+                **settings,
+            )
+            return handler
+
+        return add
+
+
+_REQUEST = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+
+
+class _Reader:
+    """The parameters of a route, as FastAPI takes them, and the way back to arguments of the operation."""
+
+    def __init__(
+        self,
+        in_path: Mapping[str, Parameter],
+        others: Sequence[Parameter],
+        names: Mapping[str, str],
+        defaults: Mapping[str, Any],
+        body: Body | None,
+        route: str,
+    ) -> None:
+        self._in_path, self._others, self._defaults = in_path, others, defaults
+        # In the body lists have the names of the operation; what is repeated in a query is in the singular.
+        flags = {one.name: one.flag for one in others if body is None or one.flag == "all"}
+        self._names = {one.name: one.name for one in others} | flags | dict(names)
+        self._model = None if body is None else self._body_model(body, route)
+
+    def signature(self) -> Iterator[inspect.Parameter]:
+        """Return the parameters for FastAPI."""
+        only = inspect.Parameter.KEYWORD_ONLY
+        for place, one in self._in_path.items():
+            about = InPath(description=one.help, examples=_examples(one))
+            kind = _without_none(_field_type(one.type))
+            yield inspect.Parameter(place, only, annotation=Annotated[kind, about])
+        if self._model is not None:
+            needed = any(field.is_required() for field in self._model.model_fields.values())
+            default = inspect.Parameter.empty if needed else self._model()
+            yield inspect.Parameter("body", only, annotation=Annotated[self._model, InBody()], default=default)
+            return
+        for one in self._others:
+            query = InQuery(alias=self._names[one.name], description=one.help)
+            default, kind = self._default(one), _field_type(one.type)
+            if (items := _item_type(one.type)) is not None:
+                kind, default = tuple[items, ...], default or ()  # type: ignore[valid-type]
+            elif "wire" in one.extra:
+                kind = str if one.is_required else str | None
+            elif default is not None:
+                kind = _without_none(kind)
+            yield inspect.Parameter(f"query_{one.name}", only, annotation=Annotated[kind, query], default=default)
+
+    def read(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that were sent, by the names of the operation."""
+        arguments = {one.name: sent[place] for place, one in self._in_path.items()}
+        for one in self._others:
+            if self._model is not None:
+                body = sent["body"]
+                if f"field_{one.name}" in body.model_fields_set or one.name in self._defaults:
+                    arguments[one.name] = getattr(body, f"field_{one.name}")
+            elif (value := sent[f"query_{one.name}"]) is not None and value != ():
+                arguments[one.name] = _moment(value, one) if "wire" in one.extra else value
+        return arguments
+
+    def _default(self, one: Parameter) -> Any:
+        if one.name in self._defaults:
+            return self._defaults[one.name]
+        # An interval is no text, and the operation knows its own.
+        return None if one.default is UNSET or ("wire" in one.extra and not one.is_required) else one.default
+
+    def _body_model(self, body: Body, route: str) -> type[BaseModel]:
+        class Base(_Body):
+            model_config = ConfigDict(json_schema_extra={"example": body.example} if body.example else None)
+
+        fields: dict[str, Any] = {}
+        for one in self._others:
+            about: dict[str, Any] = {"alias": self._names[one.name], "description": one.help or None}
+            if not one.is_required:
+                default = self._default(one)
+                about["default"] = [] if default == () else default
+            fields[f"field_{one.name}"] = (_field_type(one.type), Field(**about))
+        model: type[BaseModel] = create_model(body.name, __base__=Base, __doc__=f"The body of `{route}`.", **fields)
+        return model
+
+
+class _Body(BaseModel):
+    # A field that is not known is an error, so that a misspelt one is not ignored.
+    model_config = ConfigDict(extra="forbid")
+
+    _storable = model_validator(mode="before")(check_storable)
+
+
+def _field_type(hint: Any) -> Any:
+    """Return a type that pydantic reads, with the bounds of a declared one."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        bounds: dict[str, Any] = {}
+        for meta in hint.__metadata__:
+            if isinstance(meta, Meta):
+                bounds |= {bound: value for bound in _BOUNDS if (value := getattr(meta, bound)) is not None}
+                if most := (meta.extra or {}).get("over_http"):
+                    bounds["le"] = most
+        inner = _field_type(hint.__origin__)
+        return Annotated[inner, Field(**bounds)] if bounds else inner
+    parts = tuple(_field_type(part) if part is not Ellipsis else part for part in get_args(hint))
+    if origin in (Union, UnionType):
+        return Union[parts]  # noqa: UP007 (parts are known only here)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return dict[parts]  # type: ignore[valid-type]
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return list[parts[0]]  # type: ignore[valid-type]
+    return hint
+
+
+def _item_type(hint: Any) -> Any:
+    """Return the type of the items if a list may be sent; else None."""
+    if get_origin(hint) is Annotated:
+        return _item_type(hint.__origin__)
+    if get_origin(hint) in (Union, UnionType):
+        return next((item for part in get_args(hint) if (item := _item_type(part)) is not None), None)
+    origin = get_origin(hint)
+    is_list = isinstance(origin, type) and issubclass(origin, Sequence)
+    return _field_type(get_args(hint)[0]) if is_list else None
+
+
+def _without_none(kind: Any) -> Any:
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    return Union[tuple(part for part in get_args(kind) if part is not NoneType)]  # noqa: UP007
+
+
+def _help(kind: Any) -> str:
+    metas = [one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Meta)]
+    return next((one.description for one in metas if one.description), "")
+
+
+def _examples(parameter: Parameter) -> list[Any] | None:
+    metas = [one for one in getattr(parameter.type, "__metadata__", ()) if isinstance(one, Meta)]
+    return next((one.examples for one in metas if one.examples), None)
+
+
+def _moment(text: str, parameter: Parameter) -> int | datetime | timedelta:
+    """Return a date or an interval as a time; where the change log is meant, also one of its numbers."""
+    takes_number = int in get_args(parameter.extra["wire"])
+    try:
+        moment = parse_since(text)
+    except (ValueError, OverflowError):
+        moment = -1
+    if isinstance(moment, int) and takes_number and not 0 <= moment < _MOST_NUMBER:
+        raise UsageError(f"{text!r} is not a change number, interval or date.", hint="Such as 42, 2h, 1d, 2026-01-31.")
+    if isinstance(moment, int) and not takes_number:
+        raise UsageError(f"{text!r} is not a date or interval.", hint="Such as 2h, 1d, 2026-01-31.")
+    if takes_number or not isinstance(moment, timedelta):
+        return moment
+    return datetime.now(UTC) - moment
