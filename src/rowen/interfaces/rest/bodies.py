@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rowen.model.access import Scope
 from rowen.model.text import check_storable
 from rowen.model.wording import LONGEST_NAME
 
@@ -22,7 +21,6 @@ __all__ = [
     "SourceChangeBody",
     "SubscribeBody",
     "SyncBody",
-    "TokenBody",
     "UrlsBody",
 ]
 
@@ -253,13 +251,3 @@ class EndpointPushBody(_Body):
     everything: bool = Field(
         default=False, alias="all", description="all that is stated now, for one that lost something"
     )
-
-
-class TokenBody(_Body):
-    """A token to make."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "dashboard", "scope": "read"}})
-
-    name: _Name
-    scope: Scope = Scope.READ
-    days: float | None = Field(default=90, gt=0, description="how long it holds; null: for ever")

@@ -13,7 +13,6 @@ from rowen.errors import NotFoundError
 from rowen.interfaces.rest.access import Service
 from rowen.interfaces.rest.answers import DEFAULT_LIMIT, After, Limit, page, told
 from rowen.interfaces.rest.examples import example, page_example
-from rowen.interfaces.rest.runs import Of
 from rowen.interfaces.rest.shapes import page_shape, shape
 from rowen.interfaces.rest.streams import MEDIA_TYPE_EVENTS, events
 from rowen.interfaces.rest.times import since_of
@@ -37,6 +36,7 @@ class ForPrograms(APIRoute):
 # Where feeds and streams say that a line is found; not below /api, since it stays whatever becomes of that.
 lines = APIRouter(tags=["changes"], route_class=ForPrograms)
 
+Of = Annotated[str | None, Query(description="only of this source")]
 LineNumber = Annotated[int, Path(ge=1, le=2**63 - 1, description="the number of a line of the log", examples=[4711])]
 
 

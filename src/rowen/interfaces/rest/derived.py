@@ -32,7 +32,9 @@ __all__ = [
     "Body",
     "Call",
     "Resource",
+    "accepted",
     "created",
+    "custom",
     "empty",
     "fact_of",
     "list_of",
@@ -80,6 +82,7 @@ class Answer(NamedTuple):
     status: int = 200
     defaults: Mapping[str, Any] = {}
     """Defaults of parameters that differ from those of the operation."""
+    is_json: bool = True
 
 
 class Body(NamedTuple):
@@ -121,6 +124,26 @@ def plain(values: Mapping[str, Any]) -> Answer:
     return Answer(told, {200: {"content": {"application/json": {"example": values}}}})
 
 
+def accepted(name: str) -> Answer:
+    """Answer with a fact whose change is requested, with status 202."""
+
+    def render(request: Request, thing: Any) -> Response:
+        answer = told(request, thing)
+        answer.status_code = 202
+        return answer
+
+    return Answer(render, {202: example(name)}, shape(name), 202)
+
+
+def custom(responses: Responses) -> Answer:
+    """Answer with a response that the handler creates, in another form than JSON."""
+
+    def render(_: Request, thing: Any) -> Response:
+        raise TypeError(f"{type(thing).__name__} is not a response")
+
+    return Answer(render, responses, is_json=False)
+
+
 class Resource(APIRouter):
     """The routes of one resource."""
 
@@ -158,16 +181,16 @@ class Resource(APIRouter):
         of parameters that differ in REST; `adds` are parameters of the route, each with its type and default.
         """
         method, _, path = route.partition(" ")
-        signature = signature_of(operations[0])
+        signature = signature_of(operations[0]) if operations else None
         scope = scope_of(operations)
-        parameters = [one for one in signature.sent if one.name not in without]
+        parameters = [one for one in signature.sent if one.name not in without] if signature else []
         for added, (kind, default) in (adds or {}).items():
             parameters.append(Parameter(added, kind, default, _help(kind), {}, {}, is_positional=False))
         places = re.findall(r"{(\w+)", path)
         in_path = dict(zip(places, parameters, strict=False))
         values = {**answer.defaults, **(defaults or {})}
         reader = _Reader(in_path, parameters[len(places) :], names or {}, values, body, route)
-        has_reach = "reach" in signature.parameters
+        has_reach = signature is not None and "reach" in signature.parameters
 
         def add(handler: Handler) -> Handler:
             async def endpoint(request: Request, **sent: Any) -> Response:
@@ -181,6 +204,8 @@ class Resource(APIRouter):
             vars(endpoint)["__signature__"] = inspect.Signature([_REQUEST, *reader.signature()])
             vars(endpoint)["handler"], vars(endpoint)["operations"] = handler, operations
             settings.setdefault("response_model", answer.model)
+            if not answer.is_json:
+                settings.setdefault("response_class", Response)
             self.add_api_route(
                 path,
                 endpoint,
@@ -236,7 +261,7 @@ class _Reader:
             if (items := _item_type(one.type)) is not None:
                 kind, default = tuple[items, ...], default or ()  # type: ignore[valid-type]
             elif "wire" in one.extra:
-                kind = str if one.is_required else str | None
+                kind = str if one.is_required or default is not None else str | None
             elif default is not None:
                 kind = _without_none(kind)
             yield inspect.Parameter(f"query_{one.name}", only, annotation=Annotated[kind, query], default=default)

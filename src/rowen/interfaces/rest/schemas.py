@@ -9,7 +9,6 @@ from rowen.interfaces.rest.access import Service, takes
 from rowen.interfaces.rest.answers import begun, listed, made, told
 from rowen.interfaces.rest.bodies import CarryBody, ExtractSourceBody, SchemaBody
 from rowen.interfaces.rest.examples import example, list_example
-from rowen.interfaces.rest.runs import Of
 from rowen.interfaces.rest.shapes import list_shape, shape
 from rowen.interfaces.rest.sources import Name
 
@@ -17,6 +16,7 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["schemas"])
 
+Of = Annotated[str | None, Query(description="only of this source")]
 Ref = Annotated[str, Path(description="`product`, `product@1`, `product@1.0.0`", examples=["product@1.0.0"])]
 Older = Annotated[str, Query(description="the older version", examples=["product@1.0.0"])]
 Newer = Annotated[str, Query(description="the newer version", examples=["product@1.1.0"])]
