@@ -72,7 +72,8 @@ def rest() -> Iterator[tuple[str, Scope, set[str]]]:
         if isinstance(route.original_route, APIRoute):
             endpoint: Any = route.original_route.endpoint
             # A derived route calls the operations that it names.
-            called = {*called_by(endpoint), *getattr(endpoint, "operations", ())}
+            handler = getattr(endpoint, "handler", endpoint)
+            called = {*called_by(handler), *getattr(endpoint, "operations", ())}
             yield f"{min(route.methods or ())} {route.path}", scope_of(route), called
 
 

@@ -9,20 +9,19 @@ from starlette.responses import HTMLResponse, Response
 from rowen.interfaces.rest import (
     care,
     changes,
-    declarations,
     exports,
-    extractions,
+    extraction,
     items,
     probes,
     publications,
     push,
     queue,
+    rdf,
     runs,
     schemas,
     search,
     searches,
     sources,
-    statements,
     tokens,
     webhooks,
 )
@@ -38,8 +37,8 @@ __all__ = ["PREFIX", "api_of"]
 PREFIX = "/api/v1"
 # Routes are tried in order: what is asked most stands first.
 _RESOURCES = (
-    *(search, items, sources, changes, runs, queue, schemas, extractions, webhooks, searches, exports),
-    *(statements, care, declarations, push, tokens),
+    *(search, items, sources, changes, runs, queue, schemas, extraction, webhooks, searches, exports),
+    *(rdf, care, push, tokens),
 )
 
 pages = APIRouter(include_in_schema=False)
@@ -52,7 +51,8 @@ def api_of(rowen: Rowen) -> FastAPI:
     app.include_router(probes.router)
     for resource in _RESOURCES:
         app.include_router(resource.router, prefix=PREFIX)
-    app.include_router(statements.dumps, prefix=PREFIX)
+    for more in (sources.declarations, extraction.carried, rdf.dumps):
+        app.include_router(more, prefix=PREFIX)
     for others in (publications.router, changes.lines, push.hooks, pages):
         app.include_router(others)
     install(app)

@@ -1,9 +1,10 @@
-"""The change log: reading it, one line of it, and following it."""
+"""The change log: lists of its lines, one line, and a stream of new ones."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Header, Query, Request
 from fastapi.routing import APIRoute
+from msgspec import Meta
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import Match
@@ -11,67 +12,46 @@ from starlette.types import Scope
 
 from rowen.errors import NotFoundError
 from rowen.interfaces.rest.access import Service
-from rowen.interfaces.rest.answers import DEFAULT_LIMIT, After, Limit, page, told
-from rowen.interfaces.rest.examples import example, page_example
-from rowen.interfaces.rest.shapes import page_shape, shape
+from rowen.interfaces.rest.derived import Call, Resource, fact_of, page_of
 from rowen.interfaces.rest.streams import MEDIA_TYPE_EVENTS, events
-from rowen.interfaces.rest.times import since_of
-from rowen.model.changes import ChangeKind
-from rowen.operations import Rowen
+from rowen.model.changes import Change
+from rowen.model.page import Page
 
 __all__ = ["lines", "router"]
 
-router = APIRouter(tags=["changes"])
+router = Resource(tags=["changes"])
 
 
 class ForPrograms(APIRoute):
     """A route that leaves browsers to the page at the same address."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether it answers."""
+        """Return no match for a browser."""
         is_person = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
         return (Match.NONE, {}) if is_person else super().matches(scope)
 
 
-# Where feeds and streams say that a line is found; not below /api, since it stays whatever becomes of that.
-lines = APIRouter(tags=["changes"], route_class=ForPrograms)
-
-Of = Annotated[str | None, Query(description="only of this source")]
-LineNumber = Annotated[int, Path(ge=1, le=2**63 - 1, description="the number of a line of the log", examples=[4711])]
+# Feeds and streams name a line at this address; it is not below /api, since it stays even if that changes.
+lines = Resource(tags=["changes"], route_class=ForPrograms)
 
 
-@router.get("/changes", response_model=page_shape("Change"), responses={200: page_example("Change")})
-async def list_changes(
-    request: Request,
-    rowen: Service,
-    since: Annotated[str | None, Query(description="after this number, or since `1d`, or a date")] = None,
-    source: Of = None,
-    limit: Limit = DEFAULT_LIMIT,
-    after: After = None,
-) -> Response:
-    """The change log in order, from a number or a moment on."""
-    if source is not None:
-        await rowen.sources.get(source, counted=False)
-    return page(request, await rowen.changes(since=since_of(since), source=source, limit=limit, after=after))
+@router.derive("GET /changes", "changes.list", answer=page_of("Change"))
+async def list_changes(call: Call) -> Page[Change]:
+    """Return the change log in order, from a number or a time on."""
+    await _check_source(call)
+    return await call.rowen.changes(**call.arguments)
 
 
-@router.get("/changes/newest", response_model=page_shape("Change"), responses={200: page_example("Change")})
-async def list_newest_changes(
-    request: Request,
-    rowen: Service,
-    source: Of = None,
-    kind: Annotated[tuple[ChangeKind, ...], Query(description="only of these kinds")] = (),
-    run: Annotated[int | None, Query(ge=1, le=2**63 - 1, description="only those of this run")] = None,
-    query: Annotated[str | None, Query(max_length=1000, description="only of items that have these words")] = None,
-    field: Annotated[str | None, Query(max_length=200, description="only where this field of facts differs")] = None,
-    limit: Limit = DEFAULT_LIMIT,
-    after: After = None,
-) -> Response:
-    """The change log, newest first, and only what is wanted of it."""
-    if source is not None:
-        await rowen.sources.get(source, counted=False)
-    wanted: dict[str, Any] = {"source": source, "kinds": kind, "run": run, "query": query, "field": field}
-    return page(request, await rowen.changes.newest(**wanted, limit=limit, after=after))
+@router.derive("GET /changes/newest", "changes.newest", answer=page_of("Change"))
+async def list_newest_changes(call: Call) -> Page[Change]:
+    """Return the change log, newest first, with filters."""
+    await _check_source(call)
+    return await call.rowen.changes.newest(**call.arguments)
+
+
+async def _check_source(call: Call) -> None:
+    if "source" in call.arguments:
+        await call.rowen.sources.get(call.arguments["source"], counted=False)
 
 
 _EVENT = 'id: 4711\nevent: updated\ndata: {"number":4711,"kind":"updated"}\n\n'
@@ -83,31 +63,37 @@ _EVENT = 'id: 4711\nevent: updated\ndata: {"number":4711,"kind":"updated"}\n\n'
 async def follow_changes(
     request: Request,
     rowen: Service,
-    source: Of = None,
-    last_event_id: Annotated[str | None, Header(description="the number of the last line that was seen")] = None,
-    since: Annotated[int | None, Query(ge=0, description="the same, where no header can be set")] = None,
+    source: Annotated[str | None, Query(description="Only this source.")] = None,
+    last_event_id: Annotated[str | None, Header(description="Number of the last line that was received.")] = None,
+    since: Annotated[int | None, Query(ge=0, description="The same, for clients that cannot set a header.")] = None,
 ) -> Response:
-    """New lines of the log as server-sent events, from the one that was seen last; without one, from now on."""
+    """Return new lines of the log as server-sent events, after the last one received; without one, from now on."""
     if source is not None:
         await rowen.sources.get(source, counted=False)
     seen = last_event_id or (None if since is None else str(since))
     return events(request, rowen.feeds.events(last_event_id=seen, source=source))
 
 
-@router.get("/changes/{number}", response_model=shape("Change"), responses={200: example("Change")})
-async def get_change(request: Request, number: LineNumber, rowen: Service) -> Response:
-    """One line of the log."""
-    return await _line(request, number, rowen)
+_NUMBER = {
+    "number": (Annotated[int, Meta(ge=1, le=2**63 - 1, description="Number of a change.", examples=[4711])], ...)
+}
 
 
-@lines.get("/changes/{number:int}", response_model=shape("Change"), responses={200: example("Change")})
-async def get_published_change(request: Request, number: LineNumber, rowen: Service) -> Response:
-    """One line of the log, at the address that feeds and event streams name."""
-    return await _line(request, number, rowen)
+@router.derive("GET /changes/{number}", "changes.list", answer=fact_of("Change"), only=(), adds=_NUMBER)
+async def get_change(call: Call) -> Change:
+    """Return one line of the change log."""
+    return await _line(call)
 
 
-async def _line(request: Request, number: int, rowen: Rowen) -> Response:
-    found = await rowen.changes(since=number - 1, limit=1)
-    if not found or found[0].number != number:
+@lines.derive("GET /changes/{number:int}", "changes.list", answer=fact_of("Change"), only=(), adds=_NUMBER)
+async def get_published_change(call: Call) -> Change:
+    """Return one line of the change log, at the address that feeds and event streams name."""
+    return await _line(call)
+
+
+async def _line(call: Call) -> Change:
+    number: int = call.added["number"]
+    changes = await call.rowen.changes(since=number - 1, limit=1)
+    if not changes or changes[0].number != number:
         raise NotFoundError(f"The change log has no line {number} yet.")
-    return told(request, found[0])
+    return changes[0]

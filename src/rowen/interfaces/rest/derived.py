@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import types
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -90,6 +91,8 @@ class Body(NamedTuple):
 
     name: str
     example: dict[str, Any] | None = None
+    is_required: bool = False
+    """Whether one has to be sent although no field of it is required."""
 
 
 def fact_of(name: str) -> Answer:
@@ -169,6 +172,7 @@ class Resource(APIRouter):
         body: Body | None = None,
         names: Mapping[str, str] | None = None,
         adds: Mapping[str, tuple[Any, Any]] | None = None,
+        only: Sequence[str] | None = None,
         without: Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
         errors: Responses | None = None,
@@ -183,8 +187,10 @@ class Resource(APIRouter):
         method, _, path = route.partition(" ")
         signature = signature_of(operations[0]) if operations else None
         scope = scope_of(operations)
-        parameters = [one for one in signature.sent if one.name not in without] if signature else []
+        parameters = list(signature.sent) if signature else []
+        parameters = [one for one in parameters if one.name not in without and (only is None or one.name in only)]
         for added, (kind, default) in (adds or {}).items():
+            default = inspect.Parameter.empty if default is ... else default
             parameters.append(Parameter(added, kind, default, _help(kind), {}, {}, is_positional=False))
         places = re.findall(r"{(\w+)", path)
         in_path = dict(zip(places, parameters, strict=False))
@@ -237,6 +243,7 @@ class _Reader:
         body: Body | None,
         route: str,
     ) -> None:
+        self._needs_body = body is not None and body.is_required
         self._in_path, self._others, self._defaults = in_path, others, defaults
         # In the body lists have the names of the operation; what is repeated in a query is in the singular.
         flags = {one.name: one.flag for one in others if body is None or one.flag == "all"}
@@ -251,15 +258,16 @@ class _Reader:
             kind = _without_none(_field_type(one.type))
             yield inspect.Parameter(place, only, annotation=Annotated[kind, about])
         if self._model is not None:
-            needed = any(field.is_required() for field in self._model.model_fields.values())
-            default = inspect.Parameter.empty if needed else self._model()
-            yield inspect.Parameter("body", only, annotation=Annotated[self._model, InBody()], default=default)
+            needed = self._needs_body or any(field.is_required() for field in self._model.model_fields.values())
+            empty_body = inspect.Parameter.empty if needed else self._model()
+            yield inspect.Parameter("body", only, annotation=Annotated[self._model, InBody()], default=empty_body)
             return
         for one in self._others:
             query = InQuery(alias=self._names[one.name], description=one.help)
-            default, kind = self._default(one), _field_type(one.type)
+            default: Any = self._default(one)
+            kind = _field_type(one.type)
             if (items := _item_type(one.type)) is not None:
-                kind, default = tuple[items, ...], default or ()  # type: ignore[valid-type]
+                kind, default = types.GenericAlias(tuple, (items, ...)), default or ()
             elif "wire" in one.extra:
                 kind = str if one.is_required or default is not None else str | None
             elif default is not None:
@@ -285,6 +293,10 @@ class _Reader:
         return None if one.default is UNSET or ("wire" in one.extra and not one.is_required) else one.default
 
     def _body_model(self, body: Body, route: str) -> type[BaseModel]:
+        # Routes that share a body share its schema.
+        if body.name in _MODELS:
+            return _MODELS[body.name]
+
         class Base(_Body):
             model_config = ConfigDict(json_schema_extra={"example": body.example} if body.example else None)
 
@@ -296,7 +308,11 @@ class _Reader:
                 about["default"] = [] if default == () else default
             fields[f"field_{one.name}"] = (_field_type(one.type), Field(**about))
         model: type[BaseModel] = create_model(body.name, __base__=Base, __doc__=f"The body of `{route}`.", **fields)
+        _MODELS[body.name] = model
         return model
+
+
+_MODELS: dict[str, type[BaseModel]] = {}
 
 
 class _Body(BaseModel):
@@ -322,9 +338,9 @@ def _field_type(hint: Any) -> Any:
     if origin in (Union, UnionType):
         return Union[parts]  # noqa: UP007 (parts are known only here)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return dict[parts]  # type: ignore[valid-type]
+        return types.GenericAlias(dict, parts)
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return list[parts[0]]  # type: ignore[valid-type]
+        return types.GenericAlias(list, parts)
     return hint
 
 

@@ -1,27 +1,28 @@
-"""Push: what others tell us, signed; and asking them to."""
+"""Push: signed calls that announce changes, and subscriptions to hubs."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Request
+from fastapi import APIRouter, Path, Request
+from msgspec import Meta
 from starlette.responses import Response
 
 from rowen.errors import ConfigurationError
-from rowen.interfaces.rest.access import Service, takes
-from rowen.interfaces.rest.answers import listed, made, told
-from rowen.interfaces.rest.bodies import PokeBody, SubscribeBody
-from rowen.interfaces.rest.examples import Responses, example, list_example
+from rowen.interfaces.rest.access import Service
+from rowen.interfaces.rest.answers import listed, made
+from rowen.interfaces.rest.derived import Body, Call, Resource, empty, fact_of, list_of
+from rowen.interfaces.rest.examples import Responses, list_example
 from rowen.interfaces.rest.problems import ELSEWHERE, failing
-from rowen.interfaces.rest.shapes import list_shape, shape
-from rowen.interfaces.rest.sources import Name
 from rowen.model.push import PushVerdict
 from rowen.operations.facts import fact
 
 __all__ = ["hooks", "router"]
 
-router = APIRouter(tags=["push"])
-# Who calls these has no token: each message is signed.
+router = Resource(tags=["push"])
+# Callers of these have no token: each message is signed.
 hooks = APIRouter(prefix="/push", tags=["hooks"])
 
+Name = Annotated[str, Path(description="Name of the source.", examples=["guide"])]
 Secret = Annotated[str, Path(description="the last part of a callback address, which nobody can guess", max_length=200)]
 _WORD: dict[str, Any] = {"content": {"text/plain": {"example": "taken"}}}
 _HOOK: Responses = {
@@ -30,61 +31,43 @@ _HOOK: Responses = {
 }
 
 
-@router.post(
-    "/poke",
-    status_code=202,
-    response_model=list_shape("Poked"),
-    responses={202: list_example("Poked")},
-    dependencies=takes("push.poke"),
+_Targets = Annotated[Sequence[str], Meta(min_length=1, max_length=1000, description="URLs, or names of sources.")]
+
+
+@router.derive(
+    "POST /poke",
+    "push.poke",
+    answer=list_of("Poked")._replace(status=202, responses={202: list_example("Poked")}),
+    body=Body("PokeBody", {"targets": ["https://docs.example.org/guide/haymaking"]}),
+    only=(),
+    adds={"targets": (_Targets, ...)},
 )
-async def poke(body: PokeBody, rowen: Service) -> Response:
-    """Have sources, or some of their items, looked at before all that is due."""
-    poked = await rowen.push.poke(*body.targets)
+async def poke(call: Call) -> Response:
+    """Have sources, or some of their items, checked before everything that is due."""
+    poked = await call.rowen.push.poke(*call.added["targets"])
     return made({"items": [fact(one) for one in poked]}, f"/api/v1/jobs/{poked[0].job}", status=202)
 
 
-@router.get(
-    "/sources/{name}/push",
-    response_model=list_shape("PushAccess"),
-    responses={200: list_example("PushAccess"), **failing(ConfigurationError)},
-    dependencies=takes("push.access"),
+@router.derive(
+    "GET /sources/{name}/push", "push.access", answer=list_of("PushAccess"), errors=failing(ConfigurationError)
 )
-async def get_push_access(request: Request, name: Name, rowen: Service) -> Response:
-    """Where senders of a source call, and what they sign with."""
-    answer = listed(request, await rowen.push.access(name))
+async def get_push_access(call: Call) -> Response:
+    """Return where senders of a source call, and the keys that they sign with."""
+    answer = listed(call.request, await call.rowen.push.access(**call.arguments))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-@router.get("/subscriptions", response_model=list_shape("Subscription"), responses={200: list_example("Subscription")})
-async def list_subscriptions(request: Request, rowen: Service) -> Response:
-    """All subscriptions to hubs."""
-    return listed(request, await rowen.push.list_subscriptions())
-
-
-@router.put(
-    "/sources/{name}/subscription",
-    response_model=shape("Subscription"),
-    responses={200: example("Subscription"), **ELSEWHERE},
-    dependencies=takes("push.subscribe"),
+router.offer("list_subscriptions", "GET /subscriptions", "push.list_subscriptions", list_of("Subscription"))
+router.offer(
+    "subscribe",
+    "PUT /sources/{name}/subscription",
+    "push.subscribe",
+    fact_of("Subscription"),
+    body=Body("SubscribeBody"),
+    errors=ELSEWHERE,
 )
-async def subscribe(
-    request: Request,
-    name: Name,
-    rowen: Service,
-    body: Annotated[SubscribeBody, Body()] = SubscribeBody(),  # noqa: B008 (never changed)
-) -> Response:
-    """Have a hub tell us of changes of a source."""
-    return told(request, await rowen.push.subscribe(name, topic=body.topic))
-
-
-@router.delete(
-    "/sources/{name}/subscription", status_code=204, responses={**ELSEWHERE}, dependencies=takes("push.unsubscribe")
-)
-async def unsubscribe(name: Name, rowen: Service) -> Response:
-    """Have a hub tell us no more."""
-    await rowen.push.unsubscribe(name)
-    return Response(status_code=204)
+router.offer("unsubscribe", "DELETE /sources/{name}/subscription", "push.unsubscribe", empty(), errors=ELSEWHERE)
 
 
 @hooks.post("/github", response_class=Response, responses=_HOOK)

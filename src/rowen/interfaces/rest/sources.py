@@ -1,209 +1,182 @@
-"""Sources: what there is a copy of, and what may be done to it."""
+"""Sources, what may be done to them, and declarations of many at once."""
 
-from typing import Annotated, Any
+import json
+from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Path, Query, Request
-from starlette.responses import Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rowen.errors import NotFoundError
-from rowen.interfaces.rest.access import Asking, Service, takes
-from rowen.interfaces.rest.answers import DEFAULT_LIMIT, After, Limit, begun, listed, made, page, told
-from rowen.interfaces.rest.bodies import SourceBody, SourceChangeBody, SyncBody, UrlsBody
-from rowen.interfaces.rest.examples import Responses, example, list_example, page_example
-from rowen.interfaces.rest.narrowing import Narrowed
+from rowen.errors import NotFoundError, UsageError
+from rowen.interfaces.rest.answers import DEFAULT_LIMIT
+from rowen.interfaces.rest.derived import Body, Call, Resource, created, fact_of, list_of, page_of, plain
 from rowen.interfaces.rest.problems import ELSEWHERE
-from rowen.interfaces.rest.shapes import list_shape, page_shape, shape
-from rowen.operations.discovery import Discovery, Unconfirmed
-from rowen.operations.same_portal import SameAs
+from rowen.model.sources import AppliedSource, Following, Source
+from rowen.model.text import check_storable
 
-__all__ = ["Name", "router"]
+__all__ = ["declarations", "router"]
 
-router = APIRouter(tags=["sources"])
+router = Resource(tags=["sources"])
+declarations = Resource(tags=["sources"])
 
-Name = Annotated[str, Path(description="the name of a source", examples=["guide"])]
-_SOURCE = shape("Source")
-_HELD = page_shape("HeldDeletion")
+_GUIDE = "https://docs.example.org/guide/"
+_SOURCE = Body("SourceBody", {"address": _GUIDE, "every": "6h"})
+_JOB = created("Job", lambda job: f"/api/v1/jobs/{job.id}", status=202)
+_URLS = Body("UrlsBody", {"urls": [f"{_GUIDE}old"]})
 
-
-@router.get("/sources", response_model=page_shape("Source"), responses={200: page_example("Source")})
-async def list_sources(request: Request, rowen: Service, limit: Limit = DEFAULT_LIMIT, after: After = None) -> Response:
-    """All sources, by name."""
-    return page(request, await rowen.sources.list(limit=limit, after=after))
-
-
-@router.post(
-    "/sources",
-    status_code=201,
-    response_model=_SOURCE,
-    responses={201: example("Source"), **ELSEWHERE},
-    dependencies=takes("sources.add"),
+router.offer("list_sources", "GET /sources", "sources.list", page_of("Source"), without=("counted",))
+router.offer(
+    "add_source",
+    "POST /sources",
+    "sources.add",
+    created("Source", lambda source: f"/api/v1/sources/{quote(source.name, safe='')}"),
+    body=_SOURCE,
+    errors=ELSEWHERE,
 )
-async def add_source(body: SourceBody, rowen: Service, asking: Asking) -> Response:
-    """Keep a copy of something from now on; it is read by the first sync, or by a worker if it has a schedule."""
-    found: list[Discovery | Unconfirmed | SameAs] = []
-    chosen: dict[str, Any] = {"name": body.name, "kind": body.kind, "options": body.options, "found": found.append}
-    source = await rowen.sources.add(body.address, **chosen, reach=asking.reach, **body.when)
-    return made(source, _address(source.name))
-
-
-@router.get("/sources/{name}", response_model=_SOURCE, responses={200: example("Source")})
-async def get_source(request: Request, name: Name, rowen: Service) -> Response:
-    """One source."""
-    return told(request, await rowen.sources.get(name))
-
-
-@router.patch(
-    "/sources/{name}",
-    response_model=_SOURCE,
-    responses={200: example("Source"), **ELSEWHERE},
-    dependencies=takes("sources.edit"),
+router.offer("get_source", "GET /sources/{name}", "sources.get", fact_of("Source"), without=("counted",))
+router.offer(
+    "change_source",
+    "PATCH /sources/{name}",
+    "sources.edit",
+    fact_of("Source"),
+    body=Body("SourceChangeBody", {"every": "1d"}, is_required=True),
+    names={"rename": "name"},
+    errors=ELSEWHERE,
 )
-async def change_source(
-    request: Request, name: Name, body: SourceChangeBody, rowen: Service, asking: Asking
-) -> Response:
-    """Change a source's name, options or schedule."""
-    edited = await rowen.sources.edit(name, rename=body.name, options=body.options, reach=asking.reach, **body.when)
-    return told(request, edited)
 
 
-@router.delete(
-    "/sources/{name}",
-    dependencies=takes("sources.remove"),
-    responses={200: {"content": {"application/json": {"example": {"source": "guide", "removed": 118}}}}},
-)
-async def remove_source(request: Request, name: Name, rowen: Service) -> Response:
-    """Forget a source with all its items."""
-    return told(request, {"source": name, "removed": await rowen.sources.remove(name)})
+@router.derive("DELETE /sources/{name}", "sources.remove", answer=plain({"source": "guide", "removed": 118}))
+async def remove_source(call: Call) -> dict[str, Any]:
+    """Remove a source with all its items."""
+    name = call.arguments["name"]
+    return {"source": name, "removed": await call.rowen.sources.remove(name)}
 
 
-@router.post(
-    "/sources/{name}/sync",
-    status_code=202,
-    response_model=shape("Job"),
-    responses={202: example("Job")},
-    dependencies=takes("queue.enqueue"),
-)
-async def sync_source(name: Name, rowen: Service, body: Annotated[SyncBody, Body()] = SyncBody()) -> Response:  # noqa: B008 (never changed)
-    """Have a source synced now. The answer is its job; that tells the number of the run as soon as there is one."""
-    job = await rowen.queue.enqueue(name, full=body.full, accept_deletions=body.accept_deletions)
-    return begun(job, f"/api/v1/jobs/{job.id}")
+router.offer("sync_source", "POST /sources/{name}/sync", "queue.enqueue", _JOB, body=Body("SyncBody"))
 
 
-@router.post(
-    "/sources/{name}/pause",
-    response_model=_SOURCE,
-    responses={200: example("Source")},
-    dependencies=takes("sources.pause"),
-)
-async def pause_source(request: Request, name: Name, rowen: Service) -> Response:
+@router.derive("POST /sources/{name}/pause", "sources.pause", answer=fact_of("Source"))
+async def pause_source(call: Call) -> Source:
     """Leave a source out until it is resumed."""
-    await rowen.sources.pause(name)
-    return told(request, await rowen.sources.get(name))
+    await call.rowen.sources.pause(**call.arguments)
+    return await call.rowen.sources.get(**call.arguments)
 
 
-@router.post(
-    "/sources/{name}/resume",
-    response_model=_SOURCE,
-    responses={200: example("Source")},
-    dependencies=takes("sources.resume"),
+@router.derive("POST /sources/{name}/resume", "sources.resume", answer=fact_of("Source"))
+async def resume_source(call: Call) -> Source:
+    """Resume a paused source."""
+    await call.rowen.sources.resume(**call.arguments)
+    return await call.rowen.sources.get(**call.arguments)
+
+
+router.offer("list_items", "GET /sources/{name}/items", "items.browse", page_of("ItemLine"))
+router.offer(
+    "list_announced",
+    "GET /sources/{name}/announced",
+    "sources.announcements",
+    list_of("AnnouncedDocument"),
+    defaults={"limit": DEFAULT_LIMIT},
 )
-async def resume_source(request: Request, name: Name, rowen: Service) -> Response:
-    """Take a paused source in again."""
-    await rowen.sources.resume(name)
-    return told(request, await rowen.sources.get(name))
+router.offer("list_following", "GET /following", "sources.list_following", list_of("Following"), only=())
 
 
-@router.get("/sources/{name}/items", response_model=page_shape("ItemLine"), responses={200: page_example("ItemLine")})
-async def list_items(
-    request: Request,
-    name: Name,
-    rowen: Service,
-    narrowed: Narrowed,
-    limit: Limit = DEFAULT_LIMIT,
-    after: After = None,
-) -> Response:
-    """The items of a source, by URL; those of a very large one in an order of their own."""
-    return page(request, await rowen.items.browse(name, limit=limit, after=after, **narrowed))
+@router.derive("GET /sources/{name}/following", "sources.following", answer=fact_of("Following"))
+async def follow_up_source(call: Call) -> Following:
+    """Return how a feed or an event stream is followed."""
+    following = await call.rowen.sources.following(**call.arguments)
+    if following is None:
+        raise NotFoundError(f"Source {call.arguments['name']!r} is neither a feed nor an event stream.")
+    return following
 
 
-@router.get(
-    "/sources/{name}/announced",
-    response_model=list_shape("AnnouncedDocument"),
-    responses={200: list_example("AnnouncedDocument")},
-)
-async def list_announced(
-    request: Request,
-    name: Name,
-    rowen: Service,
-    outcome: Annotated[str | None, Query(description="only such: `waiting`, `stored`, `failed`, …")] = None,
-    limit: Limit = DEFAULT_LIMIT,
-) -> Response:
-    """The documents that a feed announced, with their jobs and outcomes, the latest first."""
-    return listed(request, await rowen.sources.announcements(name, outcome=outcome, limit=limit))
+router.offer("find_version", "GET /versions", "sources.find_version", fact_of("FoundVersion"))
+
+_HELD: dict[str, Any] = {"tags": ["held deletions"]}
+_DECIDED = plain({"source": "guide", "accepted": 1, "kept": 0})
+
+router.offer("list_held", "GET /held", "deletions.list", page_of("HeldDeletion"), without=("source",), **_HELD)
+router.offer("list_held_of_source", "GET /sources/{name}/held", "deletions.list", page_of("HeldDeletion"), **_HELD)
 
 
-@router.get("/following", response_model=list_shape("Following"), responses={200: list_example("Following")})
-async def list_following(request: Request, rowen: Service) -> Response:
-    """How all feeds and event streams are followed, by name."""
-    return listed(request, await rowen.sources.list_following())
+@router.derive("POST /sources/{name}/held/accept", "deletions.accept", answer=_DECIDED, body=_URLS, **_HELD)
+async def accept_held(call: Call) -> dict[str, Any]:
+    """Delete items whose deletion is pending; all of them or none."""
+    accepted = await call.rowen.deletions.accept(**call.arguments)
+    return {"source": call.arguments["source"], "accepted": accepted, "kept": 0}
 
 
-@router.get("/sources/{name}/following", response_model=shape("Following"), responses={200: example("Following")})
-async def follow_up_source(request: Request, name: Name, rowen: Service) -> Response:
-    """How a feed or an event stream is followed."""
-    found = await rowen.sources.following(name)
-    if found is None:
-        raise NotFoundError(f"Source {name!r} is neither a feed nor an event stream.")
-    return told(request, found)
+@router.derive("POST /sources/{name}/held/keep", "deletions.keep", answer=_DECIDED, body=_URLS, **_HELD)
+async def keep_held(call: Call) -> dict[str, Any]:
+    """Keep items that their source no longer shows; all of them or none."""
+    kept = await call.rowen.deletions.keep(**call.arguments)
+    return {"source": call.arguments["source"], "accepted": 0, "kept": kept}
 
 
-Library = Annotated[str, Query(max_length=200, description="the name of a source or a package", examples=["flask"])]
-Spec = Annotated[str | None, Query(max_length=200, description="`2.x`, `^2.1`, `>=1.0,<2`; default: the highest")]
+class DeclarationBody(BaseModel):
+    """Sources as they are to be: the content of a file for `rowen apply`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"source": [{"name": "guide", "kind": "web", "url": _GUIDE, "every": "6h"}]}},
+    )
+
+    _storable = model_validator(mode="before")(check_storable)
+
+    # The largest known list of portals has two thousand.
+    source: list[dict[str, Any]] = Field(default=[], max_length=10_000, description="One for each source.")
+    portals: list[dict[str, Any]] = Field(default=[], max_length=10_000, description="Another name for `source`.")
 
 
-@router.get("/versions", response_model=shape("FoundVersion"), responses={200: example("FoundVersion")})
-async def find_version(request: Request, library: Library, rowen: Service, version: Spec = None) -> Response:
-    """Which source holds the version of a library that is meant, and which versions there are."""
-    return told(request, await rowen.sources.find_version(library, version))
-
-
-@router.get("/held", response_model=_HELD, responses={200: page_example("HeldDeletion")}, tags=["held deletions"])
-async def list_held(request: Request, rowen: Service, limit: Limit = DEFAULT_LIMIT, after: After = None) -> Response:
-    """Deletions that were held back, of all sources."""
-    return page(request, await rowen.deletions.list(limit=limit, after=after))
-
-
-@router.get(
-    "/sources/{name}/held", response_model=_HELD, responses={200: page_example("HeldDeletion")}, tags=["held deletions"]
-)
-async def list_held_of_source(
-    request: Request, name: Name, rowen: Service, limit: Limit = DEFAULT_LIMIT, after: After = None
-) -> Response:
-    """Deletions of one source that were held back."""
-    return page(request, await rowen.deletions.list(name, limit=limit, after=after))
-
-
-_DECIDED: Responses = {
-    200: {"content": {"application/json": {"example": {"source": "guide", "accepted": 1, "kept": 0}}}}
+TOML = "application/toml"
+_FILE = '[[source]]\nname = "guide"\nkind = "web"\nurl = "https://docs.example.org/guide/"\nevery = "6h"\n'
+# The framework does not choose between them by `Content-Type`.
+_DECLARATION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": DeclarationBody.model_json_schema()},
+            TOML: {"schema": {"type": "string"}, "example": _FILE},
+        },
+    }
 }
 
 
-@router.post(
-    "/sources/{name}/held/accept", dependencies=takes("deletions.accept"), responses=_DECIDED, tags=["held deletions"]
+@declarations.derive(
+    "POST /apply",
+    "sources.declare",
+    answer=list_of("AppliedSource"),
+    without=("declaration",),
+    errors=ELSEWHERE,
+    openapi_extra=_DECLARATION,
 )
-async def accept_held(request: Request, name: Name, body: UrlsBody, rowen: Service) -> Response:
-    """Delete items whose deletion was held back; all of them or none."""
-    return told(request, {"source": name, "accepted": await rowen.deletions.accept(name, body.urls), "kept": 0})
+async def apply_declaration(call: Call) -> list[AppliedSource]:
+    """Make the sources match a declaration, all or nothing: as JSON, or as the TOML of a file for `rowen apply`."""
+    content_type = call.request.headers.get("content-type", "")
+    return await call.rowen.sources.declare(_declaration(content_type, await call.request.body()), **call.arguments)
 
 
-@router.post(
-    "/sources/{name}/held/keep", dependencies=takes("deletions.keep"), responses=_DECIDED, tags=["held deletions"]
+def _declaration(content_type: str, body: bytes) -> str | dict[str, Any]:
+    """Return the text of a file of declarations, or its content as values."""
+    try:
+        text = body.decode("utf-8")
+        if content_type.partition(";")[0].strip().lower() == TOML:
+            return text
+        return DeclarationBody.model_validate(json.loads(text)).model_dump(exclude_defaults=True)
+    except ValidationError as problem:
+        wrong = [{**one, "loc": ("body", *one["loc"])} for one in problem.errors(include_url=False)]
+        raise RequestValidationError(wrong) from None
+    except (ValueError, RecursionError):
+        raise UsageError(
+            "The declaration is neither JSON nor said to be TOML. Nothing was done.",
+            hint=f"Send a file with Content-Type: {TOML}.",
+        ) from None
+
+
+declarations.offer(
+    "preview_source",
+    "POST /preview",
+    "sources.preview",
+    fact_of("Preview"),
+    body=Body("PreviewBody", {"address": _GUIDE}),
+    errors=ELSEWHERE,
 )
-async def keep_held(request: Request, name: Name, body: UrlsBody, rowen: Service) -> Response:
-    """Keep items that their source no longer shows; all of them or none."""
-    return told(request, {"source": name, "accepted": 0, "kept": await rowen.deletions.keep(name, body.urls)})
-
-
-def _address(name: str) -> str:
-    return f"/api/v1/sources/{quote(name, safe='')}"
