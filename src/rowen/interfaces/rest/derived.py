@@ -147,6 +147,9 @@ def custom(responses: Responses) -> Answer:
     return Answer(render, responses, is_json=False)
 
 
+_NOTHING: Mapping[str, str] = types.MappingProxyType({})
+
+
 class Resource(APIRouter):
     """The routes of one resource."""
 
@@ -170,7 +173,7 @@ class Resource(APIRouter):
         *operations: str,
         answer: Answer,
         body: Body | None = None,
-        names: Mapping[str, str] | None = None,
+        names: Mapping[str, str] = _NOTHING,
         adds: Mapping[str, tuple[Any, Any]] | None = None,
         only: Sequence[str] | None = None,
         without: Sequence[str] = (),
@@ -180,9 +183,9 @@ class Resource(APIRouter):
     ) -> Callable[[Handler], Handler]:
         """Add a route whose parameters are those of the first operation; the handler may call all of them.
 
-        `route` is the method and the path. The parts of the path in braces are the first parameters of the operation,
-        in their order; the others are fields of the body, or of the query if there is no body. `names` are the names
-        of parameters that differ in REST; `adds` are parameters of the route, each with its type and default.
+        `route` is the method and the path. The parts of the path in braces are the parameters of the same name, or else
+        the first of the operation; the others are fields of the body, or of the query if there is no body. `names` are
+        the names of parameters that differ in REST; `adds` are parameters of the route, with their types and defaults.
         """
         method, _, path = route.partition(" ")
         signature = signature_of(operations[0]) if operations else None
@@ -193,9 +196,13 @@ class Resource(APIRouter):
             default = inspect.Parameter.empty if default is ... else default
             parameters.append(Parameter(added, kind, default, _help(kind), {}, {}, is_positional=False))
         places = re.findall(r"{(\w+)", path)
-        in_path = dict(zip(places, parameters, strict=False))
+        by_name = {names.get(one.name, ""): one for one in parameters} | {one.name: one for one in parameters}
+        in_path = {place: by_name[place] for place in places if place in by_name}
+        free = (one for one in parameters if one not in in_path.values())
+        in_path = {place: in_path.get(place) or next(free) for place in places}
         values = {**answer.defaults, **(defaults or {})}
-        reader = _Reader(in_path, parameters[len(places) :], names or {}, values, body, route)
+        others = [one for one in parameters if one not in in_path.values()]
+        reader = _Reader(in_path, others, names, values, body, route)
         has_reach = signature is not None and "reach" in signature.parameters
 
         def add(handler: Handler) -> Handler:

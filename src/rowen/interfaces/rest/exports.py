@@ -5,30 +5,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from fastapi import Path as InPath
+from msgspec import Meta
 from starlette.responses import Response, StreamingResponse
 
-from rowen.interfaces.rest.access import Service, takes
 from rowen.interfaces.rest.costly import CostlyRoute
+from rowen.interfaces.rest.derived import Call, Resource, custom
 from rowen.interfaces.rest.examples import Responses
 from rowen.interfaces.rest.temporary import TemporaryFolder
-from rowen.model.datasets import RECORD_KINDS, check_record_kinds
+from rowen.model.datasets import check_record_kinds
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["exports"], route_class=CostlyRoute)
+router = Resource(tags=["exports"], route_class=CostlyRoute)
 
 # Large enough that the disk is not asked for every packet, small enough for many at once.
 _PIECE_BYTES = 256 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
-Only = Annotated[tuple[str, ...], Query(description="only these sources")]
-OfKind = Annotated[
-    tuple[str, ...], Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
-]
-Most = Annotated[int | None, Query(ge=1, le=2**62, description="at most so many items")]
-Form = Annotated[Literal["parquet", "jsonl", "json", "csv", "sqlite"], InPath(description="the format of the files")]
 _EXAMPLE = '{"source": "guide", "title": "Haymaking"}'
 _LINES: Responses = {
     200: {
@@ -43,76 +36,49 @@ _MEDIA_TYPES = {"jsonl": "application/jsonl", "json": "application/json", "csv":
 _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
-@router.get("/exports/items.{form}", response_class=Response, responses=_LINES, dependencies=takes("exports.stream"))
-async def export_lines(
-    form: Annotated[Literal["jsonl", "json", "csv"], InPath(description="JSON lines, one JSON array, or CSV")],
-    rowen: Service,
-    source: Only = (),
-    limit: Most = None,
-    record_kind: OfKind = (),
-) -> Response:
-    """Items as JSON lines, as one JSON array or as CSV, of one moment, sent while they are read."""
-    for name in source:
-        await rowen.sources.get(name, counted=False)
-    check_record_kinds(record_kind)
-    pieces = rowen.exports.stream(form=form, sources=source, limit=limit, record_kinds=record_kind)
-    return StreamingResponse(pieces, media_type=_MEDIA_TYPES[form])
+@router.derive("GET /exports/items.{form}", "exports.stream", answer=custom(_LINES), without=("excel",))
+async def export_lines(call: Call) -> Response:
+    """Return items as JSON lines, one JSON array or CSV, of one moment, sent while they are read."""
+    for name in call.arguments.get("sources", ()):
+        await call.rowen.sources.get(name, counted=False)
+    check_record_kinds(call.arguments.get("record_kinds", ()))
+    pieces = call.rowen.exports.stream(**call.arguments)
+    return StreamingResponse(pieces, media_type=_MEDIA_TYPES[call.arguments["form"]])
 
 
-@router.get(
-    "/exports/extractions/{form}",
-    response_class=Response,
-    responses=_TAR,
-    dependencies=takes("exports.export_extractions"),
+_FactsForm = Annotated[Literal["jsonl", "csv", "parquet"], Meta(description="Format of the files.")]
+
+
+@router.derive(
+    "GET /exports/extractions/{form}",
+    "exports.export_extractions",
+    answer=custom(_TAR),
+    without=("form",),
+    adds={"form": (_FactsForm, ...)},
 )
-async def export_extractions(
-    form: Annotated[Literal["jsonl", "csv", "parquet"], InPath(description="the format of the files")],
-    rowen: Service,
-    source: Only = (),
-    schema: Annotated[str | None, Query(description="only as this schema")] = None,
-    excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
-) -> Response:
-    """The facts in force as a tar archive, a file for each schema."""
+async def export_extractions(call: Call) -> Response:
+    """Return the extracted facts in force as a tar archive, with a file for each schema."""
+    form = call.added["form"]
     name = f"rowen-facts-{form}"
     with TemporaryFolder("export") as folder:
-        await rowen.exports.export_extractions(form, folder.path / name, schema=schema, sources=source, excel=excel)
+        await call.rowen.exports.export_extractions(form, folder.path / name, **call.arguments)
         return _packed(folder, name)
 
 
-@router.get("/exports/{form}", response_class=Response, responses=_TAR, dependencies=takes("exports.export"))
-async def export_snapshot(
-    form: Form,
-    rowen: Service,
-    source: Only = (),
-    excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
-    withdrawn: Annotated[bool, Query(description="also the last copies of deleted items")] = False,
-    joint: Annotated[bool, Query(description="Parquet: also one file of all sources")] = False,
-    since: Annotated[int | None, Query(ge=0, description="also what changed after this change number")] = None,
-    limit: Most = None,
-    record_kind: OfKind = (),
-) -> Response:
-    """A snapshot of all items as a tar archive: the files of `rowen export`, with manifest, coverage and report.
+@router.derive("GET /exports/{form}", "exports.export", answer=custom(_TAR))
+async def export_snapshot(call: Call) -> Response:
+    """Return a snapshot of all items as a tar archive: the files of `rowen export`, with manifest and report.
 
     It is written before it is sent: the first byte of a large one takes its time.
     """
-    name = f"rowen-{form}"
+    name = f"rowen-{call.arguments['form']}"
     with TemporaryFolder("export") as folder:
-        await rowen.export(
-            form,
-            folder.path / name,
-            sources=source,
-            excel=excel,
-            withdrawn=withdrawn,
-            joint=joint,
-            since=since,
-            limit=limit,
-            record_kinds=record_kind,
-        )
+        await call.rowen.export(to=folder.path / name, **call.arguments)
         return _packed(folder, name)
 
 
 def _packed(folder: TemporaryFolder, name: str) -> Response:
-    """A folder within a temporary one as an answer."""
+    """Return a folder within a temporary one as an answer."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.tar"'}
     return folder.sent_as(
         StreamingResponse(packed(folder.path / name), media_type="application/x-tar", headers=headers)
@@ -120,7 +86,7 @@ def _packed(folder: TemporaryFolder, name: str) -> Response:
 
 
 def packed(folder: Path) -> Iterator[bytes]:
-    """A folder as a tar archive, piece by piece."""
+    """Yield a folder as a tar archive, piece by piece."""
     for path in sorted(folder.iterdir()):
         info = tarfile.TarInfo(f"{folder.name}/{path.name}")
         facts = path.stat()
