@@ -23,7 +23,7 @@ from rowen.harvest import parse_worker, sandbox
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Passages
 from rowen.harvest.sandbox import refused_on
-from rowen.interfaces.rest.access import Requirement
+from rowen.interfaces.rest.derived import Requirement
 from rowen.model.access import Scope
 from tests.conftest import ScratchDatabase
 from tests.docs.markdown import ROOT
@@ -253,7 +253,7 @@ def text(value: str) -> bytes:
     "evil",
     [
         build(
-            "rowen.interfaces.rest.access",
+            "rowen.interfaces.rest.derived",
             "Requirement",
             b"",
             b"N}" + text("check") + b"crowen.errors\nRowenError\ns\x86",

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 
 from rowen.errors import RowenError
 from rowen.interfaces.rest.app import api_of
-from rowen.interfaces.rest.examples import EXAMPLES
-from rowen.interfaces.rest.shapes import SHAPES
+from rowen.interfaces.rest.shapes import EXAMPLES, SHAPES
 from rowen.operations import Rowen
 from rowen.settings import Settings
 from tests.conftest import ScratchDatabase
@@ -107,7 +106,7 @@ async def test_answers_have_the_shape_that_is_promised(
 
 
 def test_the_page_for_people_needs_nothing_from_elsewhere(document: dict[str, Any]) -> None:
-    from rowen.interfaces.rest.docs_page import docs_page
+    from rowen.interfaces.rest.document import docs_page
 
     hostile = {**document, "info": {**document["info"], "description": "<script>alert(1)</script>"}}
     page = docs_page(hostile)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Asked
 
 from rowen.errors import Hint, RefusedError, RowenError, UnauthenticatedError, UsageError, action
-from rowen.interfaces.rest.access import Requirement
+from rowen.interfaces.rest.derived import Requirement
 from rowen.interfaces.rest.document import OPEN
 from rowen.interfaces.rest.problems import response_of
 from rowen.model.access import NewSession, Principal, Scope

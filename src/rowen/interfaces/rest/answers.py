@@ -1,20 +1,59 @@
-"""Answers: JSON with a validator, pages with the address of the next one, and what was only begun with its own."""
+"""Responses: JSON with a validator, pages of lists, event streams, and files of temporary folders."""
 
+import asyncio
+import json
 import re
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Any, TypeVar
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Self, TypeVar
 
 from fastapi import Query, Request
 from starlette.datastructures import URL
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from rowen.interfaces.rest.encoding import encoded
 from rowen.model.changes import Publication
 from rowen.model.page import Page
 from rowen.operations.facts import fact
+from rowen.operations.streams import until
 
-__all__ = ["After", "Limit", "begun", "listed", "made", "page", "published", "told", "validated"]
+__all__ = [
+    "MEDIA_TYPE_EVENTS",
+    "After",
+    "Limit",
+    "TemporaryFolder",
+    "begun",
+    "encoded",
+    "event",
+    "events",
+    "listed",
+    "made",
+    "page",
+    "published",
+    "told",
+    "validated",
+]
+
+
+def encoded(value: Any) -> bytes:
+    """A value as JSON, without white space, which nobody reads here."""
+    # A record may hold half of a character; it is told as one that cannot be read.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case PurePath():
+            return str(value)
+        case frozenset() | set():
+            return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
 
 T = TypeVar("T")
 
@@ -90,3 +129,57 @@ def validated(
 def _has(header: str | None, etag: str) -> bool:
     """Whether a client has it already; compared weakly, as RFC 9110 wants it for GET."""
     return header is not None and (header.strip() == "*" or etag in _TAGS.findall(header))
+
+
+MEDIA_TYPE_EVENTS = "text/event-stream"
+# Proxies that collect an answer before they pass it on are asked not to.
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def events(request: Request, stream: AsyncGenerator[bytes]) -> StreamingResponse:
+    """A stream of events as an answer."""
+    closing: asyncio.Event = request.app.state.closing
+    return StreamingResponse(until(closing, stream), media_type=MEDIA_TYPE_EVENTS, headers=_HEADERS)
+
+
+def event(name: str, told: object, *, number: int | None = None) -> bytes:
+    """One event, its facts as JSON on one line."""
+    line = b"" if number is None else f"id: {number}\n".encode()
+    return line + f"event: {name}\ndata: ".encode() + encoded(told) + b"\n\n"
+
+
+class TemporaryFolder:
+    """A folder that is removed when its answer was sent or abandoned, or when an error left nothing to send."""
+
+    def __init__(self, purpose: str) -> None:
+        self._around = tempfile.TemporaryDirectory(prefix=f"rowen-{purpose}-")
+        self.path = Path(self._around.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.remove()
+
+    def sent_as(self, response: Response) -> Response:
+        """Return the response, which removes the folder at its end."""
+        return _RemovingResponse(response, self)
+
+    def remove(self) -> None:
+        """Remove the folder with all its files."""
+        self._around.cleanup()
+
+
+class _RemovingResponse(Response):
+    # A background task of the response itself would not run where the client is gone, or its Range is malformed.
+
+    def __init__(self, response: Response, folder: TemporaryFolder) -> None:
+        self._response, self._folder = response, folder
+        self.status_code, self.raw_headers, self.background = response.status_code, response.raw_headers, None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._folder.remove()

@@ -7,13 +7,13 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 from rowen.interfaces.rest import (
-    care,
+    access,
     changes,
     exports,
     extraction,
+    feeds,
     items,
     probes,
-    publications,
     push,
     queue,
     rdf,
@@ -22,13 +22,11 @@ from rowen.interfaces.rest import (
     search,
     searches,
     sources,
-    tokens,
+    status,
     webhooks,
 )
-from rowen.interfaces.rest.answers import JSON, validated
-from rowen.interfaces.rest.docs_page import docs_page
-from rowen.interfaces.rest.document import document
-from rowen.interfaces.rest.encoding import encoded
+from rowen.interfaces.rest.answers import JSON, encoded, validated
+from rowen.interfaces.rest.document import docs_page, document
 from rowen.interfaces.rest.problems import install
 from rowen.operations import Rowen
 
@@ -38,7 +36,7 @@ PREFIX = "/api/v1"
 # Routes are tried in order: what is asked most stands first.
 _RESOURCES = (
     *(search, items, sources, changes, runs, queue, schemas, extraction, webhooks, searches, exports),
-    *(rdf, care, push, tokens),
+    *(rdf, status, push, access),
 )
 
 pages = APIRouter(include_in_schema=False)
@@ -53,7 +51,7 @@ def api_of(rowen: Rowen) -> FastAPI:
         app.include_router(resource.router, prefix=PREFIX)
     for more in (sources.declarations, extraction.carried, rdf.dumps):
         app.include_router(more, prefix=PREFIX)
-    for others in (publications.router, changes.lines, push.hooks, pages):
+    for others in (feeds.router, changes.lines, push.hooks, pages):
         app.include_router(others)
     install(app)
     app.openapi = partial(document, app)  # type: ignore[method-assign]

@@ -11,9 +11,8 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from rowen.errors import NotFoundError
-from rowen.interfaces.rest.access import Service
-from rowen.interfaces.rest.derived import Call, Resource, fact_of, page_of
-from rowen.interfaces.rest.streams import MEDIA_TYPE_EVENTS, events
+from rowen.interfaces.rest.answers import MEDIA_TYPE_EVENTS, events
+from rowen.interfaces.rest.derived import Call, Resource, Service, fact_of, page_of
 from rowen.model.changes import Change
 from rowen.model.page import Page
 

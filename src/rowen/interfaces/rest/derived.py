@@ -13,15 +13,16 @@ from fastapi import APIRouter, Depends, Request
 from fastapi import Body as InBody
 from fastapi import Path as InPath
 from fastapi import Query as InQuery
+from fastapi.routing import APIRoute
 from msgspec import UNSET, Meta
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from starlette.responses import Response
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
-from rowen.errors import UsageError
-from rowen.interfaces.rest.access import Requirement
+from rowen.errors import Hint, RefusedError, UsageError, action
 from rowen.interfaces.rest.answers import DEFAULT_LIMIT, listed, made, page, told
-from rowen.interfaces.rest.examples import Responses, example, list_example, page_example
-from rowen.interfaces.rest.shapes import list_shape, page_shape, shape
+from rowen.interfaces.rest.shapes import Responses, example, list_example, list_shape, page_example, page_shape, shape
 from rowen.model.access import Principal, Scope
 from rowen.model.dates import parse_since
 from rowen.model.text import check_storable
@@ -32,7 +33,10 @@ __all__ = [
     "Answer",
     "Body",
     "Call",
+    "CostlyRoute",
+    "Requirement",
     "Resource",
+    "Service",
     "accepted",
     "created",
     "custom",
@@ -69,6 +73,52 @@ class Call:
         """The principal that sent the request."""
         principal: Principal = self.request.state.principal
         return principal
+
+
+class Requirement:
+    """Lets a request through if who is asking may do as much."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    async def __call__(self, request: Request) -> Principal:
+        """Who is asking; raises `RefusedError` if that is not enough."""
+        principal: Principal = request.state.principal
+        self.check(principal)
+        return principal
+
+    def check(self, principal: Principal) -> None:
+        """Raise unless somebody may do as much."""
+        if not principal.scope.allows(self.scope):
+            raise RefusedError(
+                f"{principal.name!r} may {principal.scope}, and this takes {self.scope}. Nothing was done.",
+                hint=Hint("Who runs this server can make such a token: ", action("token add", scope=str(self.scope))),
+            )
+
+
+# It is async although it awaits nothing: others are called in a thread, which takes a millisecond.
+async def _service(request: Request) -> Rowen:
+    rowen: Rowen = request.app.state.rowen
+    return rowen
+
+
+Service = Annotated[Rowen, Depends(_service)]
+
+
+class CostlyRoute(APIRoute):
+    """A route whose answer is made and sent within the limits of exports."""
+
+    async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse before anything is done."""
+        state = scope["state"]
+        if state.get("from_other_site"):
+            raise RefusedError(
+                "The request comes from a page of another site. Nothing was done.",
+                hint="Open the address by itself, or ask for it with a program.",
+            )
+        rowen: Rowen = scope["app"].state.rowen
+        with rowen.limits.export(state["caller"]):
+            await super().handle(scope, receive, send)
 
 
 Handler = Callable[[Call], Awaitable[Any]]

@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response, StreamingResponse
 
-from rowen.interfaces.rest.costly import CostlyRoute
-from rowen.interfaces.rest.derived import Call, Resource, custom
-from rowen.interfaces.rest.examples import Responses
-from rowen.interfaces.rest.temporary import TemporaryFolder
+from rowen.interfaces.rest.answers import TemporaryFolder
+from rowen.interfaces.rest.derived import Call, CostlyRoute, Resource, custom
+from rowen.interfaces.rest.shapes import Responses
 from rowen.model.datasets import check_record_kinds
 
 __all__ = ["router"]

@@ -7,9 +7,8 @@ from starlette.responses import Response
 from rowen.errors import BudgetExceededError, ExtractionError, FetchTimeoutError, ProviderError
 from rowen.interfaces.rest.answers import listed
 from rowen.interfaces.rest.derived import Body, Call, Resource, created, empty, fact_of, list_of, page_of
-from rowen.interfaces.rest.examples import EXAMPLES, list_example
 from rowen.interfaces.rest.problems import failing
-from rowen.interfaces.rest.shapes import list_shape, shape
+from rowen.interfaces.rest.shapes import EXAMPLES, list_example, list_shape, shape
 from rowen.model.queue import Job
 from rowen.operations.parameters import DryRun
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from rowen.interfaces.rest.answers import told, validated
 from rowen.interfaces.rest.derived import Call, Resource, fact_of, list_of, plain
-from rowen.interfaces.rest.examples import EXAMPLES, example
+from rowen.interfaces.rest.shapes import EXAMPLES, example
 from rowen.operations.facts import fact
 from rowen.operations.redaction import redacted, redacted_at
 from rowen.operations.registry import CONTACTS

@@ -1,16 +1,130 @@
-"""What those who look after processes ask: is it alive, can it answer, how is everything."""
+"""Probes of liveness and readiness, and metrics for Prometheus."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from rowen.errors import StoreUnavailableError
-from rowen.interfaces.rest.access import Service
-from rowen.interfaces.rest.encoding import encoded
-from rowen.interfaces.rest.metrics import MEDIA_TYPE_METRICS, metrics
+from rowen.interfaces.rest.answers import encoded
+from rowen.interfaces.rest.derived import Service
+from rowen.model.models import Costs
+from rowen.model.sources import Overview
+from rowen.model.status import CircuitStatus, Health
+from rowen.version import __version__
 
-__all__ = ["router"]
+__all__ = [
+    "MEDIA_TYPE_METRICS",
+    "metrics",
+    "router",
+]
+
+MEDIA_TYPE_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class _Metric(NamedTuple):
+    name: str
+    about: str
+    samples: Iterable[tuple[str, float]]
+    """Each with its labels, as they are written."""
+    kind: str = "gauge"
+
+
+def metrics(
+    health: Health, sources: list[Overview], *, last_change: int, costs: Costs, circuits: Sequence[CircuitStatus]
+) -> str:
+    """All numbers, in the text format."""
+    found = [*_of_all(health, last_change, costs), *_of_circuits(circuits), *_of_sources(sources, health)]
+    return "".join(map(_written, found))
+
+
+def _of_all(health: Health, last_change: int, costs: Costs) -> Iterator[_Metric]:
+    queue = {"ready": health.queue.ready, "later": health.queue.later, "running": health.queue.running}
+    late_s = health.oldest_due.late_s if health.oldest_due else 0.0
+    yield _Metric("build_info", "The version that answers.", [(_labels({"version": __version__}), 1)])
+    yield _Metric("changes_total", "Lines of the change log.", [("", last_change)], "counter")
+    yield _Metric(
+        "queue_jobs", "Jobs of the queue.", [(_labels({"state": state}), number) for state, number in queue.items()]
+    )
+    yield _Metric("queue_paused", "1 while no job is begun.", [("", health.queue.paused)])
+    yield _Metric("workers", "Processes that take jobs.", [("", len(health.workers))])
+    yield _Metric("sources_due", "Sources that are due and not begun.", [("", health.due)])
+    yield _Metric("oldest_due_seconds", "How late the longest due source is.", [("", late_s)])
+    yield _Metric("circuits_open", "Sources that wait for a host that failed.", [("", len(health.circuits))])
+    yield _Metric("embeddings_pending", "Passages without a vector.", [("", health.embeddings_pending)])
+    yield _Metric("quarantined", "Items that could not be read.", [("", health.quarantined)])
+    yield _Metric("deletions_held", "Deletions that were held back.", [("", health.deletions_held)])
+    yield _Metric("paid_usd_30d", "What paid calls cost in 30 days.", [("", costs.usd)])
+    yield _Metric("avoided_usd_30d", "What calls would have cost that were not made.", [("", costs.avoided_usd)])
+
+
+def _of_circuits(circuits: Sequence[CircuitStatus]) -> Iterator[_Metric]:
+    """For each service how many processes do not call it, and its most failures in a row; a closed one has zeros."""
+    open_in: Counter[str] = Counter()
+    failures: dict[str, int] = {}
+    for one in circuits:
+        labels = _labels({"kind": one.kind, "name": one.name})
+        open_in[labels] += one.state == "open"
+        failures[labels] = max(failures.get(labels, 0), one.failures)
+    yield _Metric("circuit_open_processes", "Processes in which a circuit is open.", list(open_in.items()))
+    yield _Metric("circuit_failures", "Failures in a row of a circuit that is not closed.", list(failures.items()))
+
+
+def _of_sources(sources: list[Overview], health: Health) -> Iterator[_Metric]:
+    # Written once: each source stands in eight metrics.
+    labels = {one.name: _labels({"source": one.name, "kind": one.kind}) for one in sources}
+    failures = {one.source: one.failures for one in health.failing}
+    yield _Metric("source_items", "Items of a source.", [(labels[one.name], one.items) for one in sources])
+    yield _Metric("source_active", "1 unless paused.", [(labels[one.name], one.state == "active") for one in sources])
+    yield _Metric(
+        "source_last_run_timestamp_seconds",
+        "When a source was last looked at.",
+        [(labels[one.name], _seconds(one.last_run_at)) for one in sources if one.last_run_at],
+    )
+    yield _Metric(
+        "source_last_complete_timestamp_seconds",
+        "When a source was last seen whole.",
+        [(labels[one.name], _seconds(one.last_complete_at)) for one in sources if one.last_complete_at],
+    )
+    yield _Metric(
+        "source_failures", "Failures in a row.", [(labels[one.name], failures.get(one.name, 0)) for one in sources]
+    )
+    yield _Metric(
+        "source_stale_share",
+        "Share of items that are expected to be stale.",
+        [(labels[one.name], one.stale) for one in sources if one.stale is not None],
+    )
+    yield _Metric(
+        "source_deletions_held", "Deletions held back.", [(labels[one.name], one.deletions_held) for one in sources]
+    )
+    yield _Metric(
+        "source_quarantined", "Items that could not be read.", [(labels[one.name], one.quarantined) for one in sources]
+    )
+
+
+def _written(metric: _Metric) -> str:
+    name = f"rowen_{metric.name}"
+    lines = [f"# HELP {name} {metric.about}", f"# TYPE {name} {metric.kind}"]
+    lines += [f"{name}{labels} {float(value):.17g}" for labels, value in metric.samples]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{told}}}" if told else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _seconds(at: datetime | None) -> float:
+    return at.timestamp() if at else 0.0
+
 
 router = APIRouter(tags=["probes"])
 

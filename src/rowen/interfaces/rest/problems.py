@@ -19,7 +19,7 @@ from rowen.errors import (
     SourceError,
     UsageError,
 )
-from rowen.interfaces.rest.encoding import encoded
+from rowen.interfaces.rest.answers import encoded
 
 __all__ = [
     "ELSEWHERE",

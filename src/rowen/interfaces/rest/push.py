@@ -8,11 +8,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from rowen.errors import ConfigurationError
-from rowen.interfaces.rest.access import Service
 from rowen.interfaces.rest.answers import listed, made
-from rowen.interfaces.rest.derived import Body, Call, Resource, empty, fact_of, list_of
-from rowen.interfaces.rest.examples import Responses, list_example
+from rowen.interfaces.rest.derived import Body, Call, Resource, Service, empty, fact_of, list_of
 from rowen.interfaces.rest.problems import ELSEWHERE, failing
+from rowen.interfaces.rest.shapes import Responses, list_example
 from rowen.model.push import PushVerdict
 from rowen.operations.facts import fact
 

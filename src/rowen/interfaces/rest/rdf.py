@@ -8,13 +8,10 @@ from urllib.parse import quote
 from starlette.responses import FileResponse, Response
 
 from rowen.errors import NotFoundError
-from rowen.interfaces.rest.answers import published, validated
-from rowen.interfaces.rest.costly import CostlyRoute
-from rowen.interfaces.rest.derived import Body, Call, Resource, created, custom, empty, fact_of, list_of
-from rowen.interfaces.rest.encoding import encoded
-from rowen.interfaces.rest.examples import Responses
+from rowen.interfaces.rest.answers import TemporaryFolder, encoded, published, validated
+from rowen.interfaces.rest.derived import Body, Call, CostlyRoute, Resource, created, custom, empty, fact_of, list_of
 from rowen.interfaces.rest.problems import ELSEWHERE
-from rowen.interfaces.rest.temporary import TemporaryFolder
+from rowen.interfaces.rest.shapes import Responses
 from rowen.model.rdf import StatementFile, StatementReport
 from rowen.operations.parameters import Endpoint
 

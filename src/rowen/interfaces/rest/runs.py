@@ -5,9 +5,9 @@ from contextlib import aclosing
 
 from starlette.responses import Response
 
+from rowen.interfaces.rest.answers import MEDIA_TYPE_EVENTS, event, events
 from rowen.interfaces.rest.derived import Call, Resource, accepted, custom, fact_of, list_of, page_of
-from rowen.interfaces.rest.examples import Responses
-from rowen.interfaces.rest.streams import MEDIA_TYPE_EVENTS, event, events
+from rowen.interfaces.rest.shapes import Responses
 from rowen.model.runs import Run
 from rowen.operations import Rowen
 from rowen.operations.facts import fact

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from rowen.interfaces.rest.answers import next_address, told, validated
 from rowen.interfaces.rest.derived import Call, Resource, fact_of
-from rowen.interfaces.rest.examples import example
 from rowen.interfaces.rest.items import MARKDOWN, prefers_markdown
+from rowen.interfaces.rest.shapes import example
 from rowen.model.search import Answer
 from rowen.operations.facts import fact
 from rowen.operations.markdown import markdown

@@ -4,7 +4,7 @@ from starlette.responses import Response, StreamingResponse
 
 from rowen.interfaces.rest.answers import published
 from rowen.interfaces.rest.derived import Call, Resource, custom
-from rowen.interfaces.rest.examples import Responses
+from rowen.interfaces.rest.shapes import Responses
 
 __all__ = ["router"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rowen.interfaces.rest.derived import Call, Resource, fact_of, list_of, page_of, plain
-from rowen.interfaces.rest.examples import EXAMPLES
+from rowen.interfaces.rest.shapes import EXAMPLES
 from rowen.operations.facts import fact
 from rowen.version import __version__
 
