@@ -453,4 +453,4 @@ async def test_what_is_known_beside_an_item_and_a_run_can_be_read(database: Scra
     assert before_time.status_code == 400
     assert (version.json()["source"], version.json()["version"]) == ("notes@1.2.0", "1.2.0")
     assert (none.json(), home.status_code) == ({"items": []}, 404)
-    assert (proxied.status_code, "no proxy" in proxied.json()["detail"]) == (400, True)
+    assert (proxied.status_code, "valid proxy" in proxied.json()["detail"]) == (400, True)
