@@ -106,10 +106,10 @@ def _quads(document: StreamBody, contexts: Mapping[str, Any], more: Sequence[Str
     return quads
 
 
-def read_entry(document: StreamBody, asked: str, contexts: Mapping[str, Any]) -> StreamEntry:
+def read_entry(document: StreamBody, requested: str, contexts: Mapping[str, Any]) -> StreamEntry:
     """LDES, section 4.1: return the stream of a page that is the root of a view, or the view to follow."""
     quads = _quads(document, contexts)
-    here = {_same(document.url), _same(asked)}
+    here = {_same(document.url), _same(requested)}
     views = [(node, key) for node, value in quads.with_property(f"{TREE}view") if (key := node_of(value))]
     streams = sorted({node for node, view in views if _same(view) in here})
     if len(streams) > 1:
@@ -123,7 +123,7 @@ def read_entry(document: StreamBody, asked: str, contexts: Mapping[str, Any]) ->
     preferred = [view for view in own if f"{LDES}EventSource" in quads.nodes(view, _TYPE)]
     if len(own) > 1 and len(preferred) != 1:
         raise SourceError(
-            f"{asked} has several views: {', '.join(own[:5])}.", hint="Name the address of the view to follow."
+            f"{requested} has several views: {', '.join(own[:5])}.", hint="Name the address of the view to follow."
         )
     if own:
         [view] = preferred if len(own) > 1 else own
@@ -167,7 +167,7 @@ def read_shape(document: StreamBody, name: str, contexts: Mapping[str, Any]) -> 
 
 def read_page(
     document: StreamBody,
-    asked: str,
+    requested: str,
     stream: EventStream,
     contexts: Mapping[str, Any],
     language: str | None,
@@ -182,7 +182,7 @@ def read_page(
     gc.disable()
     try:
         quads = _quads(document, contexts, more)
-        here = {_same(document.url), _same(asked)}
+        here = {_same(document.url), _same(requested)}
         subjects = {node for name in (f"{TREE}relation", f"{LDES}immutable") for node, _ in quads.with_property(name)}
         pages = [node for node in subjects if not node.startswith("_:") and _same(node) in here]
         names, broken = _names(quads, stream)

@@ -199,10 +199,10 @@ class Crawl:
             vanished = [stored for stored in batch if canonical(stored.url) not in self._met][:left]
             left -= len(vanished)
             for start in range(0, len(vanished), self._ahead):
-                asked = vanished[start : start + self._ahead]
+                some = vanished[start : start + self._ahead]
                 async with asyncio.TaskGroup() as asking:
-                    targets = [asking.create_task(self._target(stored)) for stored in asked]
-                for stored, target in zip(asked, targets, strict=True):
+                    targets = [asking.create_task(self._target(stored)) for stored in some]
+                for stored, target in zip(some, targets, strict=True):
                     if (page := target.result()) is not None:
                         yield Redirected(stored.url, page.url)
             if not left:
