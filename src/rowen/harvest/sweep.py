@@ -1,8 +1,9 @@
 """The end of a run: missing items have moved, are deleted within limits, or become pending deletions.
 
 An item is missing if a complete run did not observe it, or if its source reported it gone during the run
-(`store/gone.py`). Items that exist under another key have moved (`store/moves.py`). The guard decides about all others
-of a run together: a broken deployment that answers 404 for everything must not lose a few pages in each run either.
+(`store/items/deletions.py`). Items that exist under another key have moved (`store/items/moves.py`). The guard
+decides about all others of a run together: a broken deployment that answers 404 for everything must not lose a few
+pages in each run either.
 """
 
 from collections.abc import Callable
