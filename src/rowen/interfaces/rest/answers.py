@@ -39,8 +39,8 @@ __all__ = [
 
 
 def encoded(value: Any) -> bytes:
-    """A value as JSON, without white space, which nobody reads here."""
-    # A record may hold half of a character; it is told as one that cannot be read.
+    """Return a value as JSON without white space."""
+    # A record may contain half of a surrogate pair, which is sent as a replacement character.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode("utf-8", "replace")
 
 
@@ -70,29 +70,29 @@ After = Annotated[str | None, Query(max_length=4000, description="the `next` of 
 
 
 def told(request: Request, thing: Any, *, headers: Mapping[str, str] | None = None) -> Response:
-    """A fact, or plain values, as JSON; nothing but its validator if the client has it already."""
+    """Return a fact, or plain values, as JSON; only its validator if the client has it already."""
     return validated(request, encoded(thing if isinstance(thing, dict) else fact(thing)), JSON, headers=headers)
 
 
 def listed(request: Request, things: Any) -> Response:
-    """A whole list."""
+    """Return a whole list."""
     return told(request, {"items": [fact(one) for one in things]})
 
 
 def page(request: Request, found: Page[T], *, form: Callable[[T], dict[str, Any]] = fact) -> Response:
-    """A part of a list, and the address of the next part."""
+    """Return a page of a list, with the address of the next page."""
     headers = {} if found.next is None else {"Link": f'<{next_address(request, found.next)}>; rel="next"'}
     return told(request, {"items": [form(one) for one in found], "next": found.next}, headers=headers)
 
 
 def next_address(request: Request, cursor: str) -> URL:
-    """The address of the next part: the same question, after this one; relative, whatever proxies are in front."""
+    """Return the address of the next page; relative, so that it holds behind any proxy."""
     asked = request.url.include_query_params(after=cursor)
     return asked.replace(scheme="", netloc="")
 
 
 def made(thing: Any, location: str, *, status: int = 201) -> Response:
-    """Something new, and where it is found."""
+    """Return a new thing and its address."""
     told_of = thing if isinstance(thing, dict) else fact(thing)
     return Response(encoded(told_of), status, {"Location": location, "Cache-Control": "no-store"}, JSON)
 
@@ -103,7 +103,7 @@ def begun(thing: Any, location: str) -> Response:
 
 
 def published(request: Request, document: Publication) -> Response:
-    """A document for others, with its own validator; one that will never change may be kept for a year."""
+    """Return a document with its own validator; one that never changes may be cached for a year."""
     kept = "max-age=31536000, immutable" if document.immutable else "no-cache"
     return validated(request, document.body, document.media_type, etag=document.etag, headers={"Cache-Control": kept})
 
@@ -116,9 +116,9 @@ def validated(
     etag: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A body with its validator, or status 304 without one."""
+    """Return a body with its validator, or status 304 without a body."""
     etag = etag or f'"{sha256(body).hexdigest()[:_ETAG_CHARS]}"'
-    # Answers differ by who asks: what hides something must not be given to who may see it.
+    # Answers differ by caller: caches must not give one caller the answer of another.
     sent = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
     sent |= headers or {}
     if _has(request.headers.get("if-none-match"), etag):
@@ -127,29 +127,29 @@ def validated(
 
 
 def _has(header: str | None, etag: str) -> bool:
-    """Whether a client has it already; compared weakly, as RFC 9110 wants it for GET."""
+    """Return whether a client has it already; compared weakly, as RFC 9110 requires for GET."""
     return header is not None and (header.strip() == "*" or etag in _TAGS.findall(header))
 
 
 MEDIA_TYPE_EVENTS = "text/event-stream"
-# Proxies that collect an answer before they pass it on are asked not to.
+# Ask proxies not to buffer the stream.
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def events(request: Request, stream: AsyncGenerator[bytes]) -> StreamingResponse:
-    """A stream of events as an answer."""
+    """Return a stream of events as a response."""
     closing: asyncio.Event = request.app.state.closing
     return StreamingResponse(until(closing, stream), media_type=MEDIA_TYPE_EVENTS, headers=_HEADERS)
 
 
 def event(name: str, told: object, *, number: int | None = None) -> bytes:
-    """One event, its facts as JSON on one line."""
+    """Return one event, with its data as JSON on one line."""
     line = b"" if number is None else f"id: {number}\n".encode()
     return line + f"event: {name}\ndata: ".encode() + encoded(told) + b"\n\n"
 
 
 class TemporaryFolder:
-    """A folder that is removed when its answer was sent or abandoned, or when an error left nothing to send."""
+    """A folder that is removed when its response was sent or abandoned, or after an error."""
 
     def __init__(self, purpose: str) -> None:
         self._around = tempfile.TemporaryDirectory(prefix=f"rowen-{purpose}-")

@@ -33,7 +33,7 @@ from rowen.operations import Rowen
 __all__ = ["PREFIX", "api_of"]
 
 PREFIX = "/api/v1"
-# Routes are tried in order: what is asked most stands first.
+# Routes are tried in order: the most frequent come first.
 _RESOURCES = (
     *(search, items, sources, changes, runs, queue, schemas, extraction, webhooks, searches, exports),
     *(rdf, status, push, access),
@@ -43,7 +43,7 @@ pages = APIRouter(include_in_schema=False)
 
 
 def api_of(rowen: Rowen) -> FastAPI:
-    """The application; who serves it says who is asking, as `request.state.principal`."""
+    """Return the application; the server stores the caller as `request.state.principal`."""
     app = FastAPI(title="Rowen", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.rowen, app.state.closing = rowen, asyncio.Event()
     app.include_router(probes.router)
@@ -60,17 +60,17 @@ def api_of(rowen: Rowen) -> FastAPI:
 
 @pages.get("/api/openapi.json")
 async def get_document(request: Request) -> Response:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return validated(request, await asyncio.to_thread(_encoded_document, request.app), JSON)
 
 
 @pages.get("/api/docs")
 async def get_docs(request: Request) -> Response:
-    """The same as a page."""
+    """Return the OpenAPI document as a page."""
     described = await asyncio.to_thread(request.app.openapi)
     return HTMLResponse(docs_page(described, base=request.scope.get("root_path", "")))
 
 
 def _encoded_document(app: FastAPI) -> bytes:
-    """The document in JSON: to make it takes a third of a second, once."""
+    """Return the document as JSON, which takes a third of a second the first time."""
     return encoded(app.openapi())

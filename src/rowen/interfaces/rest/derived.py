@@ -76,19 +76,19 @@ class Call:
 
 
 class Requirement:
-    """Lets a request through if who is asking may do as much."""
+    """A dependency that refuses callers without a scope; the OpenAPI document reads it as well."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
     async def __call__(self, request: Request) -> Principal:
-        """Who is asking; raises `RefusedError` if that is not enough."""
+        """Return the caller; raise `RefusedError` if its scope is not enough."""
         principal: Principal = request.state.principal
         self.check(principal)
         return principal
 
     def check(self, principal: Principal) -> None:
-        """Raise unless somebody may do as much."""
+        """Raise `RefusedError` unless the scope of a caller is enough."""
         if not principal.scope.allows(self.scope):
             raise RefusedError(
                 f"{principal.name!r} may {principal.scope}, and this takes {self.scope}. Nothing was done.",
@@ -96,7 +96,7 @@ class Requirement:
             )
 
 
-# It is async although it awaits nothing: others are called in a thread, which takes a millisecond.
+# Async, since FastAPI calls other dependencies in a thread, which takes a millisecond.
 async def _service(request: Request) -> Rowen:
     rowen: Rowen = request.app.state.rowen
     return rowen
@@ -106,10 +106,10 @@ Service = Annotated[Rowen, Depends(_service)]
 
 
 class CostlyRoute(APIRoute):
-    """A route whose answer is made and sent within the limits of exports."""
+    """A route whose response is created and sent within the limits of exports."""
 
     async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse before anything is done."""
+        """Respond, or refuse before anything is done."""
         state = scope["state"]
         if state.get("from_other_site"):
             raise RefusedError(
@@ -346,7 +346,7 @@ class _Reader:
     def _default(self, one: Parameter) -> Any:
         if one.name in self._defaults:
             return self._defaults[one.name]
-        # An interval is no text, and the operation knows its own.
+        # The default of such an operation is no text: it applies if nothing is sent.
         return None if one.default is UNSET or ("wire" in one.extra and not one.is_required) else one.default
 
     def _body_model(self, body: Body, route: str) -> type[BaseModel]:

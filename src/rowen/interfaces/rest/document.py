@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 OPEN = ("/healthz", "/readyz", "/push/")
-"""What is answered without a token: probes, and messages that are signed."""
+"""Paths that need no token: probes, and messages that are signed."""
 
-# What is sent while it is made has no validator, and what is asked for to be measured differs each time.
+# Streams have no validator, and metrics differ each time.
 _UNVALIDATED = ("/events", "/exports/", "/dump", "/catalog/data.json", "/metrics")
 
 _ABOUT = """
@@ -51,14 +51,14 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "the same request with the same key is done once, and answered again for a day",
+    "description": "The same request with the same key is done once; its answer is repeated for a day.",
     "schema": {"type": "string", "maxLength": 200},
     "example": "5f2b9c1d-e04a-4788-9c1d-0b1f6a1c2d3e",
 }
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """The whole document, made once."""
+    """Return the whole document; it is created once."""
     if app.openapi_schema is None:
         app.openapi_schema = _made(app)
     return app.openapi_schema
@@ -119,7 +119,7 @@ def _problems(route: RouteContext, method: str, *, is_open: bool) -> Iterator[ty
 
 
 def scope_of(route: RouteContext) -> Scope:
-    """What a route asks for."""
+    """Return the scope that a route needs."""
     found = [one.scope for one in _requirements(route.dependant)]
     return max(found, key=list(Scope).index, default=Scope.READ)
 
@@ -145,7 +145,7 @@ td, th { text-align: left; vertical-align: top; padding: .25rem .6rem .25rem 0; 
 
 
 def docs_page(document: dict[str, Any], *, base: str = "") -> str:
-    """The page; `base` is the path that all addresses begin with."""
+    """Return the page; `base` is the path that all addresses begin with."""
     groups: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -37,7 +37,7 @@ class _Metric(NamedTuple):
 def metrics(
     health: Health, sources: list[Overview], *, last_change: int, costs: Costs, circuits: Sequence[CircuitStatus]
 ) -> str:
-    """All numbers, in the text format."""
+    """Return all metrics in the text format."""
     found = [*_of_all(health, last_change, costs), *_of_circuits(circuits), *_of_sources(sources, health)]
     return "".join(map(_written, found))
 
@@ -128,19 +128,19 @@ def _seconds(at: datetime | None) -> float:
 
 router = APIRouter(tags=["probes"])
 
-# Probes are asked every few seconds, and give up after one to five.
+# Probes are sent every few seconds, with timeouts of one to five seconds.
 _READY_S = 2.0
 
 
 @router.get("/healthz", responses={200: {"content": {"application/json": {"example": {"status": "alive"}}}}})
 async def is_alive() -> Response:
-    """Whether the process answers; it asks nothing else, so that a database that is down restarts nobody."""
+    """Return whether the process answers; the database is not checked, so that its failure restarts no process."""
     return Response(encoded({"status": "alive"}), media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 @router.get("/readyz", responses={200: {"content": {"application/json": {"example": {"status": "ready"}}}}})
 async def is_ready(rowen: Service) -> Response:
-    """Whether the database answers."""
+    """Return whether the database answers."""
     try:
         async with asyncio.timeout(_READY_S):
             await rowen.changes.last_number()
@@ -153,7 +153,7 @@ async def is_ready(rowen: Service) -> Response:
     "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"example": "rowen_workers 1\n"}}}}
 )
 async def get_metrics(rowen: Service) -> Response:
-    """Numbers for Prometheus."""
+    """Return metrics for Prometheus."""
     text = metrics(
         await rowen.status.health(),
         await rowen.sources.overview(),

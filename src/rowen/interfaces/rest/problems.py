@@ -36,7 +36,7 @@ MEDIA_TYPE_PROBLEM = "application/problem+json"
 
 _NOWHERE = "The page at / leads to all others; /api/docs lists what programs can ask for."
 
-# What an action is over HTTP, where that is one request; other actions keep the words of the command line.
+# Actions that are one request over HTTP; others are shown as commands.
 _REQUESTS = {
     "cancel": "POST /api/v1/runs/{}/cancel",
     "held": "GET /api/v1/sources/{}/held",
@@ -58,19 +58,19 @@ class ProblemDetails(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
 
-    type: str = Field(description="the kind of problem, as a URN; the same for the same code")
-    title: str = Field(description="the kind of problem, in words")
-    status: int = Field(description="the status of HTTP")
-    detail: str = Field(description="what happened, to what, and what was left untouched")
-    code: str = Field(description="the name of the error, which stays the same", examples=["not_found"])
-    hint: str | None = Field(default=None, description="what to do next")
-    actions: list[dict[str, Any]] = Field(default=[], description="the same as values")
-    retryable: bool = Field(default=False, description="whether trying again can help")
-    errors: list[dict[str, Any]] | None = Field(default=None, description="which parts of a request are wrong")
+    type: str = Field(description="Kind of problem as a URN; the same for the same code.")
+    title: str = Field(description="Kind of problem in words.")
+    status: int = Field(description="HTTP status.")
+    detail: str = Field(description="What happened, to what, and what was left untouched.")
+    code: str = Field(description="Name of the error, which stays the same.", examples=["not_found"])
+    hint: str | None = Field(default=None, description="What to do next.")
+    actions: list[dict[str, Any]] = Field(default=[], description="The same as values.")
+    retryable: bool = Field(default=False, description="Whether trying again can help.")
+    errors: list[dict[str, Any]] | None = Field(default=None, description="Parts of the request that are wrong.")
 
 
 def problem_of(problem: RowenError) -> dict[str, Any]:
-    """An error as a problem."""
+    """Return an error as a problem."""
     told = problem.to_json()
     hint = problem.hint.worded(_request) if isinstance(problem.hint, Hint) else problem.hint
     return {
@@ -93,23 +93,23 @@ def _request(action: Action) -> str:
 
 
 def described(kind: type[RowenError]) -> dict[str, Any]:
-    """A kind of error, as the OpenAPI document has it."""
+    """Return a kind of error for the OpenAPI document."""
     told = problem_of(kind())
     schema = {"$ref": "#/components/schemas/Problem"}
     return {"description": told["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": told}}}
 
 
 def failing(*kinds: type[RowenError]) -> dict[int | str, dict[str, Any]]:
-    """How a route may fail beside what all may: a part of its `responses`."""
+    """Return the errors of a route beside those of all routes, as a part of its `responses`."""
     return {kind.http_status: described(kind) for kind in kinds}
 
 
 ELSEWHERE = failing(SourceError, FetchTimeoutError)
-"""How a route may fail that asks another server."""
+"""Errors of routes that send requests to other servers."""
 
 
 def response_of(problem: RowenError, **more: Any) -> Response:
-    """The answer to who asked for it."""
+    """Return the response to a failed request."""
     told = problem_of(problem) | more
     headers = {"Cache-Control": "no-store"}
     if told["status"] == 401:
@@ -121,7 +121,7 @@ def response_of(problem: RowenError, **more: Any) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of an application this way."""
+    """Answer every error of an application with a problem."""
     app.add_exception_handler(RowenError, _rowen_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -164,6 +164,6 @@ async def _http_error(request: Request, problem: Exception) -> Response:
 
 
 async def _bug(_: Request, problem: Exception) -> Response:
-    """What nobody foresaw: its words may hold anything, and stay in the log."""
+    """Answer an unexpected error; its message may contain anything, and stays in the log."""
     told = RowenError("Something unexpected happened. What was committed is kept.", hint="The server's log has more.")
     return response_of(told)

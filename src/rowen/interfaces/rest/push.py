@@ -22,11 +22,13 @@ router = Resource(tags=["push"])
 hooks = APIRouter(prefix="/push", tags=["hooks"])
 
 Name = Annotated[str, Path(description="Name of the source.", examples=["guide"])]
-Secret = Annotated[str, Path(description="the last part of a callback address, which nobody can guess", max_length=200)]
+Secret = Annotated[
+    str, Path(description="The last part of a callback address, which nobody can guess.", max_length=200)
+]
 _WORD: dict[str, Any] = {"content": {"text/plain": {"example": "taken"}}}
 _HOOK: Responses = {
     **dict.fromkeys((200, 202, 400, 404, 410, 413, 429), _WORD),
-    401: {**_WORD, "description": "not signed by who may"},
+    401: {**_WORD, "description": "The signature is missing or wrong."},
 }
 
 
@@ -71,25 +73,25 @@ router.offer("unsubscribe", "DELETE /sources/{name}/subscription", "push.unsubsc
 
 @hooks.post("/github", response_class=Response, responses=_HOOK)
 async def receive_github(request: Request, rowen: Service) -> Response:
-    """A webhook of GitHub, signed by its secret."""
+    """Receive a webhook of GitHub, signed with its secret."""
     return _verdict(await rowen.push.receive_github(dict(request.headers), await request.body()))
 
 
 @hooks.post("/call/{name}", response_class=Response, responses=_HOOK)
 async def receive_call(request: Request, name: Name, rowen: Service) -> Response:
-    """A call that some URLs of a source changed, signed as Standard Webhooks has it: `{"urls": […]}`."""
+    """Receive the changed URLs of a source, signed by Standard Webhooks: `{"urls": […]}`."""
     return _verdict(await rowen.push.receive_call(name, dict(request.headers), await request.body()))
 
 
 @hooks.get("/websub/{secret}", response_class=Response, responses={200: _WORD, 404: _WORD})
 async def verify_websub(request: Request, secret: Secret, rowen: Service) -> Response:
-    """A hub asks whether we meant our subscription."""
+    """Confirm a subscription to a hub that verifies it."""
     return _verdict(await rowen.push.verify_websub(secret, dict(request.query_params)))
 
 
 @hooks.post("/websub/{secret}", response_class=Response, responses=_HOOK)
 async def receive_websub(request: Request, secret: Secret, rowen: Service) -> Response:
-    """What a hub tells us, signed by the secret of the subscription."""
+    """Receive a message of a hub, signed with the secret of the subscription."""
     return _verdict(await rowen.push.receive_websub(secret, dict(request.headers), await request.body()))
 
 
@@ -97,5 +99,5 @@ def _verdict(verdict: PushVerdict) -> Response:
     headers = {"Cache-Control": "no-store"}
     if verdict.retry_in_s:
         headers["Retry-After"] = str(round(verdict.retry_in_s))
-    # A challenge is somebody else's text: nothing may take it for a page.
+    # A challenge is foreign text: no browser may read it as a page.
     return Response(verdict.body, verdict.status, headers, "text/plain")

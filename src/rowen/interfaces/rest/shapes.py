@@ -49,7 +49,7 @@ def _list(of: Shape) -> Shape:
 
 
 def _fields(kind: type, *, without: Sequence[str] = ()) -> dict[str, Any]:
-    """The fields of a dataclass or named tuple with their types; all are always there."""
+    """Return the fields of a dataclass or named tuple with their types; all are required."""
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(hints)
     return {name: hints[name] for name in names if name not in without}
@@ -182,24 +182,24 @@ def _all_shapes() -> dict[str, Shape]:
 
 
 SHAPES = _all_shapes()
-"""All shapes, by the name of the fact."""
+"""All schemas of answers, by the name of the fact."""
 
 
 def shape(name: str) -> Shape:
-    """The shape of a fact."""
+    """Return the schema of a fact."""
     return SHAPES[name]
 
 
 def page_shape(name: str) -> Shape:
-    """A part of a list of facts."""
-    ahead = Field(description="what `after` is for the next part; null after the last")
+    """Return the schema of a page of a list."""
+    ahead = Field(description="The `after` of the next page; null after the last.")
     return _made(
         f"{name}Page", "A part of a list.", {"items": _list(SHAPES[name]), "next": Annotated[str | None, ahead]}
     )
 
 
 def list_shape(name: str) -> Shape:
-    """A whole list of facts."""
+    """Return the schema of a whole list."""
     return _made(f"{name}List", "A whole list.", {"items": _list(SHAPES[name])})
 
 
@@ -334,19 +334,19 @@ EXAMPLES["Answer"] = {
     "explanation": {"search_ms": 4.2, "question_ms": 1.1, "model": "minilm-int8"},
     "next": None,
 }
-"""An example of each fact, as it is answered."""
+"""An example of each fact, as it is sent."""
 
 
 def example(name: str) -> dict[str, Any]:
-    """One fact, as a part of what a route says of its answers."""
+    """Return an example of one fact for the responses of a route."""
     return {"content": {"application/json": {"example": EXAMPLES[name]}}}
 
 
 def list_example(name: str) -> dict[str, Any]:
-    """A whole list."""
+    """Return an example of a whole list."""
     return {"content": {"application/json": {"example": {"items": [EXAMPLES[name]]}}}}
 
 
 def page_example(name: str) -> dict[str, Any]:
-    """A part of a list."""
+    """Return an example of a page of a list."""
     return {"content": {"application/json": {"example": {"items": [EXAMPLES[name]], "next": None}}}}
