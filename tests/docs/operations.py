@@ -16,11 +16,12 @@ without a scope are internal to the process. The table is generated from the cod
 
 
 def called_by(interface: str) -> set[str]:
-    """Return the operations that the code of an interface calls."""
+    """Return the operations that the code of an interface calls, or names as that of a route or tool."""
     folder = ROOT / "src" / "rowen" / "interfaces" / interface
     source = "".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.py")))
     calls = re.findall(r"\browen\.(?:(\w+)\.)?(\w+)\(", source)
-    return {f"{group or VERBS.get(name, name)}.{name if group or name in VERBS else 'list'}" for group, name in calls}
+    called = {f"{group or VERBS.get(name, name)}.{name if group or name in VERBS else 'list'}" for group, name in calls}
+    return (called | set(re.findall(r'"(\w+\.\w+)"', source))) & set(operations())
 
 
 def table() -> str:
