@@ -37,7 +37,7 @@ def test_a_wrong_value_is_named_with_the_places_where_it_may_stand(monkeypatch: 
 def test_a_misspelt_setting_is_refused_not_ignored() -> None:
     Path("rowen.toml").write_text('hom = "elsewhere"\n')
 
-    with pytest.raises(ConfigurationError, match="no setting 'hom'") as caught:
+    with pytest.raises(ConfigurationError, match="Unknown setting 'hom'") as caught:
         load()
     assert "home" in (caught.value.hint or "")
 
@@ -66,7 +66,7 @@ def test_localhost_is_loopback_and_other_names_are_refused_with_an_example(monke
     assert [str(one) for one in load().allow_addresses] == ["127.0.0.0/8", "::1/128", "10.0.0.0/8"]
 
     monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "intranet.example")
-    with pytest.raises(ConfigurationError, match=r"'intranet.example' is no network, such as 127.0.0.0/8"):
+    with pytest.raises(ConfigurationError, match=r"'intranet.example' is not a network, such as 127.0.0.0/8"):
         load()
 
 

@@ -81,7 +81,6 @@ if TYPE_CHECKING:
         FetchedModel,
         ModelStatus,
     )
-    from rowen.model.page import Page
     from rowen.model.push import AnnouncedDocument, Poked, PushAccess, PushVerdict, Subscription
     from rowen.model.queue import Job, LiveWorker, QueueDepth
     from rowen.model.rdf import StatementFile, StatementReport, StatementSummary, StatementTarget
@@ -94,7 +93,7 @@ if TYPE_CHECKING:
         Health,
         Savings,
         ServerStatus,
-        Situation,
+        Status,
         SwitchedOff,
         Tidied,
         TroubleGroup,
@@ -104,6 +103,7 @@ if TYPE_CHECKING:
     from rowen.operations.blocking import BlockingRowen, open_blocking
     from rowen.operations.discovery import Discovery, Unconfirmed
     from rowen.operations.facts import fact
+    from rowen.operations.paging import Page
 
 __all__ = [
     "AccessToken",
@@ -207,7 +207,6 @@ __all__ = [
     "SchemaUse",
     "Scope",
     "ServerStatus",
-    "Situation",
     "Skipped",
     "Source",
     "SourceError",
@@ -216,6 +215,7 @@ __all__ = [
     "StatementReport",
     "StatementSummary",
     "StatementTarget",
+    "Status",
     "StoreError",
     "StoreUnavailableError",
     "Subscription",
@@ -337,7 +337,7 @@ _HOME = {
         "FetchedModel",
         "ModelStatus",
     ),
-    "rowen.model.page": ("Page",),
+    "rowen.operations.paging": ("Page",),
     "rowen.model.push": (
         "AnnouncedDocument",
         "Poked",
@@ -387,7 +387,7 @@ _HOME = {
         "Health",
         "Savings",
         "ServerStatus",
-        "Situation",
+        "Status",
         "SwitchedOff",
         "Tidied",
         "TroubleGroup",

@@ -389,7 +389,7 @@ class TlsError(FetchError):
 
 
 class TruncatedError(FetchError):
-    """A body ended before it was whole."""
+    """A body ended early."""
 
 
 class SourceGoneError(SourceError):

@@ -70,7 +70,7 @@ def _tracer() -> Any:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        log.warning("no traces are sent: `%s` installs what that takes", how_to_install("telemetry"))
+        log.warning("traces are disabled: `%s` installs the missing packages", how_to_install("telemetry"))
         return None
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
     named = os.environ.get("OTEL_SERVICE_NAME") or "rowen"

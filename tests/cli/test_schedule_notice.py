@@ -26,5 +26,5 @@ def test_a_cron_expression_that_makes_no_sense_is_refused(cli: Cli) -> None:
     done = cli("apply", "portals.toml")
 
     assert done.code == 2
-    assert "entry 1 (hay): cron = '99 99 99 99 99' is no schedule: bad minute." in done.err
+    assert "entry 1 (hay): cron = '99 99 99 99 99' is not a schedule: bad minute." in done.err
     assert cli("sources").out == ""

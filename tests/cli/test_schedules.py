@@ -49,7 +49,7 @@ def test_schedules_that_make_no_sense_are_refused_and_nothing_is_added(docs: Cli
     ]
 
     assert [done.code for done in wrong] == [2] * 4
-    assert "every = 'sometimes' is no length of time." in wrong[0].err
+    assert "every = 'sometimes' is not a length of time." in wrong[0].err
     assert [fact["name"] for fact in docs("sources", "--json").facts] == ["docs"]
 
 

@@ -151,7 +151,7 @@ async def test_a_broken_page_costs_itself_and_is_read_when_it_is_whole(
         second = await r.sync("feed")
 
     assert (first.status, first.stats.created, first.stats.failed) == ("partial", 2, 1)
-    assert "/torn is no RDF that can be read as turtle" in (first.error or "")
+    assert "/torn cannot be parsed as turtle" in (first.error or "")
     assert (second.status, second.stats.created, second.stats.failed) == ("completed", 1, 0)
     assert database.query("select count(*) from quarantine") == [(0,)]
 

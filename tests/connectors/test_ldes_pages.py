@@ -164,7 +164,7 @@ def test_http_and_https_name_the_same_page() -> None:
 def test_a_broken_page_says_where_it_breaks() -> None:
     given = StreamBody(b"@prefix ex: <http://ex.example/>\nex:a ex:b ex:c .", PAGE, "text/turtle", None)
 
-    with pytest.raises(SourceError, match=r"is no RDF that can be read as turtle.*line 2"):
+    with pytest.raises(SourceError, match=r"cannot be parsed as turtle.*line 2"):
         read_entry(given, PAGE, {})
 
 

@@ -17,9 +17,12 @@ MOVED = "/moved"
 # What becomes of the second page of each stream, and what its source then tells; None: it is none the worse for it.
 TROUBLE: dict[str, tuple[Leaf, str | None]] = {
     "server errors": (Leaf(status=500), "status 500"),
-    "a page cut off in the middle": (Leaf(body=b"@prefix ex: <http://ex.example/> .\nex:a ex:b <htt"), "is no RDF"),
+    "a page cut off in the middle": (
+        Leaf(body=b"@prefix ex: <http://ex.example/> .\nex:a ex:b <htt"),
+        "cannot be parsed",
+    ),
     "a page that is a web page": (Leaf(body=b"<!doctype html><title>Maintenance</title>"), "web page"),
-    "redirects in a circle": (Leaf(status=302, location=MOVED), "redirect"),
+    "redirects in a loop": (Leaf(status=302, location=MOVED), "redirect"),
     "a page that is gone": (Leaf(status=410), None),
     "pages that lead to each other": (Leaf(relations=[("/root", None, 0), ("/p0", None, 0)]), None),
 }

@@ -172,13 +172,13 @@ async def test_an_answer_that_drips_is_given_up(database: ScratchDatabase, site:
 
 
 BROKEN = [
-    (b"200 OK\r\nContent-Type: text/html\r\nContent-Length: 9999\r\n\r\n<p>less", "ended before it was whole"),
+    (b"200 OK\r\nContent-Type: text/html\r\nContent-Length: 9999\r\n\r\n<p>less", "ended early"),
     (b"200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>more", "not valid HTTP"),
     (b"200 OK\r\nContent-Type: text/html\r\nContent-Length: -5\r\n\r\n<p>", "not valid HTTP"),
     (b"200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n<p>", "not valid HTTP"),
-    (b"200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope", "not packed as its Content-Encoding says"),
-    (b"304 Not Modified\r\nContent-Length: 0\r\n\r\n", "answered 304 although nothing was said to be held"),
-    (b"301 Moved\r\nLocation: http://[nonsense\r\nContent-Length: 0\r\n\r\n", "is no URL"),
+    (b"200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope", "does not match its Content-Encoding"),
+    (b"304 Not Modified\r\nContent-Length: 0\r\n\r\n", "answered 304 to a request without validators"),
+    (b"301 Moved\r\nLocation: http://[nonsense\r\nContent-Length: 0\r\n\r\n", "is not a URL"),
     (b"302 Found\r\nContent-Length: 0\r\n\r\n", "status 302"),
     (b"302 Found\r\nLocation: javascript:alert(1)\r\nContent-Length: 0\r\n\r\n", "only http and https"),
 ]
@@ -308,7 +308,7 @@ async def test_a_server_that_answers_304_to_everything_fails_its_first_crawl(
         run = await keep(r, site)
 
     assert run.status == "failed"
-    assert "answered 304 although nothing was said to be held" in (run.error or "")
+    assert "answered 304 to a request without validators" in (run.error or "")
 
 
 async def test_a_server_that_alternates_between_200_and_503_loses_nothing(

@@ -268,7 +268,7 @@ def test_a_file_in_the_current_folder_names_no_hub(tmp_path: Path, monkeypatch: 
     (tmp_path / "rowen.toml").write_text('model_hub = "https://models.example.org"\n')
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(ConfigurationError, match="'model_hub' is not taken from the folder"):
+    with pytest.raises(ConfigurationError, match="'model_hub' cannot be set in the current folder"):
         load()
 
 

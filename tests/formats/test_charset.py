@@ -73,7 +73,7 @@ def test_a_binary_body_is_refused(body: bytes):
 
 
 def test_bytes_of_no_encoding_are_refused():
-    with pytest.raises(ItemError, match="no character encoding"):
+    with pytest.raises(ItemError, match="unknown character encoding"):
         decode(bytes(range(128, 256)) * 2)
 
 

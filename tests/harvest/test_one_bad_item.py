@@ -91,7 +91,7 @@ async def test_an_unexpected_error_costs_one_page_and_is_reported(
     [(code, error)] = failed
     assert code == "item"
     assert error.endswith("/2 could not be handled: OverflowError: int too large to convert to float")
-    assert "an unexpected error cost one item" in caplog.text
+    assert "one item failed with an unexpected error" in caplog.text
 
 
 async def test_facts_that_the_database_refuses_cost_that_page(

@@ -82,7 +82,7 @@ def test_windows_that_share_an_edge_hold_each_moment_once(moment: datetime, zone
 
 
 def test_what_is_wrong_is_told_under_the_name_of_the_setting() -> None:
-    with pytest.raises(UsageError, match="quiet_hours = 'nights' cannot be read: 'nights' tells no hours"):
+    with pytest.raises(UsageError, match="quiet_hours = 'nights' cannot be read: 'nights' has no hours"):
         hours_of("nights", key="quiet_hours")
-    with pytest.raises(UsageError, match="quiet_hours = 'Europe/Brussel' is no time zone"):
+    with pytest.raises(UsageError, match="quiet_hours = 'Europe/Brussel' is not a known time zone"):
         hours_of("22:00-06:00 in Europe/Brussel", key="quiet_hours")

@@ -100,7 +100,7 @@ def test_a_circle_is_noticed_at_once():
     async def scenario() -> Counts:
         meter = Counts()
         async with serve(redirecting({"/a": (302, "/b"), "/b": (302, "/a#x")})) as base, client(meter=meter) as fetch:
-            with pytest.raises(RedirectError, match="in a circle"):
+            with pytest.raises(RedirectError, match="in a loop"):
                 await fetch.get(base + "/a")
         return meter
 

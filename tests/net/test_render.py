@@ -195,7 +195,7 @@ async def test_pages_without_end_are_bounded_in_time_and_size(app: App, monkeypa
         rendered = await asyncio.gather(*rendering_all, return_exceptions=True)
         endless, alerts, asking, growing, well = map(str, rendered)
 
-    assert "/endless could not be rendered: its scripts did not come to an end in 3 s." in endless
+    assert "/endless could not be rendered: its scripts did not finish in 3 s." in endless
     assert "dismissed" in alerts
     assert "ticker" in asking
     assert "/growing is larger than 1,000,000 bytes when rendered" in growing

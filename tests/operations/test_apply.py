@@ -231,7 +231,7 @@ kind = "datajson"
         "line 20, entry 4 (a): there is no key 'colour'. The keys are: name, url, ",
         "line 20, entry 4 (a): enabled must be true or false.",
         "line 27, entry 5 (b): There is no kind 'dtajson'. The kinds are: ",
-        "line 32, entry 6 (city): cron = 'whenever' is no schedule: it does not have five fields.",
+        "line 32, entry 6 (city): cron = 'whenever' is not a schedule: it does not have five fields.",
         "line 38, entry 7 (c): Kind 'datajson' has no profile.",
         "line 44, entry 8 (city): Kind 'datajson' has no option 'delay'. Its options: ",
         "line 50, entry 9 (city): an entry before it has the same name.",

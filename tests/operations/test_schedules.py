@@ -24,11 +24,11 @@ def test_a_wrong_schedule_names_the_portal_and_the_key(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         Declaration.of_file(file).read(Reach.ALL)
 
-    assert "entry 1 (hay): cron = '99 99 99 99 99' is no schedule: bad minute" in str(caught.value)
-    assert "entry 2 (oats): every = 'often' is no length of time." in str(caught.value)
-    assert "entry 3 (rye): tz = 'Europe/Brussel' is no time zone that is known here. Did you mean" in str(caught.value)
-    assert "entry 4 (rice): during = 'nights' cannot be read: 'nights' tells no hours." in str(caught.value)
-    assert "entry 5 (flax): during belongs to a schedule, and there is none." in str(caught.value)
+    assert "entry 1 (hay): cron = '99 99 99 99 99' is not a schedule: bad minute" in str(caught.value)
+    assert "entry 2 (oats): every = 'often' is not a length of time." in str(caught.value)
+    assert "entry 3 (rye): tz = 'Europe/Brussel' is not a known time zone. Did you mean" in str(caught.value)
+    assert "entry 4 (rice): during = 'nights' cannot be read: 'nights' has no hours." in str(caught.value)
+    assert "entry 5 (flax): during needs a schedule." in str(caught.value)
 
 
 def test_a_schedule_may_have_a_time_zone_and_windows(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(databa
     assert source.schedule == "cron 0 3 * * *"
     assert dict(source.options) == {**PLAIN, "headers": {"X-Who": "us"}, "language": "en"}
     assert wrong.status == 400
-    assert "is no length of time" in wrong.text
+    assert "is not a length of time" in wrong.text
     assert paused.state == "paused"
     assert ">Resume</button>" in page.text
     assert "<strong>3 items</strong>" in asked.text

@@ -11,7 +11,7 @@ from rowen.errors import Hint, action
 from rowen.interfaces.web import charts, words
 from rowen.interfaces.web.addresses import PageAddresses, joined, local, outside
 from rowen.interfaces.web.prose import MOST_HTML, first_part, prose
-from rowen.model.runs import Run, RunStats, Status
+from rowen.model.runs import Run, RunStats, RunStatus
 from rowen.model.sources import Overview
 
 BASE = "https://example.org/docs/page"
@@ -90,7 +90,7 @@ def test_addresses_are_quoted_and_ours_stay_ours() -> None:
     ]
 
 
-def run(status: Status, changed: int) -> Run:
+def run(status: RunStatus, changed: int) -> Run:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     return Run(1, "docs", "web", "full", status, True, now, now, RunStats(created=changed))
 

@@ -107,8 +107,8 @@ def _refuse_binary(body: bytes, media_type: str, name: str) -> None:
     has_nul = b"\x00" in body and media_type != "text/html"
     if has_nul or controls > _MOST_CONTROLS * len(body):
         raise ItemError(
-            f"{name} is binary, although it is called {media_type or 'text'}",
-            hint="Leave it out of the source, or let its name or media type tell what it is.",
+            f"{name} is binary, although its media type is {media_type or 'text'}",
+            hint="Exclude it from the source, or correct its name or media type.",
         )
 
 
@@ -137,8 +137,8 @@ def _guessed(body: bytes, name: str) -> str:
     if match.confidence >= _LEAST_CONFIDENCE or not re.search("[\x80-\x9f\ufffd]", text):
         return text
     raise ItemError(
-        f"{name} is in no character encoding that could be recognised",
-        hint="Have it served with a charset, or saved as UTF-8.",
+        f"{name} has an unknown character encoding",
+        hint="Serve it with a charset, or save it as UTF-8.",
     )
 
 

@@ -260,7 +260,7 @@ class Splitter:
         """Enter or leave a structure around the records."""
         if self._ended:
             at = self._passed_bytes + self._at - 1
-            raise UnreadableError(f"The document goes on after its end, at byte {at}.")
+            raise UnreadableError(f"The document continues after its end, at byte {at}.")
         if bracket in _PAIRS:
             self._leave(bracket)
             return

@@ -345,7 +345,7 @@ def _refuse_namespace() -> None:
 def _refuse_definition(name: str, *_: object) -> None:
     if name.lower() == "html":
         raise _web_page()
-    raise SourceError("The document has a type definition, which may hold entities without end: it was not read.")
+    raise SourceError("The document has a type definition, which may expand without limit. It was not read.")
 
 
 def _is_in(name: str, names: frozenset[str]) -> bool:
@@ -354,7 +354,7 @@ def _is_in(name: str, names: frozenset[str]) -> bool:
 
 def _web_page() -> SourceError:
     return SourceError(
-        "A web page came instead of data.",
+        "The answer is a web page instead of data.",
         hint="The catalog may be down for maintenance, or refuse the request.",
     )
 
@@ -397,7 +397,7 @@ class CutRecord(NamedTuple):
             parser.feed(f"<records{self.scope}>{self.text}</records>")
             return next(iter(parser.close()))
         except (ParseError, StopIteration) as problem:
-            raise ValueError(f"it is no XML: {problem}") from None
+            raise ValueError(f"it is not valid XML: {problem}") from None
 
     def letters(self) -> bytes:
         """Return all bytes that affect its content."""
@@ -511,7 +511,7 @@ def _end(text: str, at: int, name: str) -> int:
             depth += 0 if tag["empty"] else -1 if tag["close"] else 1
         if not depth:
             return tag.end()
-    raise ValueError(f"{name} does not end")  # a well-formed document has no such element
+    raise ValueError(f"{name} is not closed")  # a well-formed document has no such element
 
 
 @lru_cache(64)

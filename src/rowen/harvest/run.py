@@ -41,7 +41,7 @@ from rowen.model.items import (
     Skipped,
     Unchanged,
 )
-from rowen.model.runs import Mode, Run, RunStats, Status
+from rowen.model.runs import Mode, Run, RunStats, RunStatus
 from rowen.model.sources import Source
 from rowen.model.text import message
 from rowen.model.url import key as key_of
@@ -219,7 +219,7 @@ class Harvest:
         error, code = (problem.words, problem.code) if problem else (None, None)
         return Run(0, source.name, source.kind, self._order.mode, status, complete, now, now, self.stats, error, code)
 
-    async def _flow(self, lease: runs.Lease) -> Status:
+    async def _flow(self, lease: runs.Lease) -> RunStatus:
         self.stats.rows_written += await duplicates.fill_marks(self._database, self._source.id)
         planner = await self._planner()
         committer = Committer(
@@ -425,7 +425,7 @@ class Harvest:
                 self.stop()
             self._report()
 
-    async def _finish(self, run_id: int, planner: Planner, created: Seen) -> Status:
+    async def _finish(self, run_id: int, planner: Planner, created: Seen) -> RunStatus:
         """Sweep, complete the statistics and return the status of the run."""
         stats, source_id = self.stats, self._source.id
         if self._crashed and not (self._order.dry_run or self._order.only):
@@ -500,7 +500,7 @@ class Harvest:
             async with self._database.transaction() as c:
                 await deletions.expire_withdrawn(c, self._source.id, days=days)
 
-    def _status(self) -> Status:
+    def _status(self) -> RunStatus:
         if self._stopped:
             return "cancelled"
         if self._trouble is not None:

@@ -323,7 +323,7 @@ def check_record_kinds(kinds: Sequence[str]) -> None:
     """Refuse a kind of records that no record can have."""
     for kind in kinds:
         if kind not in RECORD_KINDS:
-            raise UsageError(f"There is no record kind {kind!r}.", hint=f"There are: {', '.join(RECORD_KINDS)}.")
+            raise UsageError(f"Unknown record kind {kind!r}.", hint=f"There are: {', '.join(RECORD_KINDS)}.")
 
 
 class CatalogPlace(NamedTuple):

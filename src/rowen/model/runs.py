@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 from rowen.model.wording import brief, count
 
-__all__ = ["Mode", "Outcome", "Run", "RunStats", "Status"]
+__all__ = ["Mode", "Outcome", "Run", "RunStats", "RunStatus"]
 
 Mode: TypeAlias = Literal["full", "incremental"]
-Status: TypeAlias = Literal["running", "completed", "partial", "cancelled", "failed"]
+RunStatus: TypeAlias = Literal["running", "completed", "partial", "cancelled", "failed"]
 
 
 class Outcome(StrEnum):
@@ -122,7 +122,7 @@ class Run:
     source: str
     kind: str
     mode: Mode
-    status: Status
+    status: RunStatus
     complete: bool
     started_at: datetime
     finished_at: datetime | None

@@ -100,7 +100,7 @@ def zone_of(name: str, *, key: str = "tz") -> tzinfo:
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"{key} = {name!r} is no time zone that is known here.", hint=_zone_hint(name)) from None
+        raise UsageError(f"{key} = {name!r} is not a known time zone.", hint=_zone_hint(name)) from None
 
 
 def hours_of(text: str, *, key: str) -> Hours:
@@ -125,14 +125,14 @@ def windows_of(text: str, *, key: str = "during") -> tuple[Window, ...]:
                 raise UsageError(f"{key} = {text!r} cannot be read: {problem}.", hint=_HOURS_HINT) from None
             days = []
     if days:
-        raise UsageError(f"{key} = {text!r} cannot be read: {', '.join(days)!r} tells no hours.", hint=_HOURS_HINT)
+        raise UsageError(f"{key} = {text!r} cannot be read: {', '.join(days)!r} has no hours.", hint=_HOURS_HINT)
     return tuple(windows)
 
 
 def _window(days: list[str], start: str, end: str) -> Window:
     first, last = _minutes(start), _minutes(end)
     if first in {last, _DAY_MINUTES}:
-        raise ValueError(f"no time passes from {start} to {end}")
+        raise ValueError(f"the window from {start} to {end} is empty")
     numbers = {number for name in days for number in _day_numbers(name)}
     return Window(tuple(sorted(numbers)) if numbers else _EVERY_DAY, first, last)
 
@@ -140,7 +140,7 @@ def _window(days: list[str], start: str, end: str) -> Window:
 def _minutes(clock: str) -> int:
     hour, minute = map(int, clock.split(":"))
     if minute > 59 or hour * 60 + minute > _DAY_MINUTES:
-        raise ValueError(f"{clock} is no time of the day")
+        raise ValueError(f"{clock} is not a time of day")
     return hour * 60 + minute
 
 
@@ -148,7 +148,7 @@ def _day_numbers(name: str) -> Iterator[int]:
     """Parse a day or a range of days; `fri-mon` crosses the end of the week."""
     first, dash, last = (part.strip() for part in name.partition("-"))
     if first not in _NUMBERS or (dash and last not in _NUMBERS):
-        raise ValueError(f"{name!r} is no day of the week")
+        raise ValueError(f"{name!r} is not a day of the week")
     start = _NUMBERS[first]
     days = (_NUMBERS[last] - start) % 7 if dash else 0
     return ((start + day) % 7 for day in range(days + 1))
@@ -239,14 +239,14 @@ class Schedule:
     def parse(cls, text: str) -> Self:
         """Parse the canonical text of a schedule; raises `UsageError` if it is invalid."""
         if len(text) > 2 * _MOST_CHARS:
-            raise UsageError(f"A schedule may have {_MOST_CHARS:,} characters.", hint=_HINT)
+            raise UsageError(f"A schedule may have at most {_MOST_CHARS:,} characters.", hint=_HINT)
         body, _, during = " ".join(text.split()).partition(" during ")
         body, _, tz = body.partition(" in ")
         word, _, rest = body.partition(" ")
         if word in _ALIASES and not rest:
             word, rest = "cron", word
         if word not in {"every", "cron"}:
-            raise UsageError(f"{text!r} is no schedule.", hint=_HINT)
+            raise UsageError(f"{text!r} is not a schedule.", hint=_HINT)
         every, cron = (rest, None) if word == "every" else (None, rest)
         return cls._of(every, cron, tz or None, during or None)
 
@@ -256,10 +256,10 @@ class Schedule:
     ) -> Self | None:
         """Return the schedule that options or keys of a file declare, if any; errors name them."""
         if every is not None and cron is not None:
-            raise UsageError("every and cron are two schedules: give one.")
+            raise UsageError("every and cron cannot be combined.")
         if every is None and cron is None:
             if lonely := "tz" if tz is not None else "during" if during is not None else None:
-                raise UsageError(f"{lonely} belongs to a schedule, and there is none.", hint="Give every or cron, too.")
+                raise UsageError(f"{lonely} needs a schedule.", hint="Set every or cron as well.")
             return None
         if tz is not None and cron is None and during is None:
             raise UsageError(
@@ -271,7 +271,7 @@ class Schedule:
     @classmethod
     def _of(cls, every: str | None, cron: str | None, tz: str | None, during: str | None) -> Self:
         if sum(len(text) for text in (cron, tz, during) if text is not None) > _MOST_CHARS:
-            raise UsageError(f"A schedule may have {_MOST_CHARS:,} characters.", hint=_HINT)
+            raise UsageError(f"A schedule may have at most {_MOST_CHARS:,} characters.", hint=_HINT)
         zone_of(tz if tz is not None else "UTC")
         return cls(
             every=_interval(every) if every is not None else None,
@@ -391,7 +391,7 @@ def _between(text: str) -> tuple[int, int]:
         return _BETWEEN_S
     shortest, longest = _length_s(match["shortest"]), _length_s(match["longest"])
     if shortest > longest:
-        raise UsageError(f"every = {text!r}: the shortest interval comes first.", hint=_EVERY_HINT)
+        raise UsageError(f"every = {text!r}: the shorter interval must come first.", hint=_EVERY_HINT)
     return shortest, longest
 
 
@@ -399,7 +399,7 @@ def _length_s(text: str) -> int:
     plain = "".join(text.split()).lower()
     match = _EVERY.fullmatch(plain)
     if not match:
-        raise UsageError(f"every = {text!r} is no length of time.", hint=_EVERY_HINT)
+        raise UsageError(f"every = {text!r} is not a length of time.", hint=_EVERY_HINT)
     length_s = int(match[1]) * _UNITS[match[2]][0]
     if length_s > _LONGEST_S:
         raise UsageError(f"every = {text!r} is longer than a hundred years.", hint=_EVERY_HINT)
@@ -420,7 +420,7 @@ def _expression(text: str) -> str:
     cron = " ".join(text.split())
     cron = _ALIASES.get(cron.lower(), cron)
     if problem := _problem(cron):
-        raise UsageError(f"cron = {text!r} is no schedule: {problem}.", hint=_CRON_HINT)
+        raise UsageError(f"cron = {text!r} is not a schedule: {problem}.", hint=_CRON_HINT)
     return cron
 
 

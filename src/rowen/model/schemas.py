@@ -34,7 +34,7 @@ class SchemaRef(NamedTuple):
         is_latest = not at or version == _LATEST
         if not _NAME.fullmatch(name) or not (is_latest or _VERSION.fullmatch(version)):
             raise UsageError(
-                f"{text!r} names no schema.",
+                f"{text!r} is not a reference to a schema.",
                 hint="A name has small letters, digits and _; then @ and a version: product@1.0.0, product@latest.",
             )
         return cls(name, () if is_latest else tuple(map(int, version.split("."))))

@@ -66,7 +66,9 @@ class Condition:
         field, value = (text[: match.start()], text[match.end() :].strip()) if match else (text, "")
         path = tuple(part for part in field.strip().split("/") if part)
         if not path or not _PATH.fullmatch(field.strip()) or len(text) > _LONGEST or (match and not value):
-            raise UsageError(f"{text!r} is no condition.", hint="Such as 'price<100', 'status=cancelled', 'name~lamp'.")
+            raise UsageError(
+                f"{text!r} is not a condition.", hint="Such as 'price<100', 'status=cancelled', 'name~lamp'."
+            )
         if match is None:
             return cls(path, "exists")
         sign: Any = "=" if match[0] == "==" else match[0]

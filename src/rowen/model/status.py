@@ -18,7 +18,7 @@ __all__ = [
     "OverdueSource",
     "Savings",
     "ServerStatus",
-    "Situation",
+    "Status",
     "SwitchedOff",
     "Tidied",
     "TroubleGroup",
@@ -35,7 +35,7 @@ class SwitchedOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class Status:
     """The state of everything, cheap enough to be requested with every page.
 
     `failing` counts active sources whose last run failed or was partial. `stale` is the expected share of stale items,

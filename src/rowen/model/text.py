@@ -167,7 +167,7 @@ def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
     except passing:
         raise
     except Exception as problem:
-        log.exception("an unexpected error cost one item: %s", item)
+        log.exception("one item failed with an unexpected error: %s", item)
         raise ItemError(
             message(f"{item} could not be handled: {type(problem).__name__}: {problem}"),
             hint="This is a bug in Rowen, please report it. The other items were handled.",

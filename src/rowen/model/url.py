@@ -245,7 +245,7 @@ class Address:
     def path(self) -> str:
         """The path that it names; raises `ValueError` for any other URL, and for a file of another machine."""
         if not self.is_file:
-            raise ValueError("it is no path")
+            raise ValueError("it is not a path")
         path = os.fsdecode(unquote_to_bytes(self.text.removeprefix("file:"))) if self.scheme else self.text
         if self.scheme and path.startswith("//"):
             host, _, rest = path[2:].partition("/")

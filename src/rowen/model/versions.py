@@ -156,7 +156,7 @@ class VersionSpec(NamedTuple):
         Raises `ValueError` if it is invalid.
         """
         if len(text) > LONGEST:
-            raise ValueError(f"a version spec may have {LONGEST} characters")
+            raise ValueError(f"a version spec may have at most {LONGEST} characters")
         if text.strip().casefold() in _ANYTHING:
             return cls()
         return cls(tuple(tuple(_terms(part)) for part in text.split("||")))
@@ -209,7 +209,7 @@ def _term(operator: str, text: str) -> _Term | _Word:
     plain = _WILDCARD.sub("", text)
     bound = parse(plain)
     if bound is None and operator:
-        raise ValueError(f"{text!r} is no version that {operator!r} could compare with")
+        raise ValueError(f"{operator!r} needs a version, and {text!r} is not one")
     if bound is None:
         return _Word(text.casefold())
     return _Term(operator, text.casefold(), bound, _numbers(plain, bound), plain != text)

@@ -239,7 +239,7 @@ class Client:
     @property
     def _sessions(self) -> Sessions:
         if self._open_sessions is None:
-            raise RuntimeError("A client is used inside `async with`.")
+            raise RuntimeError("A client can only be used inside `async with`.")
         return self._open_sessions
 
     def pace(
@@ -427,7 +427,7 @@ class Client:
             self._meter.not_modified += 1
             return
         with exchange:
-            raise BadAnswerError(f"{redact(wanted.target.url)} answered 304 although nothing was said to be held.")
+            raise BadAnswerError(f"{redact(wanted.target.url)} answered 304 to a request without validators.")
 
     def _timeout(self, limit_s: float, idle_s: float | None) -> aiohttp.ClientTimeout:
         if limit_s == self._usual_timeout.total and idle_s is None:
@@ -444,7 +444,7 @@ def _check(hops: tuple[Hop, ...]) -> None:
     """Refuse redirect loops, and chains that are too long."""
     start, last = redact(hops[0].url), hops[-1]
     if any(last.to == hop.url for hop in hops):
-        raise RedirectError(f"{start} redirects in a circle, back to {redact(last.to)}.")
+        raise RedirectError(f"{start} redirects in a loop, back to {redact(last.to)}.")
     if len(hops) > _MOST_REDIRECTS:
         raise RedirectError(f"{start} redirects more than {_MOST_REDIRECTS} times.")
 

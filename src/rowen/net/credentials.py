@@ -89,7 +89,7 @@ def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
         where = "environment variable" if kind == "env" else "file"
         raise ConfigurationError(
             f"The {where} {place}, which holds a credential, is missing or empty.",
-            hint="Set it for the process that runs Rowen; the source only stores where it is found.",
+            hint="Set it for the process that runs Rowen; the source only stores the reference.",
         )
     if scheme.lower() == "basic " and ":" in secret:
         secret = base64.b64encode(secret.encode()).decode()

@@ -198,7 +198,7 @@ class Browser:
                 await _close(context.close, chromium.close)
         except TimeoutError:
             raise ItemError(
-                f"{redact(job.url)} could not be rendered: its scripts did not come to an end in {job.limit_s:g} s."
+                f"{redact(job.url)} could not be rendered: its scripts did not finish in {job.limit_s:g} s."
             ) from None
         except BrowserError as problem:
             raise ItemError(f"{redact(job.url)} could not be rendered: {_first_line(problem)}") from None

@@ -204,7 +204,7 @@ class PageRender:
         return str(html)
 
     def _note_crash(self, _: Page) -> None:
-        self._fail(ItemError(f"{redact(self._job.url)} could not be rendered: it took more memory than it may."))
+        self._fail(ItemError(f"{redact(self._job.url)} could not be rendered: it exceeded the memory limit."))
 
     def _fail(self, error: BaseException) -> None:
         if not self._over.done():

@@ -91,7 +91,7 @@ class _Zlib:
             try:
                 piece = self._stream.decompress(data, PIECE_BYTES)
             except zlib.error:
-                raise BadAnswerError("The body is not packed as its Content-Encoding says.") from None
+                raise BadAnswerError("The body does not match its Content-Encoding.") from None
             if piece:
                 yield piece
             more = len(piece) == PIECE_BYTES and not self._stream.eof
@@ -108,13 +108,13 @@ class _Zlib:
             return False
         self._members += 1
         if self._members > _MOST_MEMBERS:
-            raise BadAnswerError(f"The body is packed in more than {_MOST_MEMBERS} parts.")
+            raise BadAnswerError(f"The encoded body has more than {_MOST_MEMBERS} parts.")
         self._stream = zlib.decompressobj(self._wbits)
         return True
 
     def finish(self) -> None:
         if self._stream is not None and not self._stream.eof:
-            raise TruncatedError("The packed body ended early.")
+            raise TruncatedError("The encoded body ended early.")
 
 
 class _Brotli:
@@ -132,11 +132,11 @@ class _Brotli:
                 yield piece
                 data = b""
         except _brotli.error:
-            raise BadAnswerError("The body is not packed as its Content-Encoding says.") from None
+            raise BadAnswerError("The body does not match its Content-Encoding.") from None
 
     def finish(self) -> None:
         if self._fed and not self._stream.is_finished():
-            raise TruncatedError("The packed body ended early.")
+            raise TruncatedError("The encoded body ended early.")
 
 
 class _Zstd:
@@ -151,7 +151,7 @@ class _Zstd:
             try:
                 piece = self._stream.decompress(data, PIECE_BYTES)
             except _zstd.ZstdError:
-                raise BadAnswerError("The body is not packed as its Content-Encoding says.") from None
+                raise BadAnswerError("The body does not match its Content-Encoding.") from None
             if piece:
                 yield piece
             data = self._stream.unused_data if self._stream.eof else b""
@@ -159,13 +159,13 @@ class _Zstd:
     def _begin(self) -> None:
         self._frames += 1
         if self._frames > _MOST_MEMBERS:
-            raise BadAnswerError(f"The body is packed in more than {_MOST_MEMBERS} parts.")
+            raise BadAnswerError(f"The encoded body has more than {_MOST_MEMBERS} parts.")
         options = {_zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
         self._stream = _zstd.ZstdDecompressor(options=options)
 
     def finish(self) -> None:
         if self._stream is not None and not self._stream.eof:
-            raise TruncatedError("The packed body ended early.")
+            raise TruncatedError("The encoded body ended early.")
 
 
 def decoder(content_encoding: str) -> BodyDecoder | None:
@@ -181,7 +181,7 @@ def decoder(content_encoding: str) -> BodyDecoder | None:
             return _Brotli()
         case "zstd" if _zstd:
             return _Zstd()
-    raise BadAnswerError(f"The body is packed as {content_encoding[:40]!r}, which was not asked for.")
+    raise BadAnswerError(f"The body is encoded as {content_encoding[:40]!r}, which was not requested.")
 
 
 # HTML, 4.2.5.4: a charset is declared within the first 1,024 bytes.

@@ -298,7 +298,7 @@ def translated(problem: Exception, target: Target) -> FetchError:
         case aiohttp.ConnectionTimeoutError():
             return FetchTimeoutError(f"{target.host} could not be reached in time.")
         case aiohttp.SocketTimeoutError():
-            return FetchTimeoutError(f"{target.host} fell silent while answering for {url}.")
+            return FetchTimeoutError(f"{target.host} stopped responding during the answer for {url}.")
         case asyncio.TimeoutError():
             return FetchTimeoutError(f"The answer for {url} was not complete in time.")
         case aiohttp.ClientProxyConnectionError() if problem.os_error.errno == REFUSED:
@@ -310,7 +310,7 @@ def translated(problem: Exception, target: Target) -> FetchError:
         case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
             return ConnectError(f"The proxy did not connect to {target.host}.", hint="Check ROWEN_PROXY, or --proxy.")
         case aiohttp.ClientPayloadError():
-            return TruncatedError(f"The body of {url} ended before it was whole.")
+            return TruncatedError(f"The body of {url} ended early.")
         case aiohttp.InvalidURL() | ValueError():
             return BadUrlError(f"{url} cannot be requested.")
         case aiohttp.ClientResponseError():
@@ -325,5 +325,5 @@ def _untrusted(problem: aiohttp.ClientConnectorCertificateError, host: str) -> T
     reason = getattr(problem.certificate_error, "verify_message", "") or "it is not valid"
     return TlsError(
         f"The certificate of {host} cannot be trusted: {reason}.",
-        hint="If it is signed by an authority of yours, name that authority's file in SSL_CERT_FILE.",
+        hint="If your own authority signed it, set SSL_CERT_FILE to that authority's file.",
     )

@@ -372,6 +372,6 @@ class SharedThrottle(Throttle):
         now = self._clock()
         if now >= self._away_until:
             self._away_until = now + _AWAY_S
-            log.warning("the pace of hosts cannot be shared for now: %s", problem or "no answer in time")
+            log.warning("could not share the pace of hosts: %s", problem or "no answer in time")
         for post in posts:
             post.alone_until, post.crowd = self._away_until, post.others + 1

@@ -65,10 +65,10 @@ def parse(url: str) -> Target:
     try:
         href = str(ada_url.normalize_url(url)).partition("#")[0]
     except ValueError:
-        raise BadUrlError(f"{redact(url)!r} is no URL.") from None
+        raise BadUrlError(f"{redact(url)!r} is not a URL.") from None
     scheme, _, rest = href.partition("://")
     if scheme not in ("http", "https"):
-        raise BadUrlError(f"{redact(url)!r} cannot be fetched: only http and https can.")
+        raise BadUrlError(f"{redact(url)!r} cannot be fetched: only http and https are supported.")
     authority, slash, path = rest.partition("/")
     user, at, host = authority.rpartition("@")
     origin = f"{scheme}://{host}"
@@ -95,7 +95,7 @@ def join(base: Target, location: str) -> Target:
     try:
         target = parse(str(ada_url.join_url(base.url, location)))
     except ValueError:
-        raise BadUrlError(f"{redact(location)!r} is no URL.") from None
+        raise BadUrlError(f"{redact(location)!r} is not a URL.") from None
     return Target(target.url, target.host, target.origin)
 
 

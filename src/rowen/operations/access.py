@@ -20,10 +20,9 @@ from rowen.model.access import (
     RepeatedAnswer,
     Scope,
 )
-from rowen.model.page import Page
 from rowen.operations.identity import IdentityProvider
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_number, decoded, page_of
+from rowen.operations.paging import Page, as_number, decoded, page_of
 from rowen.store import access
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rowen.errors import NotFoundError
 from rowen.model.access import Scope
 from rowen.model.changes import Change
-from rowen.model.page import Page
 from rowen.model.search import check_words
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_number, decoded, page_of
+from rowen.operations.paging import Page, as_number, decoded, page_of
 from rowen.store import changes, runs
 from rowen.store.database import Connection
 

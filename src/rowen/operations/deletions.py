@@ -9,10 +9,9 @@ from rowen.errors import Hint, NotFoundError, action
 from rowen.model.access import Scope
 from rowen.model.hashes import Hash
 from rowen.model.items import HeldDeletion
-from rowen.model.page import Page
 from rowen.operations.items import key_of
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_text, decoded, page_of
+from rowen.operations.paging import Page, as_text, decoded, page_of
 from rowen.store import changes, library, runs, sources
 from rowen.store.items import deletions
 from rowen.store.search import words

@@ -17,14 +17,13 @@ from rowen.harvest.page_facts import PageReading
 from rowen.model.access import Reach, Scope
 from rowen.model.extraction import Extracted, Extraction, ExtractionReport, ModelScore, SourceSchema
 from rowen.model.items import Document
-from rowen.model.page import Page
 from rowen.model.runs import Run
 from rowen.model.schemas import Schema, SchemaRef
 from rowen.model.search import Condition
 from rowen.model.sources import Source
 from rowen.operations.items import key_of
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_text, decoded, page_of
+from rowen.operations.paging import Page, as_text, decoded, page_of
 from rowen.operations.reach import refuse_local
 from rowen.operations.schemas import resolve, schema_of
 from rowen.operations.source_schemas import check_fields, checked_rules, url_patterns

@@ -23,7 +23,7 @@ from rowen.model.status import (
     Health,
     Savings,
     ServerStatus,
-    Situation,
+    Status,
     Tidied,
     TroubleGroup,
 )
@@ -207,7 +207,7 @@ def _score(score: ModelScore) -> dict[str, Any]:
 
 
 @fact.register
-def _state(state: Situation) -> dict[str, Any]:
+def _state(state: Status) -> dict[str, Any]:
     return {**asdict(state), "needs": state.needs}
 
 

@@ -17,13 +17,12 @@ from rowen.model.changes import DiffForm, FieldDiff, ItemDiff, differences, hunk
 from rowen.model.datasets import TwinGroup, page_mark
 from rowen.model.hashes import Hash
 from rowen.model.items import Case, Entry, ItemDetail, ItemLine, Revision
-from rowen.model.page import Page
 from rowen.model.passages import within
 from rowen.model.search import Answer, Query, plain
 from rowen.model.sources import one_or_more
 from rowen.model.url import Address, key, path_url
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_key, as_moment, as_number, as_score, as_text, decoded, encoded, page_of
+from rowen.operations.paging import Page, as_key, as_moment, as_number, as_score, as_text, decoded, encoded, page_of
 from rowen.operations.search import (
     TELLING_WORDS,
     QuestionVector,

@@ -8,19 +8,27 @@ import json
 import math
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, TypeVar
 
 from rowen.errors import UsageError
 from rowen.model.hashes import canonical_json
-from rowen.model.page import Page
 from rowen.model.text import letters
 
-__all__ = ["as_key", "as_moment", "as_number", "as_score", "as_text", "decoded", "encoded", "page_of"]
+__all__ = ["Page", "as_key", "as_moment", "as_number", "as_score", "as_text", "decoded", "encoded", "page_of"]
 
 T = TypeVar("T")
+
+
+class Page(list[T]):
+    """A page of a list; `next` is the cursor of the following page, None after the last."""
+
+    def __init__(self, values: Iterable[T] = (), next: str | None = None) -> None:  # noqa: A002 (the public name)
+        super().__init__(values)
+        self.next = next
+
 
 _KEY = re.compile("[0-9a-f]{64}")
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Unpack
 from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.jobs.queue import Queue
 from rowen.model.access import Scope
-from rowen.model.page import Page
 from rowen.model.queue import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.schemas import SchemaRef
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_number, decoded, page_of
+from rowen.operations.paging import Page, as_number, decoded, page_of
 from rowen.store import jobs, source_schemas
 from rowen.store import sources as source_store
 

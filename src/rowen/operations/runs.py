@@ -14,13 +14,12 @@ from rowen.harvest.run import Order
 from rowen.jobs import schedules
 from rowen.model.access import Scope
 from rowen.model.datasets import host_of
-from rowen.model.page import Page
 from rowen.model.runs import Run
 from rowen.model.sources import Source
 from rowen.model.url import Address, path_url
 from rowen.operations.discovery import Announce
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_number, decoded, page_of
+from rowen.operations.paging import Page, as_number, decoded, page_of
 from rowen.store import jobs, runs, source_schemas
 from rowen.store import runs as store_runs
 from rowen.store import sources as source_store

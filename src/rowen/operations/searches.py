@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from rowen.errors import RefusedError, UsageError
 from rowen.model.access import Scope
-from rowen.model.page import Page
 from rowen.model.search import Query, SavedNews, SavedSearch, check_words
 from rowen.model.sources import one_or_more
 from rowen.model.wording import check_name
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_number, decoded, page_of
+from rowen.operations.paging import Page, as_number, decoded, page_of
 from rowen.store import sources as source_store
 from rowen.store.search import saved
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.access import Reach, Scope
-from rowen.model.page import Page
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.paging import as_text, decoded, page_of
+from rowen.operations.paging import Page, as_text, decoded, page_of
 from rowen.store import push, schedules, sources
 from rowen.store.search import embeddings, pending_texts, words
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowen.model.access import Scope
 from rowen.model.models import Costs
-from rowen.model.status import Health, Savings, Situation, SwitchedOff
+from rowen.model.status import Health, Savings, Status, SwitchedOff
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.store import extractions as store
 from rowen.store import jobs, status
@@ -29,14 +29,14 @@ class StatusReports(ResourceGroup):
         self._savings: dict[timedelta, tuple[tuple[int, int], Savings]] = {}
 
     @operation(scope=Scope.READ)
-    async def get(self) -> Situation:
+    async def get(self) -> Status:
         """Return the status of everything."""
         counts, stale = await self._client.sources.counts.items(), await self._client.sources.counts.stale_shares()
         async with self._database.connection() as c:
             told = await status.state(c)
         known = [(share, counts.get(source_id, 0)) for source_id, share in stale.items()]
         share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
-        return Situation(items=sum(counts.values()), stale=share, **told)
+        return Status(items=sum(counts.values()), stale=share, **told)
 
     @operation(scope=None)
     async def list_disabled(self) -> tuple[SwitchedOff, ...]:

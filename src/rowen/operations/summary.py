@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, action
-from rowen.model.runs import Outcome, Run, RunStats, Status
+from rowen.model.runs import Outcome, Run, RunStats, RunStatus
 from rowen.model.wording import count, moment, seconds, size
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = [
     "together",
 ]
 
-_ENDS: tuple[Status, ...] = ("completed", "partial", "cancelled", "failed")
+_ENDS: tuple[RunStatus, ...] = ("completed", "partial", "cancelled", "failed")
 
 
 def noun(kind: str) -> str:

@@ -354,7 +354,7 @@ class Settings(_Declared):
         self.__dict__["model_fields_set"] = frozenset(given_values)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"settings do not change; {name!r} is set when they are read")
+        raise AttributeError(f"settings are immutable; {name!r} cannot be set")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Settings) and all(
@@ -443,7 +443,7 @@ def _named(values: Mapping[str, Any]) -> dict[str, Any]:
         name = _setting(key)
         if name is None:
             raise ConfigurationError(
-                f"There is no setting {key!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
+                f"Unknown setting {key!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
             )
         named[name] = value
     return named
@@ -464,7 +464,7 @@ def _of_user(own: Path) -> dict[str, Any]:
     values = read(own)
     for key in values:
         if _setting(key) == "config":
-            raise ConfigurationError(f"{own}: 'config' cannot stand in a file.", hint="ROWEN_CONFIG names your file.")
+            raise ConfigurationError(f"{own}: 'config' cannot be set in a file.", hint="ROWEN_CONFIG names your file.")
     return values
 
 
@@ -478,8 +478,8 @@ def _of_folder(own: Path) -> dict[str, Any]:
         name = _setting(key)
         if name is not None and not Settings.model_fields[name].harmless:
             raise ConfigurationError(
-                f"{path}: {key!r} is not taken from the folder in which a command happens to run. Nothing was done.",
-                hint=f"It may stand in {own}, or in the environment as {variables(name)[0]}. "
+                f"{path}: {key!r} cannot be set in the current folder's file. Nothing was done.",
+                hint=f"Set it in {own}, or in the environment as {variables(name)[0]}. "
                 f"If {path} is yours, ROWEN_CONFIG={FILE} says so.",
             )
     return values
@@ -496,5 +496,5 @@ def _setting(key: str) -> str | None:
 def _wrong(name: str, problem: ValueError) -> ConfigurationError:
     return ConfigurationError(
         f"Setting {name!r}: {problem}.",
-        hint=f"It may stand in your {FILE} as {name}, or in the environment as {variables(name)[0]}.",
+        hint=f"Set it in your {FILE} as {name}, or in the environment as {variables(name)[0]}.",
     )

@@ -97,7 +97,7 @@ def read(path: Path) -> dict[str, Any]:
         with os.fdopen(descriptor, "rb") as file:
             mode = os.fstat(descriptor).st_mode
             if not (stat.S_ISREG(mode) or path == Path(os.devnull)):
-                raise ConfigurationError(f"{path} cannot be read: it is no ordinary file.")
+                raise ConfigurationError(f"{path} cannot be read: it is not a regular file.")
             text = file.read(_FILE_BYTES + 1)
         if len(text) > _FILE_BYTES:
             raise ConfigurationError(f"{path} cannot be read: it is larger than {_FILE_BYTES:,} bytes.")

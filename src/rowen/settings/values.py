@@ -115,7 +115,7 @@ def _whole(value: Any) -> int:
                 return int(value)
         except (TypeError, ValueError, OverflowError):
             pass
-    raise ValueError(f"{value!r} is no whole number")
+    raise ValueError(f"{value!r} is not a whole number")
 
 
 def _number(value: Any) -> float:
@@ -125,7 +125,7 @@ def _number(value: Any) -> float:
                 return number
         except (TypeError, ValueError, OverflowError):
             pass
-    raise ValueError(f"{value!r} is no number")
+    raise ValueError(f"{value!r} is not a number")
 
 
 def _flag(value: Any) -> bool:
@@ -137,7 +137,7 @@ def _flag(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{value!r} is not text")
     return value
 
 
@@ -159,7 +159,7 @@ def _list(value: Any) -> list[Any]:
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
         return list(value)
-    raise ValueError(f"{value!r} is no list")
+    raise ValueError(f"{value!r} is not a list")
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def _network(value: Any) -> Networks:
     try:
         return (ip_network(text),)
     except ValueError:
-        raise ValueError(f"{text!r} is no network, such as 127.0.0.0/8, 192.168.1.20 or localhost") from None
+        raise ValueError(f"{text!r} is not a network, such as 127.0.0.0/8, 192.168.1.20 or localhost") from None
 
 
 def _networks_of_hosts(value: Any) -> dict[str, Networks]:
@@ -212,7 +212,7 @@ def _roles(value: Any) -> dict[str, str]:
         pairs = [(role.strip(), may.strip()) for role, _, may in (_text(part).rpartition("=") for part in _list(value))]
     for role, may in pairs:
         if not role or may not in _MAY:
-            raise ValueError(f"{may!r} is not what a role may do: {', '.join(_MAY)}")
+            raise ValueError(f"{may!r} is not a scope: {', '.join(_MAY)}")
     return dict(pairs)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from psycopg.rows import TupleRow
 
 from rowen.errors import BusyError, Hint, NotFoundError, RefusedError, action
-from rowen.model.runs import Mode, Run, RunStats, Status
+from rowen.model.runs import Mode, Run, RunStats, RunStatus
 from rowen.model.sources import Source
 from rowen.model.text import error_within
 from rowen.settings import Settings
@@ -85,7 +85,7 @@ class Lease:
         return bool(row[0])
 
     async def close(
-        self, status: Status, *, complete: bool, stats: RunStats, problem: "Problem | None", proved: bool = False
+        self, status: RunStatus, *, complete: bool, stats: RunStats, problem: "Problem | None", proved: bool = False
     ) -> None:
         """End the run and release the source. An incomplete run may have `proved` what it did not read unchanged."""
         error = problem or Problem()

@@ -73,7 +73,7 @@ select source.name, source_due.due_at from source_due join source on source.id =
 
 
 async def state(c: Connection) -> dict[str, Any]:
-    """Return the counts of `Situation`, except for items."""
+    """Return the counts of `Status`, except for items."""
     row = await one(c, _STATE)
     due = await one(c, _NEXT)
     names = ("sources", "paused", "unread", "failing", "held", "held_sources", "quarantined", "running")

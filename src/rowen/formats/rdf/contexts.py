@@ -219,7 +219,7 @@ def _check_meanings(context: Any) -> None:
     while waiting:
         match waiting.pop():
             case str() as meaning if len(meaning) > LONGEST_MEANING:
-                raise ValueError("its context gives a word a meaning that is too long")
+                raise ValueError("its context defines a word with too long a meaning")
             case dict() as words:
                 waiting += words.values()
             case list() as several:

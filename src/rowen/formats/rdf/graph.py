@@ -209,7 +209,7 @@ class Graph:
         try:
             return writing.node(root, ()), writing.is_all
         except OverspentError:
-            raise ValueError("with what others say as well, it is out of proportion to what was sent") from None
+            raise ValueError("together with shared statements, it is far larger than the document") from None
 
 
 class _Writing:
@@ -225,7 +225,7 @@ class _Writing:
     def node(self, node: Node, above: tuple[Node, ...]) -> dict[str, Any]:
         self._nodes += 1
         if self._nodes > MOST_NODES or len(above) > MOST_DEPTH:
-            raise ValueError("too much, or too deeply nested, is said of it")
+            raise ValueError("it has too many or too deeply nested statements")
         if node in self._graph.broken:
             raise ValueError("a statement about it is broken")
         written: dict[str, Any] = {} if isinstance(node, Blank) else {"@id": str(node)}

@@ -82,11 +82,11 @@ class ProfileShape:
 def profile_in(turtle: str) -> tuple[ProfileShape, ...]:
     """Parse the shapes in a file; raises `ValueError` for invalid or unsupported ones."""
     if len(turtle) > MOST_CHARS:
-        raise ValueError(f"the shapes have {len(turtle):,} characters, and may have {MOST_CHARS:,}")
+        raise ValueError(f"the shapes have {len(turtle):,} characters, and may have at most {MOST_CHARS:,}")
     try:
         shapes = tuple(_Shapes(turtle).every())
     except SyntaxError as problem:
-        raise ValueError(f"the shapes are no Turtle: {problem.msg}") from None
+        raise ValueError(f"the shapes are not valid Turtle: {problem.msg}") from None
     if not any(shape.targets for shape in shapes):
         raise ValueError("no shape has a class as its target (sh:targetClass)")
     if sum(len(shape.rules) for shape in shapes) > MOST_RULES:
@@ -140,7 +140,7 @@ class _Shapes:
             raise ValueError(f"the property shape {_named(node)} has no sh:path")
         if not isinstance(path, NamedNode):
             raise ValueError(
-                f"the path of {_named(node)} is not a property: sequences and other paths are not understood"
+                f"the path of {_named(node)} is not a property: sequences and other paths are not supported"
             )
         if self._is_true(node, "deactivated"):
             return
@@ -160,7 +160,7 @@ class _Shapes:
         for name in statements:
             if name.startswith(_SH) and name.removeprefix(_SH) not in known:
                 raise ValueError(
-                    f"sh:{name.removeprefix(_SH)} of {_named(node)} is not understood; these are: "
+                    f"sh:{name.removeprefix(_SH)} of {_named(node)} is not supported; supported are: "
                     f"{', '.join(sorted(known - _WORDS))}"
                 )
 
@@ -179,7 +179,7 @@ class _Shapes:
         if value is None:
             return None
         if value.removeprefix(_SH) not in _KINDS:
-            raise ValueError(f"sh:nodeKind of {_named(node)} is none of {', '.join(_KINDS)}")
+            raise ValueError(f"sh:nodeKind of {_named(node)} is not one of {', '.join(_KINDS)}")
         return _KINDS[value.removeprefix(_SH)]
 
     def _count(self, node: Term, name: str) -> int | None:
@@ -187,7 +187,7 @@ class _Shapes:
         if value is None:
             return None
         if not isinstance(value, Literal) or not value.value.isdecimal() or len(value.value) > 9:
-            raise ValueError(f"sh:{name} of {_named(node)} is no number")
+            raise ValueError(f"sh:{name} of {_named(node)} is not a number")
         return int(value.value)
 
     def _pattern(self, node: Term) -> Matches | None:
@@ -196,7 +196,7 @@ class _Shapes:
             return None
         chosen = flags.value if isinstance(flags, Literal) else ""
         if not isinstance(pattern, Literal) or set(chosen) - set("imsx"):
-            raise ValueError(f"sh:pattern or sh:flags of {_named(node)} is none")
+            raise ValueError(f"sh:pattern or sh:flags of {_named(node)} is invalid")
         return self._matching(f"(?{chosen}){pattern.value}" if chosen else pattern.value, node)
 
     def _matching(self, pattern: str, node: Term) -> Matches:
@@ -231,12 +231,12 @@ class _Shapes:
 def _node(term: object) -> Term:
     if isinstance(term, NamedNode | BlankNode | Literal):
         return term
-    raise ValueError("statements about statements are not understood in shapes")
+    raise ValueError("statements about statements are not supported in shapes")
 
 
 def _iri(term: Term, node: Term, name: str) -> str:
     if not isinstance(term, NamedNode):
-        raise ValueError(f"sh:{name} of {_named(node)} is no IRI")
+        raise ValueError(f"sh:{name} of {_named(node)} is not an IRI")
     return str(term.value)
 
 

@@ -183,10 +183,10 @@ def read_graph(body: RdfBody, *, told: str | None = None, most_triples: int, pag
     except UnreadableError:
         raise
     except OverspentError as problem:
-        raise UnreadableError(f"{where} {problem}.", hint="It may be a bomb.") from None
+        raise UnreadableError(f"{where} {problem}.", hint="It may be malicious.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
         # The parser raises SyntaxError for broken input.
-        raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
+        raise UnreadableError(f"{where} cannot be parsed as {name}: {problem}.", hint=_HINT) from None
 
 
 def quads_of(body: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_further: bool = False) -> Iterator[Quad]:
@@ -210,11 +210,11 @@ def unreadable(body: RdfBody) -> Iterator[None]:
     except UnreadableError:
         raise
     except OverspentError as problem:
-        raise UnreadableError(f"{body.url} {problem}.", hint="It may be a bomb.") from None
+        raise UnreadableError(f"{body.url} {problem}.", hint="It may be malicious.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
         # The parser raises SyntaxError for broken input.
         name = format_of(body)
-        raise UnreadableError(f"{body.url} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
+        raise UnreadableError(f"{body.url} cannot be parsed as {name}: {problem}.", hint=_HINT) from None
 
 
 def _mended(data: bytes | str, name: str, base: str) -> Iterator[Quad | BrokenStatement]:
@@ -257,7 +257,7 @@ def _xml(body: RdfBody) -> str:
         raise _web_page(body)
     if begin[:9].upper() == "<!DOCTYPE" or begin[:8].upper() == "<!ENTITY":
         raise UnreadableError(
-            f"{body.url} defines a document type, which may hide entities without end.",
+            f"{body.url} defines a document type, which may expand without limit.",
             hint="Ask the catalog for another syntax, such as Turtle.",
         )
     return text
@@ -301,7 +301,7 @@ class _Collecting:
 
     def _note(self, broken: BrokenStatement) -> None:
         if broken.is_end or len(self.broken) >= _MOST_ERRORS:
-            raise UnreadableError(f"{self._where} cannot be read to its end: {broken.why}.", hint=_HINT)
+            raise UnreadableError(f"{self._where} cannot be read to the end: {broken.why}.", hint=_HINT)
         node = _node(broken.subject, self._page) if broken.subject is not None else None
         if node is not None:
             self.graph.broken.add(node)
@@ -374,11 +374,11 @@ def _nodes(body: RdfBody, quads: Iterator[Quad], most_quads: int) -> list[dict[s
     written = _Spending(len(body.body))
     serialize(islice(quads, most_quads), written, format=RdfFormat.JSON_LD)  # type: ignore[arg-type]
     if next(quads, None) is not None:
-        raise SourceError(f"{body.url} has more than {most_quads:,} quads.", hint="No page has so many.")
+        raise SourceError(f"{body.url} has more than {most_quads:,} quads.", hint="No page should have so many.")
     nodes = written.nodes()
     if not all(map(_is_node, nodes)):
         # A property of such a name, without a scheme, is let through by the parser, and hides the node.
-        raise UnreadableError(f"{body.url} has a property that is called @id or @graph.", hint="No vocabulary has one.")
+        raise UnreadableError(f"{body.url} has a property named @id or @graph.", hint="No vocabulary defines one.")
     return nodes
 
 

@@ -16,8 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rowen.model.changes import Publication
-from rowen.model.page import Page
 from rowen.operations.facts import fact
+from rowen.operations.paging import Page
 from rowen.operations.streams import until
 
 __all__ = [

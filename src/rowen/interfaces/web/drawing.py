@@ -14,7 +14,7 @@ from rowen.interfaces.web import charts, words
 from rowen.interfaces.web.addresses import PageAddresses, outside
 from rowen.interfaces.web.files import address_of
 from rowen.interfaces.web.view import ToldProblem, View, may
-from rowen.model.status import Situation
+from rowen.model.status import Status
 from rowen.operations.facts import fact
 from rowen.version import __version__
 
@@ -51,7 +51,7 @@ def _templates() -> jinja2.Environment:
     return made
 
 
-def drawn(request: Request, view: View, state: Situation | None) -> Response:
+def drawn(request: Request, view: View, state: Status | None) -> Response:
     """A view as a page."""
     at = PageAddresses(request.scope.get("root_path", ""))
     theme = request.cookies.get("rowen_theme", "")

@@ -30,7 +30,7 @@ from rowen.interfaces.web.pages import (
 )
 from rowen.interfaces.web.pages import webhooks as receivers
 from rowen.interfaces.web.view import Goto, Handler
-from rowen.model.status import Situation
+from rowen.model.status import Status
 from rowen.operations import Rowen
 
 __all__ = ["all_routes"]
@@ -148,7 +148,7 @@ def _going(request: Request, to: Goto) -> Response:
     return RedirectResponse(address, 303)
 
 
-async def _state(rowen: Rowen) -> Situation | None:
+async def _state(rowen: Rowen) -> Status | None:
     """What the head of each page says; a page that tells what is wrong with the database does without."""
     try:
         return await rowen.status.get()
