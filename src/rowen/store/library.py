@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
 from rowen.model.hashes import Hash
 from rowen.model.items import Case, Entry, HeldDeletion, Revision
-from rowen.model.passages import Chunk
 from rowen.model.sources import Overview
 from rowen.store.database import Connection
 from rowen.store.items.items import whole
 from rowen.store.rows import Parameters, Statement, all_rows, list_of, one
 from rowen.store.runs import LAST_WHOLE
+
+if TYPE_CHECKING:
+    from rowen.model.passages import Chunk
 
 
 async def quarantine_cases(
@@ -36,8 +38,11 @@ async def quarantine_cases(
     )
 
 
-async def passages(c: Connection, item_id: int) -> list[Chunk]:
+async def passages(c: Connection, item_id: int) -> "list[Chunk]":
     """Return the passages of an item, in order."""
+    # Its regular expressions take 10 ms to compile, which a sync without changes would pay for.
+    from rowen.model.passages import Chunk
+
     rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
     return [Chunk(text, tuple(heading), anchor) for text, heading, anchor in rows]
 
