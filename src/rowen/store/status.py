@@ -1,15 +1,16 @@
 """Status of the whole, in a few statements that each page may run: nothing here counts items twice."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowen.model.items import ItemDetail, ItemLine, Passage, Validators
 from rowen.model.runs import Run, RunStats
-from rowen.model.search import Filters
 from rowen.model.status import Savings, SwitchedOff, TroubleGroup
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
-from rowen.store.search.search import condition
+
+if TYPE_CHECKING:
+    from rowen.model.search import Filters
 
 
 class ItemCounts(NamedTuple):
@@ -177,8 +178,11 @@ async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, li
     return by_source
 
 
-async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
+async def browse(c: Connection, filters: "Filters", *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
     """Return items of a source by URL; of very many by key, which has an index."""
+    # A sync reads the status of runs, and would import all of the search.
+    from rowen.store.search.search import condition
+
     narrowed, values = condition(filters)
     order = "url" if by_url else "encode(key, 'hex')"
     return await list_of(
