@@ -14,7 +14,7 @@ from rowen.errors import NotFoundError
 from rowen.interfaces.rest.answers import MEDIA_TYPE_EVENTS, events
 from rowen.interfaces.rest.derived import Call, Resource, Service, fact_of, page_of
 from rowen.model.changes import Change
-from rowen.model.page import Page
+from rowen.operations.paging import Page
 
 __all__ = ["lines", "router"]
 
