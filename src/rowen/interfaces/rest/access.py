@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from rowen.interfaces.rest.derived import Body, Call, Resource, created, empty, list_of, page_of, plain
+from rowen.interfaces.rest.derived import RouteBody, RouteCall, RouteGroup, created, empty, list_of, page_of, plain
 
 __all__ = ["router"]
 
-router = Resource(tags=["access"])
+router = RouteGroup(tags=["access"])
 
-_BODY = Body("TokenBody", {"name": "dashboard", "scope": "read"})
+_BODY = RouteBody("TokenBody", {"name": "dashboard", "scope": "read"})
 _MADE = created("NewToken", lambda _: "/api/v1/tokens")
 
 
 @router.derive("GET /me", answer=plain({"name": "dashboard", "scope": "read"}))
-async def get_me(call: Call) -> dict[str, Any]:
+async def get_me(call: RouteCall) -> dict[str, Any]:
     """Return the caller's name and scope."""
     return {"name": call.caller.name, "scope": call.caller.scope}
 

@@ -12,13 +12,13 @@ from starlette.types import Scope
 
 from rowen.errors import NotFoundError
 from rowen.interfaces.rest.answers import MEDIA_TYPE_EVENTS, events
-from rowen.interfaces.rest.derived import Call, Resource, Service, fact_of, page_of
+from rowen.interfaces.rest.derived import RouteCall, RouteGroup, Service, fact_of, page_of
 from rowen.model.changes import Change
 from rowen.operations.paging import Page
 
 __all__ = ["lines", "router"]
 
-router = Resource(tags=["changes"])
+router = RouteGroup(tags=["changes"])
 
 
 class ForPrograms(APIRoute):
@@ -31,24 +31,24 @@ class ForPrograms(APIRoute):
 
 
 # Feeds and streams name a line at this address; it is not below /api, since it stays even if that changes.
-lines = Resource(tags=["changes"], route_class=ForPrograms)
+lines = RouteGroup(tags=["changes"], route_class=ForPrograms)
 
 
 @router.derive("GET /changes", "changes.list", answer=page_of("Change"))
-async def list_changes(call: Call) -> Page[Change]:
+async def list_changes(call: RouteCall) -> Page[Change]:
     """Return the change log in order, from a number or a time on."""
     await _check_source(call)
     return await call.rowen.changes(**call.arguments)
 
 
 @router.derive("GET /changes/newest", "changes.newest", answer=page_of("Change"))
-async def list_newest_changes(call: Call) -> Page[Change]:
+async def list_newest_changes(call: RouteCall) -> Page[Change]:
     """Return the change log, newest first, with filters."""
     await _check_source(call)
     return await call.rowen.changes.newest(**call.arguments)
 
 
-async def _check_source(call: Call) -> None:
+async def _check_source(call: RouteCall) -> None:
     if "source" in call.arguments:
         await call.rowen.sources.get(call.arguments["source"], counted=False)
 
@@ -79,18 +79,18 @@ _NUMBER = {
 
 
 @router.derive("GET /changes/{number}", "changes.list", answer=fact_of("Change"), only=(), adds=_NUMBER)
-async def get_change(call: Call) -> Change:
+async def get_change(call: RouteCall) -> Change:
     """Return one line of the change log."""
     return await _line(call)
 
 
 @lines.derive("GET /changes/{number:int}", "changes.list", answer=fact_of("Change"), only=(), adds=_NUMBER)
-async def get_published_change(call: Call) -> Change:
+async def get_published_change(call: RouteCall) -> Change:
     """Return one line of the change log, at the address that feeds and event streams name."""
     return await _line(call)
 
 
-async def _line(call: Call) -> Change:
+async def _line(call: RouteCall) -> Change:
     number: int = call.added["number"]
     changes = await call.rowen.changes(since=number - 1, limit=1)
     if not changes or changes[0].number != number:

@@ -30,12 +30,12 @@ from rowen.operations import Rowen
 from rowen.operations.registry import Parameter, operation_named, scope_of, signature_of
 
 __all__ = [
-    "Answer",
-    "Body",
-    "Call",
     "CostlyRoute",
     "Requirement",
-    "Resource",
+    "RouteAnswer",
+    "RouteBody",
+    "RouteCall",
+    "RouteGroup",
     "Service",
     "accepted",
     "created",
@@ -53,7 +53,7 @@ _MOST_NUMBER = 10**18
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RouteCall:
     """A request to a route."""
 
     request: Request
@@ -121,10 +121,10 @@ class CostlyRoute(APIRoute):
             await super().handle(scope, receive, send)
 
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[RouteCall], Awaitable[Any]]
 
 
-class Answer(NamedTuple):
+class RouteAnswer(NamedTuple):
     """How the result of an operation is rendered and documented."""
 
     render: Callable[[Request, Any], Response]
@@ -136,7 +136,7 @@ class Answer(NamedTuple):
     is_json: bool = True
 
 
-class Body(NamedTuple):
+class RouteBody(NamedTuple):
     """The name of the schema of a request body, and an example of one."""
 
     name: str
@@ -145,39 +145,39 @@ class Body(NamedTuple):
     """Whether one has to be sent although no field of it is required."""
 
 
-def fact_of(name: str) -> Answer:
+def fact_of(name: str) -> RouteAnswer:
     """Answer with one fact."""
-    return Answer(told, {200: example(name)}, shape(name))
+    return RouteAnswer(told, {200: example(name)}, shape(name))
 
 
-def list_of(name: str) -> Answer:
+def list_of(name: str) -> RouteAnswer:
     """Answer with a whole list of facts."""
-    return Answer(listed, {200: list_example(name)}, list_shape(name))
+    return RouteAnswer(listed, {200: list_example(name)}, list_shape(name))
 
 
-def page_of(name: str) -> Answer:
+def page_of(name: str) -> RouteAnswer:
     """Answer with a page of a list of facts, and the address of the next page."""
-    return Answer(page, {200: page_example(name)}, page_shape(name), defaults={"limit": DEFAULT_LIMIT})
+    return RouteAnswer(page, {200: page_example(name)}, page_shape(name), defaults={"limit": DEFAULT_LIMIT})
 
 
-def created(name: str, location: Callable[[Any], str], *, status: int = 201) -> Answer:
+def created(name: str, location: Callable[[Any], str], *, status: int = 201) -> RouteAnswer:
     """Answer with a new fact and its address."""
-    return Answer(
+    return RouteAnswer(
         lambda _, thing: made(thing, location(thing), status=status), {status: example(name)}, shape(name), status
     )
 
 
-def empty() -> Answer:
+def empty() -> RouteAnswer:
     """Answer without a body."""
-    return Answer(lambda *_: Response(status_code=204), {}, status=204)
+    return RouteAnswer(lambda *_: Response(status_code=204), {}, status=204)
 
 
-def plain(values: Mapping[str, Any]) -> Answer:
+def plain(values: Mapping[str, Any]) -> RouteAnswer:
     """Answer with a JSON object of which the document has an example, but no schema."""
-    return Answer(told, {200: {"content": {"application/json": {"example": values}}}})
+    return RouteAnswer(told, {200: {"content": {"application/json": {"example": values}}}})
 
 
-def accepted(name: str) -> Answer:
+def accepted(name: str) -> RouteAnswer:
     """Answer with a fact whose change is requested, with status 202."""
 
     def render(request: Request, thing: Any) -> Response:
@@ -185,32 +185,32 @@ def accepted(name: str) -> Answer:
         answer.status_code = 202
         return answer
 
-    return Answer(render, {202: example(name)}, shape(name), 202)
+    return RouteAnswer(render, {202: example(name)}, shape(name), 202)
 
 
-def custom(responses: Responses) -> Answer:
+def custom(responses: Responses) -> RouteAnswer:
     """Answer with a response that the handler creates, in another form than JSON."""
 
     def render(_: Request, thing: Any) -> Response:
         raise TypeError(f"{type(thing).__name__} is not a response")
 
-    return Answer(render, responses, is_json=False)
+    return RouteAnswer(render, responses, is_json=False)
 
 
 _NOTHING: Mapping[str, str] = types.MappingProxyType({})
 
 
-class Resource(APIRouter):
+class RouteGroup(APIRouter):
     """The routes of one resource."""
 
-    def offer(self, name: str, route: str, operation: str, answer: Answer, **options: Any) -> None:
+    def offer(self, name: str, route: str, operation: str, answer: RouteAnswer, **options: Any) -> None:
         """Add a route that calls an operation with the arguments that were sent, and renders its result.
 
         `name` is that of the route in the OpenAPI document. The options are those of `derive`.
         """
         declared = operation_named(operation)
 
-        async def handler(call: Call) -> Any:
+        async def handler(call: RouteCall) -> Any:
             group, _, method = operation.partition(".")
             return await getattr(getattr(call.rowen, group), method)(**call.arguments)
 
@@ -221,8 +221,8 @@ class Resource(APIRouter):
         self,
         route: str,
         *operations: str,
-        answer: Answer,
-        body: Body | None = None,
+        answer: RouteAnswer,
+        body: RouteBody | None = None,
         names: Mapping[str, str] = _NOTHING,
         adds: Mapping[str, tuple[Any, Any]] | None = None,
         only: Sequence[str] | None = None,
@@ -261,7 +261,7 @@ class Resource(APIRouter):
                 added = {name: arguments.pop(name, default) for name, (_, default) in (adds or {}).items()}
                 if has_reach:
                     arguments["reach"] = request.state.principal.reach
-                result = await handler(Call(request, arguments, added))
+                result = await handler(RouteCall(request, arguments, added))
                 return result if isinstance(result, Response) else answer.render(request, result)
 
             vars(endpoint)["__signature__"] = inspect.Signature([_REQUEST, *reader.signature()])
@@ -297,7 +297,7 @@ class _Reader:
         others: Sequence[Parameter],
         names: Mapping[str, str],
         defaults: Mapping[str, Any],
-        body: Body | None,
+        body: RouteBody | None,
         route: str,
     ) -> None:
         self._needs_body = body is not None and body.is_required
@@ -349,7 +349,7 @@ class _Reader:
         # The default of such an operation is no text: it applies if nothing is sent.
         return None if one.default is UNSET or ("wire" in one.extra and not one.is_required) else one.default
 
-    def _body_model(self, body: Body, route: str) -> type[BaseModel]:
+    def _body_model(self, body: RouteBody, route: str) -> type[BaseModel]:
         # Routes that share a body share its schema.
         if body.name in _MODELS:
             return _MODELS[body.name]

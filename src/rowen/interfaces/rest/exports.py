@@ -9,13 +9,13 @@ from msgspec import Meta
 from starlette.responses import Response, StreamingResponse
 
 from rowen.interfaces.rest.answers import TemporaryFolder
-from rowen.interfaces.rest.derived import Call, CostlyRoute, Resource, custom
+from rowen.interfaces.rest.derived import CostlyRoute, RouteCall, RouteGroup, custom
 from rowen.interfaces.rest.shapes import Responses
 from rowen.model.datasets import check_record_kinds
 
 __all__ = ["router"]
 
-router = Resource(tags=["exports"], route_class=CostlyRoute)
+router = RouteGroup(tags=["exports"], route_class=CostlyRoute)
 
 # Large enough that the disk is not asked for every packet, small enough for many at once.
 _PIECE_BYTES = 256 * 1024
@@ -36,7 +36,7 @@ _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "s
 
 
 @router.derive("GET /exports/items.{form}", "exports.stream", answer=custom(_LINES), without=("excel",))
-async def export_lines(call: Call) -> Response:
+async def export_lines(call: RouteCall) -> Response:
     """Return items as JSON lines, one JSON array or CSV, of one moment, sent while they are read."""
     for name in call.arguments.get("sources", ()):
         await call.rowen.sources.get(name, counted=False)
@@ -55,7 +55,7 @@ _FactsForm = Annotated[Literal["jsonl", "csv", "parquet"], Meta(description="For
     without=("form",),
     adds={"form": (_FactsForm, ...)},
 )
-async def export_extractions(call: Call) -> Response:
+async def export_extractions(call: RouteCall) -> Response:
     """Return the extracted facts in force as a tar archive, with a file for each schema."""
     form = call.added["form"]
     name = f"rowen-facts-{form}"
@@ -65,7 +65,7 @@ async def export_extractions(call: Call) -> Response:
 
 
 @router.derive("GET /exports/{form}", "exports.export", answer=custom(_TAR))
-async def export_snapshot(call: Call) -> Response:
+async def export_snapshot(call: RouteCall) -> Response:
     """Return a snapshot of all items as a tar archive: the files of `rowen export`, with manifest and report.
 
     It is written before it is sent: the first byte of a large one takes its time.

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from rowen.errors import BudgetExceededError, ExtractionError, FetchTimeoutError, ProviderError
 from rowen.interfaces.rest.answers import listed
-from rowen.interfaces.rest.derived import Body, Call, Resource, created, empty, fact_of, list_of, page_of
+from rowen.interfaces.rest.derived import RouteBody, RouteCall, RouteGroup, created, empty, fact_of, list_of, page_of
 from rowen.interfaces.rest.problems import failing
 from rowen.interfaces.rest.shapes import EXAMPLES, list_example, list_shape, shape
 from rowen.model.queue import Job
@@ -14,8 +14,8 @@ from rowen.operations.parameters import DryRun
 
 __all__ = ["carried", "router"]
 
-router = Resource(tags=["extractions"])
-carried = Resource(tags=["schemas"])
+router = RouteGroup(tags=["extractions"])
+carried = RouteGroup(tags=["schemas"])
 
 router.offer("list_extractions", "GET /extractions", "extraction.list", page_of("Extraction"))
 router.offer("list_versions", "GET /extractions/history", "extraction.history", list_of("Extraction"))
@@ -35,12 +35,12 @@ _EXTRACTED = fact_of("Extracted")._replace(
     "extraction.extract",
     "extraction.estimate",
     answer=_EXTRACTED,
-    body=Body("ExtractBody", {"url": "https://shop.example.org/rake", "schema": "product@1"}),
+    body=RouteBody("ExtractBody", {"url": "https://shop.example.org/rake", "schema": "product@1"}),
     names={"address": "url"},
     adds={"dry_run": (DryRun, False)},
     errors=failing(ProviderError, BudgetExceededError, ExtractionError, FetchTimeoutError),
 )
-async def extract_page(call: Call) -> Any:
+async def extract_page(call: RouteCall) -> Any:
     """Extract facts from one page, now. A cached answer costs nothing; a dry run returns the expected cost."""
     if not call.added["dry_run"]:
         return await call.rowen.extract(**call.arguments)
@@ -56,7 +56,7 @@ carried.offer(
     "PUT /sources/{name}/schemas/{ref}",
     "extraction.attach",
     fact_of("SourceSchema"),
-    body=Body("CarryBody"),
+    body=RouteBody("CarryBody"),
 )
 carried.offer("drop_schema", "DELETE /sources/{name}/schemas/{ref}", "extraction.detach", empty())
 
@@ -68,10 +68,10 @@ _JOB = created("Job", lambda job: f"/api/v1/jobs/{job.id}", status=202)
     "extraction.extract_source",
     "queue.enqueue_extraction",
     answer=_JOB,
-    body=Body("ExtractSourceBody", {"schema": "product@1", "all": True, "budget_usd": 2.0}),
+    body=RouteBody("ExtractSourceBody", {"schema": "product@1", "all": True, "budget_usd": 2.0}),
     errors={200: {"model": list_shape("ExtractionReport"), **list_example("ExtractionReport")}},
 )
-async def extract_source(call: Call) -> Job | Response:
+async def extract_source(call: RouteCall) -> Job | Response:
     """Have the changes of a source extracted, or all its items again, under all schemas that it carries or one of them.
 
     The answer is the job; that of a dry run, with status 200, lists the expected cost under each schema.

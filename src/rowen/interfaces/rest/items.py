@@ -7,7 +7,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from rowen.interfaces.rest.answers import told, validated
-from rowen.interfaces.rest.derived import Call, Resource, fact_of, list_of, plain
+from rowen.interfaces.rest.derived import RouteCall, RouteGroup, fact_of, list_of, plain
 from rowen.interfaces.rest.shapes import EXAMPLES, example
 from rowen.operations.facts import fact
 from rowen.operations.redaction import redacted, redacted_at
@@ -15,7 +15,7 @@ from rowen.operations.registry import CONTACTS
 
 __all__ = ["MARKDOWN", "prefers_markdown", "router"]
 
-router = Resource(tags=["items"])
+router = RouteGroup(tags=["items"])
 
 MARKDOWN = "text/markdown; charset=utf-8"
 
@@ -24,7 +24,7 @@ _ENTRY["content"]["text/markdown"] = {"example": "# Haymaking\n\nCut it dry."}
 
 
 @router.derive("GET /items", "items.get", answer=fact_of("Entry")._replace(responses={200: _ENTRY}))
-async def get_item(call: Call) -> Response:
+async def get_item(call: RouteCall) -> Response:
     """Return one item, as JSON or, if `Accept` prefers it, its text as Markdown.
 
     It is also found by its link with an anchor. Callers who may only read get no contact details out of its record.
@@ -64,7 +64,7 @@ _Form = Annotated[Literal["json", "unified", "html"], Meta(description="Format o
     answer=fact_of("ItemDiff")._replace(responses={200: _DIFF}),
     adds={"form": (_Form, "json")},
 )
-async def compare_revisions(call: Call) -> Response:
+async def compare_revisions(call: RouteCall) -> Response:
     """Return what changed between two revisions of an item, by default the last two, by line and word or as a diff."""
     form = call.added["form"]
     if form == "json":
@@ -75,7 +75,7 @@ async def compare_revisions(call: Call) -> Response:
 
 
 @router.derive("GET /items/field-diff", "items.compare_fields", answer=fact_of("FieldDiff"))
-async def compare_fields(call: Call) -> dict[str, Any]:
+async def compare_fields(call: RouteCall) -> dict[str, Any]:
     """Return what last changed in an item's record, or in its extracted facts, field by field."""
     facts = fact(await call.rowen.items.compare_fields(**call.arguments))
     if not call.caller.scope.allows(CONTACTS):
@@ -96,7 +96,7 @@ _RELATED = {"similar": [EXAMPLES["Hit"]], "twins": [{"url": "https://a.example.o
 
 
 @router.derive("GET /items/related", "items.similar", answer=plain(_RELATED), only=("url", "source", "limit"))
-async def list_related(call: Call) -> dict[str, Any]:
+async def list_related(call: RouteCall) -> dict[str, Any]:
     """Return the items that are similar by meaning and words, and the same dataset in other sources."""
     item = {name: value for name, value in call.arguments.items() if name != "limit"}
     similar = await call.rowen.items.similar(**call.arguments)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from rowen.errors import ConfigurationError
 from rowen.interfaces.rest.answers import listed, made
-from rowen.interfaces.rest.derived import Body, Call, Resource, Service, empty, fact_of, list_of
+from rowen.interfaces.rest.derived import RouteBody, RouteCall, RouteGroup, Service, empty, fact_of, list_of
 from rowen.interfaces.rest.problems import ELSEWHERE, failing
 from rowen.interfaces.rest.shapes import Responses, list_example
 from rowen.model.push import PushVerdict
@@ -17,7 +17,7 @@ from rowen.operations.facts import fact
 
 __all__ = ["hooks", "router"]
 
-router = Resource(tags=["push"])
+router = RouteGroup(tags=["push"])
 # Callers of these have no token: each message is signed.
 hooks = APIRouter(prefix="/push", tags=["hooks"])
 
@@ -39,11 +39,11 @@ _Targets = Annotated[Sequence[str], Meta(min_length=1, max_length=1000, descript
     "POST /poke",
     "push.poke",
     answer=list_of("Poked")._replace(status=202, responses={202: list_example("Poked")}),
-    body=Body("PokeBody", {"targets": ["https://docs.example.org/guide/haymaking"]}),
+    body=RouteBody("PokeBody", {"targets": ["https://docs.example.org/guide/haymaking"]}),
     only=(),
     adds={"targets": (_Targets, ...)},
 )
-async def poke(call: Call) -> Response:
+async def poke(call: RouteCall) -> Response:
     """Have sources, or some of their items, checked before everything that is due."""
     poked = await call.rowen.push.poke(*call.added["targets"])
     return made({"items": [fact(one) for one in poked]}, f"/api/v1/jobs/{poked[0].job}", status=202)
@@ -52,7 +52,7 @@ async def poke(call: Call) -> Response:
 @router.derive(
     "GET /sources/{name}/push", "push.access", answer=list_of("PushAccess"), errors=failing(ConfigurationError)
 )
-async def get_push_access(call: Call) -> Response:
+async def get_push_access(call: RouteCall) -> Response:
     """Return where senders of a source call, and the keys that they sign with."""
     answer = listed(call.request, await call.rowen.push.access(**call.arguments))
     answer.headers["Cache-Control"] = "no-store"
@@ -65,7 +65,7 @@ router.offer(
     "PUT /sources/{name}/subscription",
     "push.subscribe",
     fact_of("Subscription"),
-    body=Body("SubscribeBody"),
+    body=RouteBody("SubscribeBody"),
     errors=ELSEWHERE,
 )
 router.offer("unsubscribe", "DELETE /sources/{name}/subscription", "push.unsubscribe", empty(), errors=ELSEWHERE)

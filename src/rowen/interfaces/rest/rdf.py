@@ -9,7 +9,17 @@ from starlette.responses import FileResponse, Response
 
 from rowen.errors import NotFoundError
 from rowen.interfaces.rest.answers import TemporaryFolder, encoded, published, validated
-from rowen.interfaces.rest.derived import Body, Call, CostlyRoute, Resource, created, custom, empty, fact_of, list_of
+from rowen.interfaces.rest.derived import (
+    CostlyRoute,
+    RouteBody,
+    RouteCall,
+    RouteGroup,
+    created,
+    custom,
+    empty,
+    fact_of,
+    list_of,
+)
 from rowen.interfaces.rest.problems import ELSEWHERE
 from rowen.interfaces.rest.shapes import Responses
 from rowen.model.rdf import StatementFile, StatementReport
@@ -17,8 +27,8 @@ from rowen.operations.parameters import Endpoint
 
 __all__ = ["dumps", "router"]
 
-router = Resource(tags=["statements"])
-dumps = Resource(tags=["statements"], route_class=CostlyRoute)
+router = RouteGroup(tags=["statements"])
+dumps = RouteGroup(tags=["statements"], route_class=CostlyRoute)
 
 JSON_API = "application/vnd.api+json"
 N_QUADS = "application/n-quads"
@@ -46,7 +56,7 @@ _TERM = {"type": "uri", "value": "http://data.example/id/1"}
 _QUAD = {"subject": _TERM, "predicate": _TERM, "object": {"type": "literal", "value": "Cameras"}, "graph": _TERM}
 _DELTA: Responses = {200: {"content": {"application/json": {"example": [{"deletes": [], "inserts": [_QUAD]}]}}}}
 _STORE = "https://store.example.org/sparql"
-_ENDPOINT = Body(
+_ENDPOINT = RouteBody(
     "EndpointBody",
     {
         "endpoint": _STORE,
@@ -59,7 +69,7 @@ router.offer("count_statements", "GET /sources/{name}/statements", "rdf.summary"
 
 
 @router.derive("GET /sources/{name}/delta-files", "rdf.list_files", answer=custom(_FILES), without=("limit",))
-async def list_delta_files(call: Call) -> Response:
+async def list_delta_files(call: RouteCall) -> Response:
     """List the files of changed RDF statements, oldest first, which is the order in which to apply them.
 
     At most a thousand are listed; request the next ones with the time of the last one.
@@ -69,13 +79,13 @@ async def list_delta_files(call: Call) -> Response:
 
 
 @router.derive("GET /sources/{name}/delta-files/{number}/download", "rdf.get_file", answer=custom(_DELTA))
-async def download_delta_file(call: Call) -> Response:
+async def download_delta_file(call: RouteCall) -> Response:
     """Return one delta file; it never changes."""
     return published(call.request, await call.rowen.rdf.get_file(**call.arguments))
 
 
 @dumps.derive("GET /sources/{name}/statements/dump", "rdf.dump", answer=custom(_QUADS))
-async def dump_statements(call: Call) -> Response:
+async def dump_statements(call: RouteCall) -> Response:
     """Return all RDF statements of a source as N-Quads; delta files after `X-Last-Change` continue from there."""
     with TemporaryFolder("statements") as folder:
         report = await call.rowen.rdf.dump(to=folder.path / "statements.nq", **call.arguments)
@@ -90,12 +100,12 @@ router.offer("list_all_endpoints", "GET /endpoints", "rdf.list_endpoints", list_
     "POST /sources/{name}/endpoints/push",
     "rdf.push",
     answer=list_of("StatementReport"),
-    body=Body("EndpointPushBody", {"endpoint": _STORE, "all": True}),
+    body=RouteBody("EndpointPushBody", {"endpoint": _STORE, "all": True}),
     without=("endpoint", "headers"),
     adds={"endpoint": (Endpoint | None, None)},
     errors=ELSEWHERE,
 )
-async def push_statements(call: Call) -> list[StatementReport]:
+async def push_statements(call: RouteCall) -> list[StatementReport]:
     """Bring SPARQL endpoints up to date now, from where each was left; or send everything again.
 
     Only the endpoints that are kept: a new address, and its headers, are an administrator's to name.

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from starlette.responses import Response
 
 from rowen.interfaces.rest.answers import MEDIA_TYPE_EVENTS, event, events
-from rowen.interfaces.rest.derived import Call, Resource, accepted, custom, fact_of, list_of, page_of
+from rowen.interfaces.rest.derived import RouteCall, RouteGroup, accepted, custom, fact_of, list_of, page_of
 from rowen.interfaces.rest.shapes import Responses
 from rowen.model.runs import Run
 from rowen.operations import Rowen
@@ -15,7 +15,7 @@ from rowen.operations.streams import KEEP_ALIVE, or_silence
 
 __all__ = ["router"]
 
-router = Resource(tags=["runs"])
+router = RouteGroup(tags=["runs"])
 
 # Proxies close connections on which nothing was sent for a minute.
 _KEEP_ALIVE_S = 25.0
@@ -28,7 +28,7 @@ _EVENTS: Responses = {200: {"content": {MEDIA_TYPE_EVENTS: {"example": 'event: p
 
 
 @router.derive("GET /runs/{number}/events", "runs.get", answer=custom(_EVENTS))
-async def follow_run(call: Call) -> Response:
+async def follow_run(call: RouteCall) -> Response:
     """Return a live run as server-sent events: `progress` when its statistics differ, and `end` when it is over."""
     return events(call.request, _progress(call.rowen, await call.rowen.runs.get(**call.arguments)))
 
@@ -46,6 +46,6 @@ async def _progress(rowen: Rowen, first: Run) -> AsyncGenerator[bytes]:
 
 
 @router.derive("POST /runs/{number}/cancel", "runs.get", "runs.cancel", answer=accepted("Run"))
-async def cancel_run(call: Call) -> Run:
+async def cancel_run(call: RouteCall) -> Run:
     """Request that a live run ends early, in whichever process it is; what it stored is kept."""
     return await call.rowen.runs.cancel(call.arguments["run_id"])

@@ -1,12 +1,12 @@
 """Schemas: their versions, and the differences between them."""
 
-from rowen.interfaces.rest.derived import Body, Resource, created, fact_of, list_of
+from rowen.interfaces.rest.derived import RouteBody, RouteGroup, created, fact_of, list_of
 
 __all__ = ["router"]
 
-router = Resource(tags=["schemas"])
+router = RouteGroup(tags=["schemas"])
 
-_BODY = Body(
+_BODY = RouteBody(
     "SchemaBody",
     {"ref": "product@1.0.0", "definition": {"type": "object", "properties": {"price": {"type": "number"}}}},
 )

@@ -6,7 +6,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from rowen.interfaces.rest.answers import next_address, told, validated
-from rowen.interfaces.rest.derived import Call, Resource, fact_of
+from rowen.interfaces.rest.derived import RouteCall, RouteGroup, fact_of
 from rowen.interfaces.rest.items import MARKDOWN, prefers_markdown
 from rowen.interfaces.rest.shapes import example
 from rowen.model.search import Answer
@@ -15,7 +15,7 @@ from rowen.operations.markdown import markdown
 
 __all__ = ["router"]
 
-router = Resource(tags=["search"])
+router = RouteGroup(tags=["search"])
 
 # As the command line has it: some 2,000 tokens of passages for a model.
 MARKDOWN_BUDGET = 6_000
@@ -27,7 +27,7 @@ _ANSWER = fact_of("Answer")._replace(responses={200: _HITS})
 
 
 @router.derive("GET /search", "items.search", answer=_ANSWER, names={"words": "q"}, adds=_EXPLAIN)
-async def search_items(call: Call) -> Response:
+async def search_items(call: RouteCall) -> Response:
     """Return the items that answer best, by words and by meaning, each with its best passages.
 
     As Markdown, if `Accept` prefers it, for models: quoted, with links to cite by.
@@ -38,12 +38,12 @@ async def search_items(call: Call) -> Response:
 
 
 @router.derive("GET /search/similar", "items.similar", answer=_ANSWER, names={"source": "of"}, adds=_EXPLAIN)
-async def similar_items(call: Call) -> Response:
+async def similar_items(call: RouteCall) -> Response:
     """Return the items that are most similar to an item of the index."""
     return _rendered(call, await call.rowen.items.similar(**call.arguments))
 
 
-def _rendered(call: Call, answer: Answer) -> Response:
+def _rendered(call: RouteCall, answer: Answer) -> Response:
     if prefers_markdown(call.request.headers.get("accept")):
         return validated(call.request, markdown(answer).encode("utf-8", "replace"), MARKDOWN)
     facts = {

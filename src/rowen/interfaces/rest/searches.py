@@ -3,14 +3,14 @@
 from urllib.parse import quote
 
 from rowen.interfaces.rest.answers import DEFAULT_LIMIT
-from rowen.interfaces.rest.derived import Body, Resource, created, empty, list_of
+from rowen.interfaces.rest.derived import RouteBody, RouteGroup, created, empty, list_of
 
 __all__ = ["router"]
 
-router = Resource(tags=["saved searches"])
+router = RouteGroup(tags=["saved searches"])
 
 _SAVED = created("SavedSearch", lambda saved: f"/api/v1/saved-searches/{quote(saved.name, safe='')}/news")
-_BODY = Body("SavedSearchBody", {"name": "dry hay", "query": "dry hay"})
+_BODY = RouteBody("SavedSearchBody", {"name": "dry hay", "query": "dry hay"})
 
 router.offer("list_saved_searches", "GET /saved-searches", "searches.list", list_of("SavedSearch"))
 router.offer("save_search", "POST /saved-searches", "searches.save", _SAVED, body=_BODY)

@@ -9,20 +9,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.interfaces.rest.answers import DEFAULT_LIMIT
-from rowen.interfaces.rest.derived import Body, Call, Resource, created, fact_of, list_of, page_of, plain
+from rowen.interfaces.rest.derived import RouteBody, RouteCall, RouteGroup, created, fact_of, list_of, page_of, plain
 from rowen.interfaces.rest.problems import ELSEWHERE
 from rowen.model.sources import AppliedSource, Following, Source
 from rowen.model.text import check_storable
 
 __all__ = ["declarations", "router"]
 
-router = Resource(tags=["sources"])
-declarations = Resource(tags=["sources"])
+router = RouteGroup(tags=["sources"])
+declarations = RouteGroup(tags=["sources"])
 
 _GUIDE = "https://docs.example.org/guide/"
-_SOURCE = Body("SourceBody", {"address": _GUIDE, "every": "6h"})
+_SOURCE = RouteBody("SourceBody", {"address": _GUIDE, "every": "6h"})
 _JOB = created("Job", lambda job: f"/api/v1/jobs/{job.id}", status=202)
-_URLS = Body("UrlsBody", {"urls": [f"{_GUIDE}old"]})
+_URLS = RouteBody("UrlsBody", {"urls": [f"{_GUIDE}old"]})
 
 router.offer("list_sources", "GET /sources", "sources.list", page_of("Source"), without=("counted",))
 router.offer(
@@ -39,31 +39,31 @@ router.offer(
     "PATCH /sources/{name}",
     "sources.edit",
     fact_of("Source"),
-    body=Body("SourceChangeBody", {"every": "1d"}, is_required=True),
+    body=RouteBody("SourceChangeBody", {"every": "1d"}, is_required=True),
     names={"rename": "name"},
     errors=ELSEWHERE,
 )
 
 
 @router.derive("DELETE /sources/{name}", "sources.remove", answer=plain({"source": "guide", "removed": 118}))
-async def remove_source(call: Call) -> dict[str, Any]:
+async def remove_source(call: RouteCall) -> dict[str, Any]:
     """Remove a source with all its items."""
     name = call.arguments["name"]
     return {"source": name, "removed": await call.rowen.sources.remove(name)}
 
 
-router.offer("sync_source", "POST /sources/{name}/sync", "queue.enqueue", _JOB, body=Body("SyncBody"))
+router.offer("sync_source", "POST /sources/{name}/sync", "queue.enqueue", _JOB, body=RouteBody("SyncBody"))
 
 
 @router.derive("POST /sources/{name}/pause", "sources.pause", answer=fact_of("Source"))
-async def pause_source(call: Call) -> Source:
+async def pause_source(call: RouteCall) -> Source:
     """Leave a source out until it is resumed."""
     await call.rowen.sources.pause(**call.arguments)
     return await call.rowen.sources.get(**call.arguments)
 
 
 @router.derive("POST /sources/{name}/resume", "sources.resume", answer=fact_of("Source"))
-async def resume_source(call: Call) -> Source:
+async def resume_source(call: RouteCall) -> Source:
     """Resume a paused source."""
     await call.rowen.sources.resume(**call.arguments)
     return await call.rowen.sources.get(**call.arguments)
@@ -81,7 +81,7 @@ router.offer("list_following", "GET /following", "sources.list_following", list_
 
 
 @router.derive("GET /sources/{name}/following", "sources.following", answer=fact_of("Following"))
-async def follow_up_source(call: Call) -> Following:
+async def follow_up_source(call: RouteCall) -> Following:
     """Return how a feed or an event stream is followed."""
     following = await call.rowen.sources.following(**call.arguments)
     if following is None:
@@ -99,14 +99,14 @@ router.offer("list_held_of_source", "GET /sources/{name}/held", "deletions.list"
 
 
 @router.derive("POST /sources/{name}/held/accept", "deletions.accept", answer=_DECIDED, body=_URLS, **_HELD)
-async def accept_held(call: Call) -> dict[str, Any]:
+async def accept_held(call: RouteCall) -> dict[str, Any]:
     """Delete items whose deletion is pending; all of them or none."""
     accepted = await call.rowen.deletions.accept(**call.arguments)
     return {"source": call.arguments["source"], "accepted": accepted, "kept": 0}
 
 
 @router.derive("POST /sources/{name}/held/keep", "deletions.keep", answer=_DECIDED, body=_URLS, **_HELD)
-async def keep_held(call: Call) -> dict[str, Any]:
+async def keep_held(call: RouteCall) -> dict[str, Any]:
     """Keep items that their source no longer shows; all of them or none."""
     kept = await call.rowen.deletions.keep(**call.arguments)
     return {"source": call.arguments["source"], "accepted": 0, "kept": kept}
@@ -149,7 +149,7 @@ _DECLARATION: dict[str, Any] = {
     errors=ELSEWHERE,
     openapi_extra=_DECLARATION,
 )
-async def apply_declaration(call: Call) -> list[AppliedSource]:
+async def apply_declaration(call: RouteCall) -> list[AppliedSource]:
     """Make the sources match a declaration, all or nothing: as JSON, or as the TOML of a file for `rowen apply`."""
     content_type = call.request.headers.get("content-type", "")
     return await call.rowen.sources.declare(_declaration(content_type, await call.request.body()), **call.arguments)
@@ -177,6 +177,6 @@ declarations.offer(
     "POST /preview",
     "sources.preview",
     fact_of("Preview"),
-    body=Body("PreviewBody", {"address": _GUIDE}),
+    body=RouteBody("PreviewBody", {"address": _GUIDE}),
     errors=ELSEWHERE,
 )

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from rowen.interfaces.rest.derived import Call, Resource, fact_of, list_of, page_of, plain
+from rowen.interfaces.rest.derived import RouteCall, RouteGroup, fact_of, list_of, page_of, plain
 from rowen.interfaces.rest.shapes import EXAMPLES
 from rowen.operations.facts import fact
 from rowen.version import __version__
 
 __all__ = ["router"]
 
-router = Resource(tags=["care"])
+router = RouteGroup(tags=["care"])
 
 _STATS: dict[str, Any] = {
     "version": __version__,
@@ -25,7 +25,7 @@ _STATS: dict[str, Any] = {
 
 
 @router.derive("GET /stats", answer=plain(_STATS))
-async def get_stats(call: Call) -> dict[str, Any]:
+async def get_stats(call: RouteCall) -> dict[str, Any]:
     """Return the most important numbers: sources, items, the queue, and what waits for a person."""
     rowen = call.rowen
     state, health = await rowen.status.get(), await rowen.status.health()

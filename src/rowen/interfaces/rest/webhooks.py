@@ -9,12 +9,12 @@ from urllib.parse import quote
 from msgspec import Meta
 
 from rowen.errors import NotFoundError
-from rowen.interfaces.rest.derived import Body, Call, Resource, created, empty, fact_of, list_of, plain
+from rowen.interfaces.rest.derived import RouteBody, RouteCall, RouteGroup, created, empty, fact_of, list_of, plain
 from rowen.model.webhooks import Webhook
 
 __all__ = ["router"]
 
-router = Resource(tags=["webhooks"])
+router = RouteGroup(tags=["webhooks"])
 
 _Name = Annotated[str, Meta(description="Name of the webhook or notice.")]
 _ADDED = created("Webhook", lambda added: f"/api/v1/webhooks/{quote(added.name, safe='')}")
@@ -22,13 +22,13 @@ _WEBHOOK = {"name": "builds", "url": "https://ci.example.org/hook", "secret": "e
 _DELIVERED = {"webhook": "builds", "delivered": 3}
 
 router.offer("list_webhooks", "GET /webhooks", "webhooks.list", list_of("Webhook"))
-router.offer("add_webhook", "POST /webhooks", "webhooks.add", _ADDED, body=Body("WebhookBody", _WEBHOOK))
+router.offer("add_webhook", "POST /webhooks", "webhooks.add", _ADDED, body=RouteBody("WebhookBody", _WEBHOOK))
 router.offer("list_notices", "GET /notices", "webhooks.list_notices", list_of("Webhook"))
-router.offer("add_notice", "POST /notices", "webhooks.add_notice", _ADDED, body=Body("NoticeBody"))
+router.offer("add_notice", "POST /notices", "webhooks.add_notice", _ADDED, body=RouteBody("NoticeBody"))
 
 
 @router.derive("GET /webhooks/{name}", "webhooks.list", answer=fact_of("Webhook"), adds={"name": (_Name, ...)})
-async def get_webhook(call: Call) -> Webhook:
+async def get_webhook(call: RouteCall) -> Webhook:
     """Return one webhook or notice."""
     name = call.added["name"]
     receivers = [*await call.rowen.webhooks.list(), *await call.rowen.webhooks.list_notices()]
@@ -42,12 +42,16 @@ router.offer("remove_webhook", "DELETE /webhooks/{name}", "webhooks.remove", emp
 router.offer("pause_webhook", "POST /webhooks/{name}/pause", "webhooks.pause", fact_of("Webhook"))
 router.offer("resume_webhook", "POST /webhooks/{name}/resume", "webhooks.resume", fact_of("Webhook"))
 router.offer(
-    "rotate_webhook", "POST /webhooks/{name}/rotate", "webhooks.rotate", fact_of("Webhook"), body=Body("RotateBody")
+    "rotate_webhook",
+    "POST /webhooks/{name}/rotate",
+    "webhooks.rotate",
+    fact_of("Webhook"),
+    body=RouteBody("RotateBody"),
 )
 
 
 @router.derive("POST /webhooks/{name}/deliver", "webhooks.deliver", answer=plain(_DELIVERED))
-async def deliver_webhook(call: Call) -> dict[str, object]:
+async def deliver_webhook(call: RouteCall) -> dict[str, object]:
     """Call a receiver now, and return the number of changes that it acknowledged."""
     name = call.arguments["name"]
     return {"webhook": name, "delivered": await call.rowen.webhooks.deliver(name)}
