@@ -132,7 +132,7 @@ async def test_items_are_found_and_exported_by_what_they_describe(
         plain = await r.search("meadows", record_kinds=["dataset", "map"])
         lines = b"".join([some async for some in r.exports.stream(record_kinds=["service"])])
         await r.export("csv", tmp_path / "out", record_kinds=["dataset"])
-        with pytest.raises(UsageError, match="no record kind 'sevice'"):
+        with pytest.raises(UsageError, match="Unknown record kind 'sevice'"):
             await r.search("meadows", record_kinds=["sevice"])
 
     assert {(hit.title, hit.record_kind) for hit in every} == {("Hay", "dataset"), ("Hay service", "service")}

@@ -206,7 +206,7 @@ async def test_a_page_that_takes_too_much_memory_is_ended_and_the_next_one_rende
     app.script("/greedy", "const all = []; while (true) all.push(new Uint8Array(1 << 24).fill(1))")
 
     async with browser(app, memory_bytes=400 << 20) as render_page:
-        with pytest.raises(ItemError, match="more memory than it may"):
+        with pytest.raises(ItemError, match="exceeded the memory limit"):
             await render_page("/greedy")
         well = await render_page("/well")
 

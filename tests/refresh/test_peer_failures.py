@@ -150,7 +150,7 @@ async def test_e8_an_archive_by_http_is_a_clear_error_and_no_empty_success(
         run = await r.sync(f"{site.url}/docs.zip")
 
     assert run.status == "failed"
-    assert "docs.zip is no page that can be read" in (run.error or "")
+    assert "docs.zip cannot be read as a page" in (run.error or "")
 
 
 async def test_e9_a_page_that_hangs_costs_a_bounded_wait_and_itself(database: ScratchDatabase, site: Site) -> None:
