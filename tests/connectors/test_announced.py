@@ -163,7 +163,7 @@ async def test_a_share_of_known_documents_is_visited_again_when_something_is_new
         council.leaves["/root"].events.pop()
 
     assert idle.stats.requests == 0
-    assert 4 < len(revisited[0]) < 22
+    assert 2 < len(revisited[0]) < 26  # 12 of 40, by hashes of URLs with a port that differs each time
     assert set(revisited[0].values()) == {304}
     assert revisited[0] == revisited[1], "the seed decides which"
 

@@ -591,12 +591,14 @@ async def test_a_second_process_that_delivers_at_any_moment_neither_hides_a_chan
                 numbers.append(_after(database))
                 return True
 
-            number, moment = 1, Moment(0, deliver)
-            while number <= moment.count or not moment.count:
+            # A round in which the other process was first has few moments; the others count.
+            number, most = 1, 0
+            while number <= most or not most:
                 database.execute(LINES.format(6))
                 numbers: list[int] = []
                 moment = Moment(number, deliver)
                 await moment.during(r.webhooks.deliver("team"))
+                most = max(most, moment.count)
                 numbers.append(_after(database))
                 await r.webhooks.deliver("team")
                 assert numbers == sorted(numbers), f"the number went back at moment {number}"
