@@ -279,6 +279,12 @@ class ChangingArchivedFeed(ChangingFeed):
         super().ail(chance)
         self.format = "atom"
 
+    def stick(self, chance: Random) -> None:
+        """Let every document fail that would hold some entries."""
+        self._calm()
+        self.stuck = set(chance.sample([f"n{number}" for number in range(16)], chance.choice([1, 1, 2])))
+        self.stuck_how = chance.choice(["status 500", "status 500", "garbage", "truncated"])
+
     def recover(self) -> None:
         super().recover()
         self.stuck = set()

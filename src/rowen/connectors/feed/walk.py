@@ -248,6 +248,8 @@ class FeedWalk:
         memory, before, url = self._memory, list(self._memory.stretches), self._memory.older
         current = Stretch(url or "", url)
         visited: set[str] = set()
+        # The stretches before the first broken archive, which the next run reads again.
+        readable: list[Stretch] | None = None
         while (url := current.then) is not None and url not in visited:
             if (walked := next((one for one in memory.stretches if one.newest == url), None)) is not None:
                 memory.stretches.remove(walked)
@@ -256,14 +258,17 @@ class FeedWalk:
             visited.add(url)
             document = await self._older(url, len(visited))
             if document is None:
-                memory.stretches = [current, *memory.stretches] if self._resumable else before
+                read = [current, *memory.stretches] if self._resumable else before
+                memory.stretches = read if readable is None else readable
                 return
             async for seen in self._entries(document):
                 yield seen
+            if document.trouble and readable is None:
+                readable = [replace(current), *memory.stretches] if self._resumable else before
             current.then = document.older
-            if self._resumable and current.then is not None:
+            if self._resumable and current.then is not None and readable is None:
                 yield replace(memory, stretches=[current, *memory.stretches]).checkpoint()
-        memory.stretches = [Stretch(current.newest, None)]
+        memory.stretches = [Stretch(current.newest, None)] if readable is None else readable
 
     async def _pages(self, top: FeedDocument | None) -> AsyncGenerator[Observation]:
         """RFC 5005, section 3: read all pages at first; later those up to one with a stored entry."""
