@@ -102,7 +102,7 @@ def _item(item: Any, depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {"@type": str(item.type or "").rpartition("/")[2]}
     for name, values in item.properties.items():
         if depth < _DEEPEST:
-            plain = [_item(one, depth + 1) if hasattr(one, "properties") else one for one in values]
+            plain = [_item(value, depth + 1) if hasattr(value, "properties") else value for value in values]
             made[name] = plain[0] if len(plain) == 1 else plain
     return made
 
@@ -235,8 +235,8 @@ def rules_for(html: str, values: Mapping[str, Any]) -> dict[str, str | None]:
 def _candidates(page: Document, elements: list[Element], value: Any) -> Iterator[str]:
     """Ways to the elements that say a value, the smallest element first, and of each the way that says most."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    holders = [one for one in elements if _says(one.text, value)]
-    inner = [one for one in holders if not any(_says(child.text, value) for child in one.select("*"))]
+    holders = [element for element in elements if _says(element.text, value)]
+    inner = [holder for holder in holders if not any(_says(child.text, value) for child in holder.select("*"))]
     suffix = " | number" if is_number else ""
     for element in inner[:_MOST]:
         for place in _ways(page, element):

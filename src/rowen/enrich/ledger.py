@@ -86,10 +86,10 @@ class Budgets:
     @classmethod
     def of(cls, settings: Settings) -> "Budgets":
         """Return the budgets that the settings name."""
-        return cls(**{one.name: getattr(settings, f"budget_{one.name}") for one in fields(cls)})
+        return cls(**{field.name: getattr(settings, f"budget_{field.name}") for field in fields(cls)})
 
     def __bool__(self) -> bool:
-        return any(getattr(self, one.name) is not None for one in fields(self))
+        return any(getattr(self, field.name) is not None for field in fields(self))
 
     @property
     def needs_price(self) -> bool:

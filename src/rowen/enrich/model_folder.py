@@ -167,7 +167,7 @@ def _pooling(folder: Path) -> str:
 def _modules(folder: Path) -> dict[str, str]:
     """Return the modules that a text passes, and where each is declared."""
     modules = _json(folder, folder / "modules.json", default=[])
-    kinds = {str(one.get("type", "")).rpartition(".")[2]: str(one.get("path", "")) for one in modules}
+    kinds = {str(module.get("type", "")).rpartition(".")[2]: str(module.get("path", "")) for module in modules}
     if unknown := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
         raise _unfit(folder, f"has a module {', '.join(sorted(unknown))}, which is not known here")
     return kinds

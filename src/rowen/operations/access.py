@@ -166,13 +166,17 @@ class Access(ResourceGroup):
         now: Annotated[datetime | None, Meta(extra={"local": True})] = None,
     ) -> set[Credential]:
         """Return the credentials that still hold: not revoked, not expired."""
-        digests = [one.digest for one in credentials if one.digest is not None]
+        digests = [credential.digest for credential in credentials if credential.digest is not None]
         held: set[bytes] = set()
         if digests:
             async with self._database.connection() as c:
                 held = await access.valid_digests(c, digests)
         moment = now or datetime.now(UTC)
-        return {one for one in credentials if one.digest in held or (one.expires_at and one.expires_at > moment)}
+        return {
+            credential
+            for credential in credentials
+            if credential.digest in held or (credential.expires_at and credential.expires_at > moment)
+        }
 
     @operation(scope=None)
     async def close_session(self, cookie: str) -> None:

@@ -139,6 +139,6 @@ async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirme
 
 def kept_as(url: str, sources: Iterable[Source]) -> Source | None:
     """Return the source that already has an address: as a web site, or as the kind found before."""
-    kept = [one for one in sources if one.kind in registry.kinds()]
+    kept = [source for source in sources if source.kind in registry.kinds()]
     kept.sort(key=lambda one: one.kind != "web")
     return next((one for one in kept if registry.accepted(url, registry.connector(one.kind)) == one.url), None)

@@ -265,12 +265,12 @@ class Extractions(ResourceGroup):
 
     async def _in_stats(self, run: Run, reports: Sequence[ExtractionReport]) -> Run:
         stats = replace(run.stats)
-        for one in reports:
-            stats.add({"extracted": one.created + one.changed, "extractions_same": one.same})
-            stats.add({"extractions_failed": one.failed, "extractions_pending": one.pending})
-            stats.add({"extraction_calls": one.calls, "extraction_tokens": one.tokens})
-            stats.add({"extraction_calls_avoided": one.avoided})
-            stats.extraction_usd = round(stats.extraction_usd + (one.usd or 0.0), 6)
+        for report in reports:
+            stats.add({"extracted": report.created + report.changed, "extractions_same": report.same})
+            stats.add({"extractions_failed": report.failed, "extractions_pending": report.pending})
+            stats.add({"extraction_calls": report.calls, "extraction_tokens": report.tokens})
+            stats.add({"extraction_calls_avoided": report.avoided})
+            stats.extraction_usd = round(stats.extraction_usd + (report.usd or 0.0), 6)
         async with self._database.connection() as c:
             await runs.amend(c, run.id, stats)
         return replace(run, stats=stats)

@@ -140,7 +140,7 @@ def _revision(revision: Revision) -> dict[str, Any]:
 
 @fact.register
 def _field_diff(diff: FieldDiff) -> dict[str, Any]:
-    return {**asdict(diff), "fields": [one.to_json() for one in diff.fields]}
+    return {**asdict(diff), "fields": [field.to_json() for field in diff.fields]}
 
 
 @fact.register

@@ -271,7 +271,7 @@ class Items(ResourceGroup):
         counts = await self._client.sources.counts.items()
         async with self._database.connection() as c:
             filters = await filters_of(c, [source], None, narrowing)
-            by_url = sum(counts.get(one, 0) for one in filters.source_ids or ()) <= MOST_SORTED
+            by_url = sum(counts.get(source_id, 0) for source_id in filters.source_ids or ()) <= MOST_SORTED
             listing = ["items" if by_url else "items by key", source, plain_filters(narrowing)]
             place = decoded(after, listing, as_text if by_url else as_key)
             found = await status.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)

@@ -96,7 +96,7 @@ class Signature:
     @property
     def sent(self) -> Iterator[Parameter]:
         """The parameters that a caller over the wire may send."""
-        return (one for one in self.parameters.values() if not one.is_local)
+        return (parameter for parameter in self.parameters.values() if not parameter.is_local)
 
     def struct(self, names: Iterable[str] | None = None, *, by_flag: bool = False) -> type[msgspec.Struct]:
         """Return a struct of the parameters that are sent, or of some of them; unknown fields are refused."""
@@ -154,18 +154,18 @@ def signature_of(name: str) -> Signature:
     module = operation.function.__module__
     hints = typing.get_type_hints(operation.function, vars(sys.modules[module]), _names(module), include_extras=True)
     parameters: dict[str, Parameter] = {}
-    for one in list(inspect.signature(operation.function).parameters.values())[1:]:
-        hint = hints[one.name]
-        if one.kind is inspect.Parameter.VAR_KEYWORD:
+    for parameter in list(inspect.signature(operation.function).parameters.values())[1:]:
+        hint = hints[parameter.name]
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             if typing.get_origin(hint) is Unpack:
                 record = typing.get_args(hint)[0]
                 for field, of in typing.get_type_hints(record, include_extras=True).items():
                     parameters[field] = parameter_of(field, of, _default_of(of), is_positional=False)
             continue
-        if one.kind is inspect.Parameter.VAR_POSITIONAL:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             hint = types.GenericAlias(collections.abc.Sequence, hint)
-        parameters[one.name] = parameter_of(
-            one.name, hint, one.default, is_positional=one.kind is not inspect.Parameter.KEYWORD_ONLY
+        parameters[parameter.name] = parameter_of(
+            parameter.name, hint, parameter.default, is_positional=parameter.kind is not inspect.Parameter.KEYWORD_ONLY
         )
     return Signature(operation, types.MappingProxyType(parameters), hints.get("return"))
 
@@ -277,8 +277,8 @@ class _Names(dict[str, Any]):
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 for statement in node.body:
                     if isinstance(statement, ast.ImportFrom):
-                        for one in statement.names:
-                            self._origins[one.asname or one.name] = (statement.module or "", one.name)
+                        for name in statement.names:
+                            self._origins[name.asname or name.name] = (statement.module or "", name.name)
 
     def __missing__(self, name: str) -> Any:
         origin, original = self._origins[name]

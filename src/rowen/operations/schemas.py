@@ -48,7 +48,9 @@ class Schemas(ResourceGroup):
         """Add a schema as `name@major.minor.patch`, from JSON or a Pydantic model; a version never changes."""
         schema = await asyncio.to_thread(_new, ref, definition)
         async with self._database.transaction() as c:
-            bundled = next((one for one in bundled_schemas() if one.ref == schema.ref), None)
+            bundled = next(
+                (bundled_schema for bundled_schema in bundled_schemas() if bundled_schema.ref == schema.ref), None
+            )
             return await schemas.add(c, replace(schema, bundled=bundled is not None and bundled.hash == schema.hash))
 
     @operation(scope=None)
@@ -152,7 +154,11 @@ async def resolve(c: Connection, ref: str) -> Schema:
 async def _all(c: Connection, name: str | None) -> list[Schema]:
     held = await schemas.every(c, name)
     refs = {one.ref for one in held}
-    more = [one for one in bundled_schemas() if one.ref not in refs and name in (None, one.name)]
+    more = [
+        bundled_schema
+        for bundled_schema in bundled_schemas()
+        if bundled_schema.ref not in refs and name in (None, bundled_schema.name)
+    ]
     return sorted([*held, *more], key=lambda one: (one.name, one.number))
 
 
@@ -167,7 +173,7 @@ def _new(ref: str, definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
 
 
 def _not_removable(ref: str) -> NotFoundError | RefusedError:
-    if any(one.ref == ref for one in bundled_schemas()):
+    if any(bundled_schema.ref == ref for bundled_schema in bundled_schemas()):
         return RefusedError(f"{ref} comes with the program. Nothing was removed.")
     return NotFoundError(f"There is no schema {ref}.", hint=Hint(action("schema list"), " shows those there are."))
 

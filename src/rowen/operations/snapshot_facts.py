@@ -84,7 +84,7 @@ def finish(work: SnapshotWork, to: Path) -> Export:
         items=whole.items,
         copies=whole.copies,
         sources=len(work.written),
-        bytes=sum(one["bytes"] for one in files),
+        bytes=sum(file["bytes"] for file in files),
         last_change=work.last_change,
         changes=None if work.changes is None else _counts(sum(work.changes.counts.values(), Counter[str]())),
         withdrawn=None if work.withdrawn is None else work.withdrawn.items,
@@ -162,7 +162,7 @@ def _manifest(work: SnapshotWork, whole: Coverage, files: list[dict[str, Any]]) 
 
 def _declared(sources: Iterable[Exported]) -> str:
     """Return the checksum of the declared sources, in which secrets are references, never values."""
-    declared = [[one.name, one.kind, one.url, one.options, one.schedule] for one in sources]
+    declared = [[source.name, source.kind, source.url, source.options, source.schedule] for source in sources]
     return hashlib.sha256(canonical_json(declared)).hexdigest()
 
 

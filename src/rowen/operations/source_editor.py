@@ -59,9 +59,9 @@ class SourceEditor(ResourceGroup):
 
         wanted = library.strip().lower()
         held = [
-            one
-            for one in await self._client.sources.list(counted=False)
-            if wanted in (one.name.lower(), one.library.lower())
+            source
+            for source in await self._client.sources.list(counted=False)
+            if wanted in (source.name.lower(), source.library.lower())
         ]
         if not held:
             raise NotFoundError(

@@ -85,7 +85,7 @@ def _named(change: Change, source: _OfSource) -> Iterator[str]:
     if not (items := source.named.get(change)):
         return
     yield from ("", f"### {_HEADINGS[change]}", "")
-    yield from (f"- {_link(one)}" for one in items)
+    yield from (f"- {_link(item)}" for item in items)
     if more := source.counts[change] - len(items):
         yield f"- and {more:,} more, in `{CHANGES}`"
 
@@ -125,12 +125,12 @@ def _place(one: Identity) -> tuple[str, str]:
 
 def _read(path: Path, sources: frozenset[str]) -> Iterator[Identity]:
     last = ("", "")
-    for one in _lines(path):
-        if _place(one) < last:
-            raise ExportError(f"{path} is not in order: {one.url} comes too late.")
-        last = _place(one)
-        if one.source in sources:
-            yield one
+    for line in _lines(path):
+        if _place(line) < last:
+            raise ExportError(f"{path} is not in order: {line.url} comes too late.")
+        last = _place(line)
+        if line.source in sources:
+            yield line
 
 
 def _lines(path: Path) -> Iterator[Identity]:

@@ -56,8 +56,8 @@ def members(addresses: PublicAddresses, number: int, changes: Sequence[Published
     """One page: its members."""
     node = NamedNode(addresses.stream(f"pages/{number}"))
     told = [*_belongs(addresses, node)]
-    for one in changes:
-        told += _member(addresses, one)
+    for change in changes:
+        told += _member(addresses, change)
     return _lasting(node, told, full=last >= (number + 1) * PAGE_LINES)
 
 

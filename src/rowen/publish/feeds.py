@@ -294,13 +294,15 @@ def as_text(diff: ItemDiff) -> str:
 
 def fields_as_html(diff: FieldDiff) -> str:
     """What changed field by field, as a table in HTML: the pointer, what went and what came."""
-    rows = [f"<tr><th>{escape(one.path or '/')}</th><td>{_values_html(one)}</td></tr>" for one in diff.fields]
+    rows = [f"<tr><th>{escape(field.path or '/')}</th><td>{_values_html(field)}</td></tr>" for field in diff.fields]
     return "\n".join(["<table>", *rows, "</table>"]) if rows else ""
 
 
 def fields_as_text(diff: FieldDiff) -> str:
     """Return the same, one line a field."""
-    return "\n".join(f"{_FIELD_MARKS[one.op]} {one.path or '/'}\t{' → '.join(_values(one))}" for one in diff.fields)
+    return "\n".join(
+        f"{_FIELD_MARKS[field.op]} {field.path or '/'}\t{' → '.join(_values(field))}" for field in diff.fields
+    )
 
 
 def _values(change: FieldChange) -> list[str]:

@@ -101,7 +101,7 @@ class SqliteWriter:
 
     def identify(self, identities: Sequence[Identity]) -> None:
         """Write which items these were."""
-        self._identity.writelines(json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in identities)
+        self._identity.writelines(json.dumps(identity._asdict(), ensure_ascii=False) + "\n" for identity in identities)
 
     def close(self) -> None:
         """Make the indexes."""

@@ -146,7 +146,7 @@ class _TextFiles:
 
     def identify(self, identities: Sequence[Identity]) -> None:
         """Write which items these were."""
-        self._identity.writelines(f"{msgspec.json.encode(one._asdict()).decode()}\n" for one in identities)
+        self._identity.writelines(f"{msgspec.json.encode(identity._asdict()).decode()}\n" for identity in identities)
 
     def close(self) -> None:
         """Finish all files."""
@@ -349,12 +349,12 @@ def _as_parquet(lines: Path, columns: list[str]) -> None:
 
 def _column(values: list[Any]) -> list[Any]:
     """Values of one type: numbers stay numbers, what is mixed or nested becomes text."""
-    kinds = {_kind(one) for one in values if one is not None}
+    kinds = {_kind(value) for value in values if value is not None}
     if kinds <= {float}:
-        return [None if one is None else float(one) for one in values]
+        return [None if value is None else float(value) for value in values]
     if kinds in ({bool}, {str}):
         return values
-    return [None if one is None else _fact_cell(one) for one in values]
+    return [None if value is None else _fact_cell(value) for value in values]
 
 
 def _kind(value: Any) -> type:

@@ -130,9 +130,9 @@ def _sources(sources: Sequence[ReportedSource]) -> Iterator[str]:
         "| source | kind | items | last seen whole | complete |",
         "|---|---|--:|---|---|",
     )
-    for one in sources:
-        seen = moment(one.last_complete_at)
-        yield f"| {cell(one.name)} | {one.kind} | {one.items:,} | {seen} | {'yes' if one.complete else 'no'} |"
+    for source in sources:
+        seen = moment(source.last_complete_at)
+        yield f"| {cell(source.name)} | {source.kind} | {source.items:,} | {seen} | {'yes' if source.complete else 'no'} |"
 
 
 def _distribution(name: str, spread: Distributions) -> Iterator[str]:

@@ -69,7 +69,9 @@ def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestam
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
         # One for each secret, so that one can be changed without a gap.
-        "webhook-signature": " ".join(webhook_signature(one, message_id, str(timestamp), body) for one in secrets),
+        "webhook-signature": " ".join(
+            webhook_signature(secret, message_id, str(timestamp), body) for secret in secrets
+        ),
     }
     return SignedMessage(headers, body)
 

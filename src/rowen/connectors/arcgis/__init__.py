@@ -171,7 +171,9 @@ class Hub:
         except SourceGoneError:
             return
         filters = _scope(read(response.body, where))
-        if filters is not None and not any(isinstance(one, dict) and one.get("predicates") for one in filters):
+        if filters is not None and not any(
+            isinstance(filter_, dict) and filter_.get("predicates") for filter_ in filters
+        ):
             raise SourceError(
                 f"The catalog of {self._site} has no scope: its search answers with all items of ArcGIS.",
                 hint="Name the site that holds the catalog, or a search of its portal.",
@@ -301,7 +303,7 @@ class ArcGisListing(Listing):
             records = self._dialect.understand_one(read(response.body, redact(response.url)))
         except SourceGoneError:
             records = []
-        record = next((one for one in records if identifier_of(one) == identifier), None)
+        record = next((record for record in records if identifier_of(record) == identifier), None)
         if record is None:
             return Row(Failed(url, "ArcGIS does not show this item."), absent=not records)
         return self._row(record)

@@ -105,12 +105,12 @@ class Resource(NamedTuple):
         """Return the resource as it is stored, without empty columns."""
         facts = self._asdict()
         columns = facts.pop("columns")
-        return {**facts, "columns": [one.written() for one in columns]} if columns else facts
+        return {**facts, "columns": [column.written() for column in columns]} if columns else facts
 
 
 def resource_text(resources: Sequence[Resource]) -> str:
     """Return the named resources, one a line; if that is too long, one of those whose names differ by numbers."""
-    described = [one for one in resources if one.name or one.description]
+    described = [resource for resource in resources if resource.name or resource.description]
     if not described:
         return ""
     if sum(len(one.description) for one in described) > MOST_CHARS:
@@ -225,7 +225,9 @@ class Dataset:
         parts = [self.description]
         parts += [f"## {title} ({code})\n\n{text}".strip() for code, (title, text) in sorted(self.texts.items())]
         parts.append(resource_text(self.resources))
-        parts.append(column_text(together([*self.columns, *(one for file in self.resources for one in file.columns)])))
+        parts.append(
+            column_text(together([*self.columns, *(column for file in self.resources for column in file.columns)]))
+        )
         return "\n\n".join(part for part in parts if part)
 
     def _record(self, template: str | None) -> dict[str, Any]:
@@ -267,9 +269,9 @@ def _of_list(places: list[Any], language: str | None) -> str:
     """Return a list of places as text; consecutive numbers are one box or point."""
     if places and all(map(_is_number, places)):
         return ",".join(map(word, places))
-    if any(isinstance(one, list) for one in places):
+    if any(isinstance(place, list) for place in places):
         return _as_json(places)
-    return "; ".join(dict.fromkeys(filter(None, (place_of(one, language) for one in places))))
+    return "; ".join(dict.fromkeys(filter(None, (place_of(place, language) for place in places))))
 
 
 def _of_object(value: Mapping[str, Any], language: str | None) -> str:

@@ -251,7 +251,7 @@ def _licence(graph: Graph, node: Node, language: str | None) -> str:
     if own:
         return own
     files = graph.values(node, *_DISTRIBUTIONS)
-    licences = {_first(_labels(graph, graph.values(one, "dct:license", "dct:rights"), language)) for one in files}
+    licences = {_first(_labels(graph, graph.values(file, "dct:license", "dct:rights"), language)) for file in files}
     return licences.pop() if len(licences) == 1 else ""
 
 

@@ -202,7 +202,7 @@ def code_of(language: str) -> str | None:
 
 def codes_of(languages: Iterable[str]) -> tuple[str, ...]:
     """Return the codes of several languages, each once; what is none that we know stays as it is written."""
-    return tuple(dict.fromkeys(code_of(one) or one for one in languages))
+    return tuple(dict.fromkeys(code_of(language) or language for language in languages))
 
 
 def word(value: Any) -> str:

@@ -54,7 +54,7 @@ def dataset_of(record: Mapping[str, Any], address: CkanAddress, *, language: str
         temporal=_period(record, extras),
         usual_page=address.item(name or identifier),
         name=name,
-        resources=tuple(_resource(one, said.language) for one in _objects(record.get("resources"))),
+        resources=tuple(_resource(object_, said.language) for object_ in _objects(record.get("resources"))),
         record_kind=_record_kind(record, extras),
         texts=said.others,
         source=steady(record),
@@ -126,7 +126,7 @@ def _licence(record: Mapping[str, Any], language: str | None) -> str:
     for name in ("license_title", "license_id", "license_url", "license"):
         if said := one_of(record.get(name), language):
             return said
-    rights = {word(one.get("license") or one.get("rights")) for one in _objects(record.get("resources"))}
+    rights = {word(object_.get("license") or object_.get("rights")) for object_ in _objects(record.get("resources"))}
     return rights.pop() if len(rights) == 1 else ""
 
 
@@ -156,7 +156,9 @@ def _period(record: Mapping[str, Any], extras: Mapping[str, Any]) -> str:
     pairs = [(_either(record, extras, first), _either(record, extras, last)) for first, last in _PERIODS]
     for name in ("temporals", "temporal_coverage"):
         spans = _objects(_either(record, extras, name))
-        pairs += [(one.get("start_date") or one.get("start"), one.get("end_date") or one.get("end")) for one in spans]
+        pairs += [
+            (span.get("start_date") or span.get("start"), span.get("end_date") or span.get("end")) for span in spans
+        ]
     periods = [f"{iso(start) or word(start)}/{iso(end) or word(end)}" for start, end in pairs if start or end]
     return ", ".join(dict.fromkeys(periods)) or _first(word(_either(record, extras, name)) for name in _TIMES)
 
@@ -172,7 +174,7 @@ def _either(record: Mapping[str, Any], extras: Mapping[str, Any], name: str) -> 
 def _extras(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
-    extras = {str(one.get("key")): one.get("value") for one in _objects(value)}
+    extras = {str(object_.get("key")): object_.get("value") for object_ in _objects(value)}
     return {**{name.casefold(): value for name, value in extras.items()}, **extras}
 
 

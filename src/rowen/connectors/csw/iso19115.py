@@ -215,7 +215,7 @@ def _periods(about: Element) -> Iterator[str]:
 
 def _landing_page(record: Element, resources: tuple[Resource, ...]) -> str:
     address = _words(record.find("{*}dataSetURI"))
-    links = [one.url for one in resources if one.format == "WWW:LINK"]
+    links = [resource.url for resource in resources if resource.format == "WWW:LINK"]
     return next((url for url in (address, *links) if url.startswith(("http://", "https://"))), "")
 
 

@@ -150,7 +150,7 @@ class Catalogue(Listing):
             return None
         request = ask(self._url if dialect.post else dialect.url, by_identifier(identifier, dialect))
         records = await read_one(await self._portal.get(request, accept=_ACCEPT, once=True), self._url)
-        rows = [row for one in records if (row := self._row(one)).url == url]
+        rows = [row for record in records if (row := self._row(record)).url == url]
         return rows[0] if rows else Row(Failed(url, "The service does not show this record."), absent=True)
 
     async def _settle(self) -> int | None:
@@ -447,7 +447,7 @@ class Catalogue(Listing):
 
             return await chronology.retried(place, ask)
         answer = await self._ask(CswQuestion(place["at"], size=1, since=moment(place.get("since"))), once=True)
-        return place if any(not self._row(one).named for one in answer.records) else None
+        return place if any(not self._row(record).named for record in answer.records) else None
 
     async def _is_end(self, question: CswQuestion) -> bool:
         """Return whether the record before this place is the last one, whatever is counted behind it.

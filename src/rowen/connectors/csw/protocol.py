@@ -387,7 +387,7 @@ def _bad_status(response: Response, where: str) -> SourceError:
 
 
 def _refusal(reports: list[Element], where: str) -> CswRefusalError:
-    code = next((code for one in reports if (code := one.get("exceptionCode") or one.get("code"))), "")
+    code = next((code for report in reports if (code := report.get("exceptionCode") or report.get("code"))), "")
     words = " ".join(map(said, reports))[:300]
     problem = CswRefusalError(f"{where} reports {code or 'an exception'}: {words}")
     problem.is_question = code in _BEYOND_US
@@ -492,7 +492,7 @@ def _bindings(operation: Element) -> tuple[str | None, str | None]:
     gets = [one.get(_HREF) for one in operation.findall("{*}DCP/{*}HTTP/{*}Get")]
     posts = operation.findall("{*}DCP/{*}HTTP/{*}Post")
     # A second binding is for SOAP, and says so.
-    plain = [one for one in posts if "SOAP" not in said(one).upper()]
+    plain = [post for post in posts if "SOAP" not in said(post).upper()]
     return next(filter(None, gets), None), next(filter(None, (one.get(_HREF) for one in plain)), None)
 
 

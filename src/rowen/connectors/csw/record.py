@@ -187,7 +187,7 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
         modified=iso(said(record.find("{*}modified"))) or iso(said(record.find("{*}date"))),
         spatial="; ".join([*_words(record, "spatial"), *_words(record, "coverage"), *boxes]),
         temporal=", ".join(_words(record, "temporal")),
-        landing_page=next((one.url for one in resources if one.format == "WWW:LINK"), ""),
+        landing_page=next((resource.url for resource in resources if resource.format == "WWW:LINK"), ""),
         resources=resources,
         record_kind=kind_named(_words(record, "type")),
     )

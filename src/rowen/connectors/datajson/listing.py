@@ -265,7 +265,7 @@ class DataJsonListing(Listing):
         A publisher's program may write the same record with its fields in another order. That is settled here: which
         items were handed on, and which of them cannot be read, decides about others.
         """
-        known_as = {one.digest: name for one in records if (name := self._known_as(one, names))}
+        known_as = {record.digest: name for record in records if (name := self._known_as(record, names))}
         stored = await self._known.look_up([*known_as.values()]) if known_as and self._known.count else {}
 
         def row(one: PutAside) -> Row:

@@ -56,7 +56,7 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
         temporal=", ".join(_periods(record.get("temporal"))),
         landing_page=word(_bare(record.get("landingPage"))),
         resources=(
-            *(_resource(one, said.language) for one in _objects(record.get("distribution"))),
+            *(_resource(object_, said.language) for object_ in _objects(record.get("distribution"))),
             *_endpoints(record),
         ),
         record_kind=kind_named(_words(record.get("@type"))),
@@ -96,7 +96,9 @@ def _identifier(record: Mapping[str, Any]) -> str:
 def likeness(record: Mapping[str, Any]) -> list[str]:
     """Return what identifies a record without its identifier: its page or first file, its title and its publisher."""
     files = (
-        word(one.get(name)) for one in _objects(record.get("distribution")) for name in ("accessURL", "downloadURL")
+        word(object_.get(name))
+        for object_ in _objects(record.get("distribution"))
+        for name in ("accessURL", "downloadURL")
     )
     place = word(record.get("landingPage")) or next(filter(None, files), "")
     return [_SCHEME.sub("", place, count=1), one_of(record.get("title"), None), _name(record.get("publisher"), None)]
@@ -126,8 +128,8 @@ def _endpoints(record: Mapping[str, Any]) -> Iterator[Resource]:
 
 def members_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the datasets that a series or a service holds whole, each once; mere names are none."""
-    members = [one for name in _MEMBERS for one in _objects(record.get(name)) if one.get("title")]
-    return list({canonical_json(one): one for one in members}.values())
+    members = [object_ for name in _MEMBERS for object_ in _objects(record.get(name)) if object_.get("title")]
+    return list({canonical_json(member): member for member in members}.values())
 
 
 def _bare(value: Any) -> Any:
@@ -152,7 +154,7 @@ def _name(value: Any, language: str | None) -> str:
 
 def _shared_licence(record: Mapping[str, Any], language: str | None) -> str:
     """DCAT-US 3 puts the licence to the files: that of the dataset is theirs if they have the same."""
-    licences = {_label(one.get("license"), language) for one in _objects(record.get("distribution"))}
+    licences = {_label(object_.get("license"), language) for object_ in _objects(record.get("distribution"))}
     return licences.pop() if len(licences) == 1 else ""
 
 
@@ -218,7 +220,7 @@ def name_of(body: bytes, value: Any, document: str) -> str | None:
 def names_in(body: bytes, document: str) -> set[str]:
     """Return the URLs of all that may be in a broken piece: it may have swallowed other records."""
     places = (found for pattern in _IDENTIFIERS for found in islice(pattern.finditer(body), _MOST_PLACES))
-    return {url for found in places if (url := _url(_value(body, found.end()), document))}
+    return {url for place in places if (url := _url(_value(body, place.end()), document))}
 
 
 def _url(identifier: Any, document: str) -> str | None:
@@ -232,7 +234,7 @@ def _identifier_in(body: bytes) -> Any:
     sound_bytes = _sound_bytes(body)
     for pattern in _IDENTIFIERS:
         places = list(islice(pattern.finditer(body), _MOST_PLACES))
-        sound = [one for one in places if one.start() < sound_bytes]
+        sound = [place for place in places if place.start() < sound_bytes]
         depths = depths_at(body, [one.start() for one in sound])
         own = [one for one, depth in zip(sound, depths, strict=True) if depth == 1]
         for found in own[:1] or (places if len(places) == 1 else []):

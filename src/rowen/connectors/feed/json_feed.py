@@ -62,8 +62,8 @@ def _entry(item: Any, feed: str, base: str, language: str | None) -> FeedEntry:
         "link": link,
         "published": published,
         "updated": updated,
-        "authors": [name for one in authors if isinstance(one, dict) and (name := _text(one.get("name")))],
-        "enclosures": [url for one in attachments if (url := resolved(base, _text(one.get("url"))))],
+        "authors": [name for author in authors if isinstance(author, dict) and (name := _text(author.get("name")))],
+        "enclosures": [url for attachment in attachments if (url := resolved(base, _text(attachment.get("url"))))],
         "entry": {name: value for name, value in item.items() if name not in _TEXTS},
     }
     return FeedEntry(

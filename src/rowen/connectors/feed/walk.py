@@ -251,7 +251,7 @@ class FeedWalk:
         # The stretches before the first broken archive, which the next run reads again.
         readable: list[Stretch] | None = None
         while (url := current.then) is not None and url not in visited:
-            if (walked := next((one for one in memory.stretches if one.newest == url), None)) is not None:
+            if (walked := next((stretch for stretch in memory.stretches if stretch.newest == url), None)) is not None:
                 memory.stretches.remove(walked)
                 current.then = walked.then
                 continue

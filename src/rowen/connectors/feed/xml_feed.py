@@ -263,7 +263,7 @@ def _atom(tree: Element, context: _Context) -> FeedEntry:
     group = fields.first("media:group")
     media = _Fields(group).all("media:description") if group is not None else ()
     texts = (*fields.all("atom:content", "atom:summary"), *media)
-    content = next((one for one in texts if len(one) or said(one)), None)
+    content = next((text for text in texts if len(text) or said(text)), None)
     authors = [name for one in fields.all("atom:author") if (name := said(_Fields(one).first("atom:name")))]
     enclosures = [one for one in fields.all("atom:link") if one.get("rel") == "enclosure"]
     title = fields.first("atom:title")
@@ -279,14 +279,14 @@ def _atom(tree: Element, context: _Context) -> FeedEntry:
         tags=[one.get("label") or one.get("term") or "" for one in fields.all("atom:category")],
         updated=iso(fields.words("atom:updated", "atom:modified")),
         published=iso(fields.words("atom:published", "atom:issued", "atom:created")),
-        enclosures=[href for one in enclosures if (href := resolved(context.base, one.get("href")))],
+        enclosures=[href for enclosure in enclosures if (href := resolved(context.base, enclosure.get("href")))],
     )
 
 
 def _atom_link(fields: _Fields, base: str) -> str | None:
     links = [one for one in fields.all("atom:link") if one.get("rel", "alternate").lower() == "alternate"]
     links.sort(key=lambda one: one.get("type", "text/html") not in ("text/html", "application/xhtml+xml"))
-    return next((href for one in links if (href := resolved(base, one.get("href")))), None)
+    return next((href for link in links if (href := resolved(base, link.get("href")))), None)
 
 
 def _atom_content(tree: Element) -> str:

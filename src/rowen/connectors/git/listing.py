@@ -280,4 +280,6 @@ class TreeComparison:
         """Return the result for the next run; refused blobs beyond a limit are simply tried again."""
         refused = self._refused[:_MOST_REFUSED]
         urls = {blob.url for blob in refused}
-        return Proof(commit, _digest((one.url, one.sha) for one in self._blobs if one.url not in urls), tuple(refused))
+        return Proof(
+            commit, _digest((blob.url, blob.sha) for blob in self._blobs if blob.url not in urls), tuple(refused)
+        )

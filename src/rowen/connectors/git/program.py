@@ -152,7 +152,7 @@ async def configuration(remote: Remote, token: str | None, settings: Settings) -
         except OSError:
             raise ConnectError(f"The name {host} could not be resolved.") from None
         addresses = list(dict.fromkeys(str(sockaddr[0]).partition("%")[0] for *_, sockaddr in resolved))
-        refusals = [(one, refusal(ip_address(one), settings.allow_addresses)) for one in addresses]
+        refusals = [(address, refusal(ip_address(address), settings.allow_addresses)) for address in addresses]
         if refused := [f"{one} ({why})" for one, why in refusals if why]:
             raise address_refused(host, " and ".join(refused))
         values["http.curloptResolve"] = f"{host}:{remote.port}:{','.join(map(_bracketed, addresses))}"

@@ -248,7 +248,7 @@ def _tags_of(tree: Tree) -> list[str]:
     tags: list[str] = []
     for part in (tree, *tree["@graph"]) if "@graph" in tree else (tree,):
         kinds = _each(part.get("rdf:type"))
-        tags += [_label(short(one["@id"])) for one in kinds if type(one) is dict and "@id" in one]
+        tags += [_label(short(kind["@id"])) for kind in kinds if type(kind) is dict and "@id" in kind]
         for name in _TAGS:
             if name in part:
                 tags += [words for one in _each(part[name]) if (words := _words(one))]

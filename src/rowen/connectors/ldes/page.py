@@ -211,7 +211,7 @@ def _names(quads: Quads, stream: EventStream) -> tuple[list[str], int]:
 
 def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Relation]:
     """Return the pages that this one leads to; the bounds of several relations to one page all apply."""
-    own = [one for page in pages for one in quads.nodes(page, f"{TREE}relation")]
+    own = [node for page in pages for node in quads.nodes(page, f"{TREE}relation")]
     relations: dict[str, Relation] = {}
     for node in own or [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]:
         url = quads.first(node, f"{TREE}node")
@@ -228,7 +228,7 @@ def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Rela
 
 
 def _relation(quads: Quads, relation: str, stream: EventStream, url: str) -> Relation:
-    kinds = {one.removeprefix(TREE) for one in quads.nodes(relation, _TYPE)}
+    kinds = {node.removeprefix(TREE) for node in quads.nodes(relation, _TYPE)}
     path = path_of(quads, quads.first(relation, f"{TREE}path"))
     value = next(iter(quads.values(relation, f"{TREE}value")), None)
     span: Interval | None = interval_of(lexical(value)) if value is not None and stream.time is not None else None

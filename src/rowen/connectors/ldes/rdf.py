@@ -265,7 +265,7 @@ class _Walker:
 
 
 def _nodes(starts: Iterable[Reached]) -> list[tuple[str, Trail]]:
-    return [(key, one.trail) for one in starts if (key := node_of(one.value)) is not None]
+    return [(key, start.trail) for start in starts if (key := node_of(start.value)) is not None]
 
 
 class Interval(NamedTuple):

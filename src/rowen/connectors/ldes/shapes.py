@@ -222,8 +222,8 @@ class _Extraction:
     def _add_path(self, node: str, path: Path) -> Sequence[Reached]:
         """Add the statements along a path, except those of the member's own graph, which belong to it anyway."""
         ends = self._reached(node, path)
-        for one in ends:
-            trail = one.trail
+        for end in ends:
+            trail = end.trail
             while trail is not None:
                 edge, trail = trail
                 if edge.value in self._quads.values(edge.subject, edge.predicate):

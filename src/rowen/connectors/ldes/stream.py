@@ -78,7 +78,7 @@ def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
     stream.polling_s = _seconds(quads.values(name, f"{LDES}pollingInterval"))
     # The retention policies of the view, by their types: members that they drop are kept here all the same.
     views = [root, *quads.nodes(name, f"{TREE}view")]
-    views += [one for view in views for one in quads.nodes(view, f"{TREE}viewDescription")]
+    views += [node for view in views for node in quads.nodes(view, f"{TREE}viewDescription")]
     policies = [policy for view in views for policy in quads.nodes(view, f"{LDES}retentionPolicy")]
     types = {kind for policy in policies for kind in quads.nodes(policy, _TYPE) or [policy]}
     stream.retention = sorted(kind.removeprefix(LDES) for kind in types)

@@ -328,7 +328,9 @@ class LdesWalk:
         return seen + await self._emit(self._in_order(bound))
 
     async def _take_page(self, page: FrontierPage, answer: PageAnswer, response: Response) -> None:
-        relations = [one for one in answer.relations if one.url != page.url and self._may_have_members(one)]
+        relations = [
+            relation for relation in answer.relations if relation.url != page.url and self._may_have_members(relation)
+        ]
         notes: dict[NoteName, Any] = dict(await self._frontier.discover(page, relations))
         if response.redirects and response.url != page.url:
             self._frontier.meet(response.url)

@@ -236,7 +236,7 @@ class Repository(Listing):
             return None
         request = ask(self._url, "GetRecord", metadataPrefix=self.habits.prefix, identifier=handle)
         answer = await read(await self._portal.get(request, accept=_ACCEPT, once=True), self._url)
-        rows = [row for one in answer.records if self._is_chosen(one) and (row := self._row(one)).url == url]
+        rows = [row for record in answer.records if self._is_chosen(record) and (row := self._row(record)).url == url]
         return rows[0] if rows else Row(Failed(url, "The repository does not show this record."), handle=handle)
 
     def _is_chosen(self, found: XmlElement | Broken | Plain) -> bool:
@@ -315,7 +315,7 @@ class Repository(Listing):
         doubt = None
         if is_over and answer.token is not None:
             doubt = "The list does not end: tokens come without records."
-        elif any(isinstance(one, Broken) and one.identifier is None for one in answer.records):
+        elif any(isinstance(record, Broken) and record.identifier is None for record in answer.records):
             doubt = "A record is no XML, and its identifier cannot be made out."
         elif begun_anew and declared is None:
             doubt = "A token expired, and nothing tells how many records there should be."
@@ -404,7 +404,9 @@ class Repository(Listing):
 
 def _best(formats: list[Element]) -> str:
     """Return the richest format that we can read, else Dublin Core, which all must have, else the first one."""
-    offered = {said(one.find("{*}metadataPrefix")): said(one.find("{*}metadataNamespace")) for one in formats}
+    offered = {
+        said(format_.find("{*}metadataPrefix")): said(format_.find("{*}metadataNamespace")) for format_ in formats
+    }
     for wanted in _FORMATS:
         for prefix, namespace in offered.items():
             if namespace.rstrip("/") in wanted or prefix in wanted:
@@ -414,9 +416,9 @@ def _best(formats: list[Element]) -> str:
 
 def _timed(answer: OaiAnswer) -> set[bool]:
     """Return whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
-    trees = [one.tree for one in answer.records if isinstance(one, XmlElement)]
+    trees = [record.tree for record in answer.records if isinstance(record, XmlElement)]
     read = (said(stamp) for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp"))
-    plain = (one.stamp for one in answer.records if isinstance(one, Plain))
+    plain = (record.stamp for record in answer.records if isinstance(record, Plain))
     return {"T" in stamp.upper() for stamps in (read, plain) for stamp in stamps}
 
 

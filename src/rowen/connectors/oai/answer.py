@@ -142,8 +142,8 @@ async def read_stream(stream: Stream, where: str) -> OaiAnswer:
         raise _bad_status(stream.head, where)
     found: list[XmlElement | Broken | Plain] = []
     async with aclosing(elements(stream, reader)) as trees:
-        async for one in trees:
-            found.append(one)
+        async for tree in trees:
+            found.append(tree)
             if reader.elements > MOST_ANSWER_ELEMENTS:
                 raise SourceError(f"{where} answers with too many records at once.")
     return _sorted_out(found, where)
@@ -203,8 +203,8 @@ def _refusal(error: Element, where: str) -> OaiRefusalError:
 async def _mended(response: Response, problem: UnreadableError) -> list[XmlElement | Broken | Plain]:
     """Return the records of an answer that is no XML as a whole, while others have their turn between them."""
     records: list[XmlElement | Broken | Plain] = []
-    for one in _pieces(response, problem):
-        records.append(one)
+    for piece in _pieces(response, problem):
+        records.append(piece)
         await asyncio.sleep(0)
     return records
 

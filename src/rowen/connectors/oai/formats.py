@@ -131,7 +131,7 @@ def _landing_page(tree: Element) -> str:
         case "HANDLE" if words and not words.startswith("http"):
             return f"https://hdl.handle.net/{words}"
     others = [words, *(said(one) for one in tree.findall("{*}alternateIdentifiers/{*}alternateIdentifier"))]
-    return next((one for one in others if one.startswith(("http://", "https://"))), "")
+    return next((other for other in others if other.startswith(("http://", "https://"))), "")
 
 
 def _resources(tree: Element) -> Iterator[Resource]:
@@ -178,7 +178,7 @@ def of_marc(bare: Dataset, tree: Element, language: str | None) -> Dataset:
     """Return the dataset of the record."""
     fields = _Fields(tree)
     title = " ".join(fields.words("245", "a")[:1] + fields.words("245", "b") + fields.words("245", "np"))
-    people = list(dict.fromkeys(one for tag in _NAMES for one in fields.words(tag, "a")))
+    people = list(dict.fromkeys(word for tag in _NAMES for word in fields.words(tag, "a")))
     texts = fields.texts("520", "a") or fields.texts("500", "a")
     makers = f"By {'; '.join(people)}." if people else ""
     wording = wordings(title, "\n\n".join(filter(None, [*texts, makers])), preferred=language)
@@ -187,14 +187,14 @@ def of_marc(bare: Dataset, tree: Element, language: str | None) -> Dataset:
         bare,
         title=wording.title,
         description=wording.description,
-        tags=tuple(one for tag in ("650", "653", "655") for one in fields.words(tag, "a")),
-        publisher=next((one for tag in _PUBLISHED for one in fields.words(tag, "b")), ""),
+        tags=tuple(word for tag in ("650", "653", "655") for word in fields.words(tag, "a")),
+        publisher=next((word for tag in _PUBLISHED for word in fields.words(tag, "b")), ""),
         licence=next(iter(fields.texts("540", "u") + fields.texts("540", "a")), ""),
         languages=codes_of(fields.languages()),
         issued=fields.issued(),
         spatial="; ".join(dict.fromkeys(fields.words("651", "a"))),
         temporal=", ".join(dict.fromkeys(fields.words("648", "a"))),
-        landing_page=next((one.url for one in links), ""),
+        landing_page=next((link.url for link in links), ""),
         resources=tuple(links),
         record_kind=_KINDS.get(fields.leader()[_TYPE], bare.record_kind),
     )
@@ -243,7 +243,7 @@ class _Fields:
 
     def issued(self) -> str | None:
         """Return the year of publication."""
-        texts = [*(one for tag in _PUBLISHED for one in self.words(tag, "c")), self._control("008")[_ENTERED]]
+        texts = [*(word for tag in _PUBLISHED for word in self.words(tag, "c")), self._control("008")[_ENTERED]]
         years = (_YEAR.search(words) for words in texts)
         return next((iso(year[1]) for year in years if year), None)
 
@@ -319,7 +319,7 @@ def _name(one: Element) -> str:
 
 def _licence(tree: Element) -> str:
     conditions = tree.findall("{*}accessCondition")
-    linked = (one.get(_HREF, "") for one in conditions)
+    linked = (condition.get(_HREF, "") for condition in conditions)
     return next(filter(None, linked), "") or next(_told(tree, "{*}accessCondition"), "")
 
 
@@ -327,8 +327,10 @@ def _issued(tree: Element) -> str | None:
     for name in _ISSUED:
         dates = tree.findall(f"{{*}}originInfo/{{*}}{name}")
         # One of several is marked as the one to sort by; an end is no date of issue.
-        dates = sorted((one for one in dates if one.get("point") != "end"), key=lambda one: one.get("keyDate") is None)
-        if date := next(filter(None, (iso(said(one)) for one in dates)), None):
+        dates = sorted(
+            (date for date in dates if date.get("point") != "end"), key=lambda one: one.get("keyDate") is None
+        )
+        if date := next(filter(None, (iso(said(date)) for date in dates)), None):
             return date
     return None
 

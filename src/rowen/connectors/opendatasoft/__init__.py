@@ -203,14 +203,14 @@ def _resources(record: Json, address: OpenDataSoftAddress, identifier: str) -> I
             url = address.part(identifier, "exports", form)
             yield Resource(url, format=form.upper(), media_type=media_type)
     for kind in ("attachments", "alternative_exports"):
-        for one in objects(record.get(kind)):
-            name, media_type = word(one.get("id")), word(one.get("mimetype"))
-            url = address.part(identifier, kind, name) if name else word(one.get("url"))
+        for object_ in objects(record.get(kind)):
+            name, media_type = word(object_.get("id")), word(object_.get("mimetype"))
+            url = address.part(identifier, kind, name) if name else word(object_.get("url"))
             yield Resource(
                 url=url,
-                name=word(one.get("title")) or name,
-                description=plain(word(one.get("description"))),
-                format=format_of(media_type, word(one.get("url")) or url),
+                name=word(object_.get("title")) or name,
+                description=plain(word(object_.get("description"))),
+                format=format_of(media_type, word(object_.get("url")) or url),
                 media_type=media_type,
             )
 

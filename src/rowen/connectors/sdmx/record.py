@@ -206,7 +206,7 @@ def flow_of_tree(tree: Element) -> Flow:
 def flow_of_json(record: Mapping[str, Any]) -> Flow:
     """Return a dataflow of SDMX-JSON."""
     notes = [one for one in _list(record.get("annotations")) if isinstance(one, Mapping)]
-    steady_notes = [one for one in notes if word(one.get("type")) not in _VOLATILE]
+    steady_notes = [note for note in notes if word(note.get("type")) not in _VOLATILE]
     return Flow(
         agency=word(record.get("agencyID")),
         identifier=word(record.get("id")),
@@ -258,7 +258,7 @@ def _resources(flow: Flow, data: str | None) -> Iterator[Resource]:
             yield Resource(note.url, name=note.title or note.kind)
         elif note.kind == "EXT_RESOURCE":
             links = (_LINKED.match(text) for text in note.texts)
-            yield from (Resource(one["url"], name=one["name"].strip()) for one in links if one)
+            yield from (Resource(link["url"], name=link["name"].strip()) for link in links if link)
 
 
 def _moves(tree: Element) -> bool:

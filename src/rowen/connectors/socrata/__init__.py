@@ -116,7 +116,8 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
     identifier = identifier_of(record)
     said = wordings(resource.get("name"), resource.get("description"), preferred=language)
     fields = {
-        word(one.get("key")).casefold(): word(one.get("value")) for one in objects(classes.get("domain_metadata"))
+        word(object_.get("key")).casefold(): word(object_.get("value"))
+        for object_ in objects(classes.get("domain_metadata"))
     }
     tags = [*listed(classes.get("domain_tags")), *listed(classes.get("tags")), classes.get("domain_category")]
     return Dataset(
@@ -168,7 +169,7 @@ def _columns(resource: Json) -> tuple[Column, ...]:
     lists = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
     rows = zip_longest(*(map(word, part) for part in lists), fillvalue="")
     fields = [{"name": name, "label": label, "type": kind} for name, label, kind in rows]
-    return columns_in([one for one in fields if not one["name"].startswith(":")])
+    return columns_in([field for field in fields if not field["name"].startswith(":")])
 
 
 def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]:

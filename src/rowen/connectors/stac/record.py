@@ -78,7 +78,9 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 def _publisher(record: Mapping[str, Any]) -> str:
     """Return the producer; without one, the licensor, processor or host."""
-    providers = [(word(one.get("name")), _list(one.get("roles"))) for one in _objects(record.get("providers"))]
+    providers = [
+        (word(object_.get("name")), _list(object_.get("roles"))) for object_ in _objects(record.get("providers"))
+    ]
     for role in _MAKERS:
         if names := [name for name, roles in providers if name and role in roles]:
             return ", ".join(dict.fromkeys(names))
@@ -165,7 +167,7 @@ def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
 def _variables(value: Any) -> tuple[Column, ...]:
     """Return the variables of a data cube, which are to it what columns are to a table."""
     variables = [{**one, "name": name, "type": None} for name, one in value.items()] if _is_cube(value) else []
-    return columns_in([{**one, "label": one.get("description")} for one in variables])
+    return columns_in([{**variable, "label": variable.get("description")} for variable in variables])
 
 
 def _is_cube(value: Any) -> bool:

@@ -286,7 +286,9 @@ class Crawl:
             return []
         kept: list[Observation] = []
         for mark, members in self._front.suspects():
-            ahead = [link for one in members for page in one.held for link in page.links if not self._has_met(link)]
+            ahead = [
+                link for member in members for page in member.held for link in page.links if not self._has_met(link)
+            ]
             if await hides(mark, ahead, self._known, self._look):
                 for one in self._front.refuse(mark):
                     kept.extend(self._leave_alone(one))

@@ -142,7 +142,9 @@ class Interstitials:
             # Forget the page that others redirect to, unless it is stored.
             for alike in self._waiting.values():
                 alike.members = [
-                    one for one in alike.members if one.url != mark or any(stored.url == mark for stored in one.held)
+                    member
+                    for member in alike.members
+                    if member.url != mark or any(stored.url == mark for stored in member.held)
                 ]
         alike = self._waiting.pop(mark, _Alike())
         self._chars -= alike.chars

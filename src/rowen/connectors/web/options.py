@@ -177,7 +177,9 @@ class UrlPatterns:
         self._starred = re.compile("|".join(starred)) if starred else None
         for expression in expressions:
             _compiled(expression)
-        self._matches_expression = _compiled("|".join(f"(?:{one})" for one in expressions)) if expressions else None
+        self._matches_expression = (
+            _compiled("|".join(f"(?:{expression})" for expression in expressions)) if expressions else None
+        )
 
     def search(self, url: str) -> bool:
         """Return whether a URL matches one of the patterns."""

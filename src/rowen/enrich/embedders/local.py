@@ -130,7 +130,7 @@ class _Network:
 
         row = np.array([ids], np.int64)
         asked = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
-        wanted = {one.name for one in self.session.get_inputs()}
+        wanted = {get_input.name for get_input in self.session.get_inputs()}
         found = self.session.run(None, {name: value for name, value in asked.items() if name in wanted})[0][0]
         if found.ndim == 1:
             return found

@@ -83,7 +83,7 @@ def converted(value: Any, node: Any) -> Any:
         return None
     if "array" in kinds:
         parts = value if isinstance(value, list) else _listed(value)
-        made = [converted(one, node.get("items")) for one in parts]
+        made = [converted(part, node.get("items")) for part in parts]
         return [one for one in made if one is not None]
     return _scalar(value, kinds)
 
@@ -194,5 +194,5 @@ def _kinds(node: Any) -> list[str]:
 
 def _valid_fields(schema: Schema, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields without those that the schema does not allow."""
-    wrong = {one.path.split("/")[1] for one in violations(schema, data) if one.path}
+    wrong = {violation.path.split("/")[1] for violation in violations(schema, data) if violation.path}
     return {name: value for name, value in data.items() if name not in wrong}

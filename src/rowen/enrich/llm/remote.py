@@ -386,7 +386,9 @@ def _counted(usage: Mapping[str, Any], sent: str, received: str) -> TokenUsage |
 def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
     """Add the schema to the system message, for requests that do not enforce it."""
     addition = f"\n\nThe JSON Schema of your answer:\n{json.dumps(schema, ensure_ascii=False)}"
-    return [Message(one.role, one.text + addition) if one.role == "system" else one for one in messages]
+    return [
+        Message(message.role, message.text + addition) if message.role == "system" else message for message in messages
+    ]
 
 
 def _text_of(content: Any) -> str:

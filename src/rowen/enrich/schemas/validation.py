@@ -325,7 +325,7 @@ def _node(schema: dict[str, Any], anchors: "_Anchors") -> _Node:
     for word in _BY_NAME:
         node.same += _values(schema.get(word))
     for word in ("dependentRequired", "dependencies"):
-        node.steps += sum(len(one) for one in _values(schema.get(word)) if isinstance(one, list))
+        node.steps += sum(len(value) for value in _values(schema.get(word)) if isinstance(value, list))
     node.same += [
         one for word in _REFERENCES if isinstance(schema.get(word), str) for one in anchors.find(schema[word])
     ]

@@ -68,10 +68,10 @@ class _Sharing(click.Command):
     @property
     def params(self) -> list[click.Parameter]:
         """The parameters; those of operations are derived on first use."""
-        if any(isinstance(one, OptionsOf) for one in self._params):
+        if any(isinstance(param, OptionsOf) for param in self._params):
             from rowen.interfaces.cli.options import derived_options
 
-            derived = (derived_options(one) if isinstance(one, OptionsOf) else [one] for one in self._params)
+            derived = (derived_options(param) if isinstance(param, OptionsOf) else [param] for param in self._params)
             self._params = [parameter for several in derived for parameter in several]
         return self._params
 

@@ -47,7 +47,9 @@ _COMPLETIONS = {"source": source_names, "sources": source_names, "kind": kind_na
 def derived_options(place: OptionsOf) -> list[click.Option]:
     """Return the options of an operation: one for each parameter that callers may send and may omit, or those named."""
     parameters = signature_of(place.operation).parameters
-    optional = [one.name for one in parameters.values() if not one.is_local and not one.is_required]
+    optional = [
+        parameter.name for parameter in parameters.values() if not parameter.is_local and not parameter.is_required
+    ]
     names = [name for name in optional if name not in place.leave_out] if place.only is None else place.only
     return [_option(parameters[name], place.changes.get(name, {})) for name in names]
 

@@ -98,7 +98,9 @@ class Output:
         if self.quiet:
             return
         actions = text.actions if isinstance(text, Hint) else ()
-        told = _dumped({"remark": text, "actions": [one.to_json() for one in actions]}) if self.json else clean(text)
+        told = (
+            _dumped({"remark": text, "actions": [action.to_json() for action in actions]}) if self.json else clean(text)
+        )
         print(told, file=sys.stderr, flush=True)
 
     def fail(self, error: str, *, exit_code: int, hint: str | None = None, **more: Any) -> int:

@@ -92,9 +92,9 @@ async def list_libraries(call: ToolCall) -> ToolAnswer:
     found = [
         LibraryEntry(
             name=name,
-            versions=[one.release for one in sources if one.release],
-            items=sum(one.items for one in sources),
-            checked_at=max((one.last_run_at for one in sources if one.last_run_at), default=None),
+            versions=[source.release for source in sources if source.release],
+            items=sum(source.items for source in sources),
+            checked_at=max((source.last_run_at for source in sources if source.last_run_at), default=None),
         )
         for name, sources in sorted(held.items())
     ]
@@ -172,7 +172,9 @@ async def remove_docs(call: ToolCall, *, library: str, version: str | None) -> T
 async def _exact(call: ToolCall, library: str, version: str | None) -> str:
     """Return the source of exactly this version."""
     named = library.lower()
-    held = [one for one in await call.rowen.sources.list() if named in (one.library.lower(), one.name.lower())]
+    held = [
+        source for source in await call.rowen.sources.list() if named in (source.library.lower(), source.name.lower())
+    ]
     found = [one.name for one in held if one.release == version] or [one.name for one in held if not version]
     if len(found) != 1:
         have = ", ".join(one.release or "none" for one in held) or "none"

@@ -53,7 +53,10 @@ class Arguments:
         if not is_storable(values):
             raise UsageError(UNSTORABLE[0].upper() + UNSTORABLE[1:])
         checked = validated_by(self._struct, values, strict=False)
-        return {one.name: one.convert(getattr(checked, one.name)) for one in self.parameters.values()}
+        return {
+            parameter.name: parameter.convert(getattr(checked, parameter.name))
+            for parameter in self.parameters.values()
+        }
 
 
 def arguments_of(

@@ -76,7 +76,7 @@ def told(request: Request, thing: Any, *, headers: Mapping[str, str] | None = No
 
 def listed(request: Request, things: Any) -> Response:
     """Return a whole list."""
-    return told(request, {"items": [fact(one) for one in things]})
+    return told(request, {"items": [fact(thing) for thing in things]})
 
 
 def page(request: Request, found: Page[T], *, form: Callable[[T], dict[str, Any]] = fact) -> Response:

@@ -241,17 +241,23 @@ class RouteGroup(APIRouter):
         signature = signature_of(operations[0]) if operations else None
         scope = scope_of(operations)
         parameters = list(signature.sent) if signature else []
-        parameters = [one for one in parameters if one.name not in without and (only is None or one.name in only)]
+        parameters = [
+            parameter
+            for parameter in parameters
+            if parameter.name not in without and (only is None or parameter.name in only)
+        ]
         for added, (kind, default) in (adds or {}).items():
             default = inspect.Parameter.empty if default is ... else default
             parameters.append(Parameter(added, kind, default, _help(kind), {}, {}, is_positional=False))
         places = re.findall(r"{(\w+)", path)
-        by_name = {names.get(one.name, ""): one for one in parameters} | {one.name: one for one in parameters}
+        by_name = {names.get(parameter.name, ""): parameter for parameter in parameters} | {
+            parameter.name: parameter for parameter in parameters
+        }
         in_path = {place: by_name[place] for place in places if place in by_name}
-        free = (one for one in parameters if one not in in_path.values())
+        free = (parameter for parameter in parameters if parameter not in in_path.values())
         in_path = {place: in_path.get(place) or next(free) for place in places}
         values = {**answer.defaults, **(defaults or {})}
-        others = [one for one in parameters if one not in in_path.values()]
+        others = [parameter for parameter in parameters if parameter not in in_path.values()]
         reader = _Reader(in_path, others, names, values, body, route)
         has_reach = signature is not None and "reach" in signature.parameters
 
@@ -303,8 +309,8 @@ class _Reader:
         self._needs_body = body is not None and body.is_required
         self._in_path, self._others, self._defaults = in_path, others, defaults
         # In the body lists have the names of the operation; what is repeated in a query is in the singular.
-        flags = {one.name: one.flag for one in others if body is None or one.flag == "all"}
-        self._names = {one.name: one.name for one in others} | flags | dict(names)
+        flags = {other.name: other.flag for other in others if body is None or other.flag == "all"}
+        self._names = {other.name: other.name for other in others} | flags | dict(names)
         self._model = None if body is None else self._body_model(body, route)
 
     def signature(self) -> Iterator[inspect.Parameter]:
@@ -334,13 +340,13 @@ class _Reader:
     def read(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that were sent, by the names of the operation."""
         arguments = {one.name: sent[place] for place, one in self._in_path.items()}
-        for one in self._others:
+        for other in self._others:
             if self._model is not None:
                 body = sent["body"]
-                if f"field_{one.name}" in body.model_fields_set or one.name in self._defaults:
-                    arguments[one.name] = getattr(body, f"field_{one.name}")
-            elif (value := sent[f"query_{one.name}"]) is not None and value != ():
-                arguments[one.name] = _moment(value, one) if "wire" in one.extra else value
+                if f"field_{other.name}" in body.model_fields_set or other.name in self._defaults:
+                    arguments[other.name] = getattr(body, f"field_{other.name}")
+            elif (value := sent[f"query_{other.name}"]) is not None and value != ():
+                arguments[other.name] = _moment(value, other) if "wire" in other.extra else value
         return arguments
 
     def _default(self, one: Parameter) -> Any:
@@ -358,12 +364,12 @@ class _Reader:
             model_config = ConfigDict(json_schema_extra={"example": body.example} if body.example else None)
 
         fields: dict[str, Any] = {}
-        for one in self._others:
-            about: dict[str, Any] = {"alias": self._names[one.name], "description": one.help or None}
-            if not one.is_required:
-                default = self._default(one)
+        for other in self._others:
+            about: dict[str, Any] = {"alias": self._names[other.name], "description": other.help or None}
+            if not other.is_required:
+                default = self._default(other)
                 about["default"] = [] if default == () else default
-            fields[f"field_{one.name}"] = (_field_type(one.type), Field(**about))
+            fields[f"field_{other.name}"] = (_field_type(other.type), Field(**about))
         model: type[BaseModel] = create_model(body.name, __base__=Base, __doc__=f"The body of `{route}`.", **fields)
         _MODELS[body.name] = model
         return model
@@ -420,12 +426,12 @@ def _without_none(kind: Any) -> Any:
 
 def _help(kind: Any) -> str:
     metas = [one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Meta)]
-    return next((one.description for one in metas if one.description), "")
+    return next((meta.description for meta in metas if meta.description), "")
 
 
 def _examples(parameter: Parameter) -> list[Any] | None:
     metas = [one for one in getattr(parameter.type, "__metadata__", ()) if isinstance(one, Meta)]
-    return next((one.examples for one in metas if one.examples), None)
+    return next((meta.examples for meta in metas if meta.examples), None)
 
 
 def _moment(text: str, parameter: Parameter) -> int | datetime | timedelta:

@@ -120,15 +120,15 @@ def _problems(route: RouteContext, method: str, *, is_open: bool) -> Iterator[ty
 
 def scope_of(route: RouteContext) -> Scope:
     """Return the scope that a route needs."""
-    found = [one.scope for one in _requirements(route.dependant)]
+    found = [requirement.scope for requirement in _requirements(route.dependant)]
     return max(found, key=list(Scope).index, default=Scope.READ)
 
 
 def _requirements(dependant: Dependant) -> Iterator[Requirement]:
-    for one in dependant.dependencies:
-        if isinstance(one.call, Requirement):
-            yield one.call
-        yield from _requirements(one)
+    for dependency in dependant.dependencies:
+        if isinstance(dependency.call, Requirement):
+            yield dependency.call
+        yield from _requirements(dependency)
 
 
 _STYLE = """

@@ -43,7 +43,7 @@ def prefers_markdown(accept: str | None) -> bool:
     weights = {"text/markdown": 0.0, "application/json": 0.0, "*/*": 0.0}
     for part in (accept or "*/*").split(","):
         name, *parameters = (one.strip().lower() for one in part.split(";"))
-        quality = next((one.removeprefix("q=") for one in parameters if one.startswith("q=")), "1")
+        quality = next((parameter.removeprefix("q=") for parameter in parameters if parameter.startswith("q=")), "1")
         if name in weights and quality.replace(".", "", 1).isdigit():
             weights[name] = max(weights[name], float(quality))
     return weights["text/markdown"] > max(weights["application/json"], weights["*/*"])

@@ -66,43 +66,51 @@ def _of_circuits(circuits: Sequence[CircuitStatus]) -> Iterator[_Metric]:
     """For each service how many processes do not call it, and its most failures in a row; a closed one has zeros."""
     open_in: Counter[str] = Counter()
     failures: dict[str, int] = {}
-    for one in circuits:
-        labels = _labels({"kind": one.kind, "name": one.name})
-        open_in[labels] += one.state == "open"
-        failures[labels] = max(failures.get(labels, 0), one.failures)
+    for circuit in circuits:
+        labels = _labels({"kind": circuit.kind, "name": circuit.name})
+        open_in[labels] += circuit.state == "open"
+        failures[labels] = max(failures.get(labels, 0), circuit.failures)
     yield _Metric("circuit_open_processes", "Processes in which a circuit is open.", list(open_in.items()))
     yield _Metric("circuit_failures", "Failures in a row of a circuit that is not closed.", list(failures.items()))
 
 
 def _of_sources(sources: list[Overview], health: Health) -> Iterator[_Metric]:
     # Written once: each source stands in eight metrics.
-    labels = {one.name: _labels({"source": one.name, "kind": one.kind}) for one in sources}
+    labels = {source.name: _labels({"source": source.name, "kind": source.kind}) for source in sources}
     failures = {one.source: one.failures for one in health.failing}
-    yield _Metric("source_items", "Items of a source.", [(labels[one.name], one.items) for one in sources])
-    yield _Metric("source_active", "1 unless paused.", [(labels[one.name], one.state == "active") for one in sources])
+    yield _Metric("source_items", "Items of a source.", [(labels[source.name], source.items) for source in sources])
+    yield _Metric(
+        "source_active", "1 unless paused.", [(labels[source.name], source.state == "active") for source in sources]
+    )
     yield _Metric(
         "source_last_run_timestamp_seconds",
         "When a source was last looked at.",
-        [(labels[one.name], _seconds(one.last_run_at)) for one in sources if one.last_run_at],
+        [(labels[source.name], _seconds(source.last_run_at)) for source in sources if source.last_run_at],
     )
     yield _Metric(
         "source_last_complete_timestamp_seconds",
         "When a source was last seen whole.",
-        [(labels[one.name], _seconds(one.last_complete_at)) for one in sources if one.last_complete_at],
+        [(labels[source.name], _seconds(source.last_complete_at)) for source in sources if source.last_complete_at],
     )
     yield _Metric(
-        "source_failures", "Failures in a row.", [(labels[one.name], failures.get(one.name, 0)) for one in sources]
+        "source_failures",
+        "Failures in a row.",
+        [(labels[source.name], failures.get(source.name, 0)) for source in sources],
     )
     yield _Metric(
         "source_stale_share",
         "Share of items that are expected to be stale.",
-        [(labels[one.name], one.stale) for one in sources if one.stale is not None],
+        [(labels[source.name], source.stale) for source in sources if source.stale is not None],
     )
     yield _Metric(
-        "source_deletions_held", "Deletions held back.", [(labels[one.name], one.deletions_held) for one in sources]
+        "source_deletions_held",
+        "Deletions held back.",
+        [(labels[source.name], source.deletions_held) for source in sources],
     )
     yield _Metric(
-        "source_quarantined", "Items that could not be read.", [(labels[one.name], one.quarantined) for one in sources]
+        "source_quarantined",
+        "Items that could not be read.",
+        [(labels[source.name], source.quarantined) for source in sources],
     )
 
 

@@ -135,7 +135,7 @@ async def _rowen_error(_: Request, problem: Exception) -> Response:
 
 async def _invalid(_: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)  # noqa: S101 (what it was registered for)
-    wrong = [{"where": ".".join(map(str, one["loc"])), "what": one["msg"]} for one in problem.errors()]
+    wrong = [{"where": ".".join(map(str, error["loc"])), "what": error["msg"]} for error in problem.errors()]
     first = f"{wrong[0]['where']}: {wrong[0]['what']}" if wrong else "it cannot be read"
     told = UsageError(f"The request is wrong: {first}. Nothing was done.", hint="/api/docs shows what is expected.")
     return response_of(told, errors=wrong)

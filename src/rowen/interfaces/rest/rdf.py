@@ -75,7 +75,7 @@ async def list_delta_files(call: RouteCall) -> Response:
     At most a thousand are listed; request the next ones with the time of the last one.
     """
     files = await call.rowen.rdf.list_files(**call.arguments)
-    return validated(call.request, encoded({"data": [_resource(one) for one in files]}), JSON_API)
+    return validated(call.request, encoded({"data": [_resource(file) for file in files]}), JSON_API)
 
 
 @router.derive("GET /sources/{name}/delta-files/{number}/download", "rdf.get_file", answer=custom(_DELTA))
@@ -111,13 +111,15 @@ async def push_statements(call: RouteCall) -> list[StatementReport]:
     Only the endpoints that are kept: a new address, and its headers, are an administrator's to name.
     """
     name, endpoint, graph = call.arguments["name"], call.added["endpoint"], call.arguments.get("graph")
-    targets = [one for one in await call.rowen.rdf.list_endpoints(name) if one.state != "once"]
+    targets = [
+        list_endpoint for list_endpoint in await call.rowen.rdf.list_endpoints(name) if list_endpoint.state != "once"
+    ]
     if endpoint is not None:
-        targets = [one for one in targets if (one.endpoint, one.graph) == (endpoint, graph)]
+        targets = [target for target in targets if (target.endpoint, target.graph) == (endpoint, graph)]
         if not targets:
             raise NotFoundError(f"Source {name!r} keeps no such endpoint, or of another graph. Nothing was sent.")
     again = call.arguments.get("again", False)
-    return [await call.rowen.rdf.push(name, one.endpoint, graph=one.graph, again=again) for one in targets]
+    return [await call.rowen.rdf.push(name, target.endpoint, graph=target.graph, again=again) for target in targets]
 
 
 router.offer("list_endpoints", "GET /sources/{name}/endpoints", "rdf.list_endpoints", list_of("StatementTarget"))

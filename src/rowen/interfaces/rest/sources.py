@@ -163,7 +163,7 @@ def _declaration(content_type: str, body: bytes) -> str | dict[str, Any]:
             return text
         return DeclarationBody.model_validate(json.loads(text)).model_dump(exclude_defaults=True)
     except ValidationError as problem:
-        wrong = [{**one, "loc": ("body", *one["loc"])} for one in problem.errors(include_url=False)]
+        wrong = [{**error, "loc": ("body", *error["loc"])} for error in problem.errors(include_url=False)]
         raise RequestValidationError(wrong) from None
     except (ValueError, RecursionError):
         raise UsageError(

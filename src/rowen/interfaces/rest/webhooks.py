@@ -32,7 +32,7 @@ async def get_webhook(call: RouteCall) -> Webhook:
     """Return one webhook or notice."""
     name = call.added["name"]
     receivers = [*await call.rowen.webhooks.list(), *await call.rowen.webhooks.list_notices()]
-    receiver = next((one for one in receivers if one.name == name), None)
+    receiver = next((receiver for receiver in receivers if receiver.name == name), None)
     if receiver is None:
         raise NotFoundError(f"There is no receiver {name!r}.")
     return receiver

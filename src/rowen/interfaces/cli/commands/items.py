@@ -38,9 +38,9 @@ def get(call: Invocation, url: str, source: str | None) -> None:
         return await rowen.get(url, source=source), await rowen.items.duplicates(url, source=source)
 
     entry, group = call.ask(asked)
-    others = [one for one in group.members if one.id != entry.id] if group else []
+    others = [member for member in group.members if member.id != entry.id] if group else []
     if call.out.json:
-        listed = [{"source": one.source, "url": one.url} for one in others]
+        listed = [{"source": other.source, "url": other.url} for other in others]
         call.out.emit({**fact(entry), "original": group.original.url if group else None, "also_listed_by": listed})
         return
     for line in _shown(entry):
@@ -49,7 +49,7 @@ def get(call: Invocation, url: str, source: str | None) -> None:
         call.out.say(remark)
     _say_withdrawn(call, entry)
     if group:
-        listed_by = ", ".join(f"{one.source} ({one.url})" for one in others)
+        listed_by = ", ".join(f"{other.source} ({other.url})" for other in others)
         original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
         call.out.say(f"Also listed by {listed_by}. The original is {original}.")
 
@@ -60,7 +60,7 @@ def _shown(entry: "Entry") -> Iterator[str]:
     if entry.media_type == DATASET:
         yield f"# {entry.title}\n"
     yield entry.text
-    told = [one for one in files or () if isinstance(one, dict) and one.get("url")]
+    told = [file for file in files or () if isinstance(file, dict) and file.get("url")]
     if told:
         yield "\n## Files\n"
     for one in told:

@@ -53,8 +53,8 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
 
     def stop(rowen: "Rowen") -> None:
         call.out.say("Stopping after what is in flight; Ctrl-C again ends at once.")
-        for one in stops:
-            one()
+        for stop in stops:
+            stop()
 
     patience = call.patience()
     serving_here = partial(serving, works=not no_worker, started=started, patience=patience)

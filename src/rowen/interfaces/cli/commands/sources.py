@@ -160,10 +160,10 @@ def show(call: Invocation, name: str) -> None:
         "last seen whole": moment(source.last_complete_at),
         **({"beyond the limit": f"{source.truncated:,} or more"} if source.truncated else {}),
         **(_followed(following) if following else {}),
-        **{f"endpoint {one.endpoint}": follow_up(one) for one in endpoints},
+        **{f"endpoint {endpoint.endpoint}": follow_up(endpoint) for endpoint in endpoints},
     }
     told = {**fact(source), **({"following": fact(following)} if following else {})}
-    call.out.card({**told, **({"endpoints": [fact(one) for one in endpoints]} if endpoints else {})}, lines)
+    call.out.card({**told, **({"endpoints": [fact(endpoint) for endpoint in endpoints]} if endpoints else {})}, lines)
 
 
 def _option_told(value: Any) -> str:

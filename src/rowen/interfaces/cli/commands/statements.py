@@ -117,7 +117,9 @@ def push(
         if endpoint is not None:
             given = _given(headers)
             return [await rowen.rdf.push(name, endpoint, graph=graph, headers=given, again=again)]
-        kept = [one for one in await rowen.rdf.list_endpoints(name) if one.state != "once"]
+        kept = [
+            list_endpoint for list_endpoint in await rowen.rdf.list_endpoints(name) if list_endpoint.state != "once"
+        ]
         return [await rowen.rdf.push(name, one.endpoint, graph=one.graph, again=again) for one in kept]
 
     reports = call.ask(asked)
@@ -153,7 +155,7 @@ def follow_up(target: "StatementTarget") -> str:
 
 
 def _given(headers: tuple[str, ...]) -> dict[str, str] | None:
-    return dict(_header(one) for one in headers) or None
+    return dict(_header(header) for header in headers) or None
 
 
 def _header(written: str) -> tuple[str, str]:

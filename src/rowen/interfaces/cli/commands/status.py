@@ -113,11 +113,11 @@ def _show_endpoints(call: Invocation, endpoints: list["StatementTarget"]) -> Non
     from rowen.interfaces.cli.commands.statements import follow_up
     from rowen.operations.facts import fact
 
-    for one in endpoints:
+    for endpoint in endpoints:
         if call.out.json:
-            call.out.emit({"endpoint": fact(one)})
+            call.out.emit({"endpoint": fact(endpoint)})
             continue
-        told = ("endpoint", one.source, one.endpoint, follow_up(one))
+        told = ("endpoint", endpoint.source, endpoint.endpoint, follow_up(endpoint))
         call.out.line((", " if call.out.terminal else "\t").join(told))
 
 

@@ -133,10 +133,12 @@ async def list_sources(
 async def _unreached(call: ToolCall) -> list[UnreachedService]:
     """Return each service once that some process does not call, at most a few."""
     found: dict[tuple[str, str], UnreachedService] = {}
-    for one in await call.rowen.circuits.list():
-        if one.state != "closed" and len(found) < _MOST_UNREACHED:
-            service = UnreachedService(kind=one.kind, name=one.name, state=one.state, probe_at=one.probe_at)
-            found.setdefault((one.kind, one.name), service)
+    for circuit in await call.rowen.circuits.list():
+        if circuit.state != "closed" and len(found) < _MOST_UNREACHED:
+            service = UnreachedService(
+                kind=circuit.kind, name=circuit.name, state=circuit.state, probe_at=circuit.probe_at
+            )
+            found.setdefault((circuit.kind, circuit.name), service)
     return list(found.values())
 
 

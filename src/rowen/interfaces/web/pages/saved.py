@@ -38,9 +38,9 @@ async def search_news(rowen: Rowen, request: Request) -> View:
 async def _numbered(rowen: Rowen, request: Request) -> SavedSearch:
     """The one that an address means: by its number, since a name may hold anything."""
     number = int(request.path_params["number"])
-    for one in await rowen.searches.list():
-        if one.id == number:
-            return one
+    for search in await rowen.searches.list():
+        if search.id == number:
+            return search
     raise NotFoundError(f"There is no saved search {number}.", hint=Hint(action("saved"), " lists all."))
 
 

@@ -53,7 +53,7 @@ async def revoke(rowen: Rowen, request: Request) -> View | Goto:
 
 
 async def _named(rowen: Rowen, name: str) -> AccessToken:
-    for one in await rowen.access.list_tokens():
-        if one.name == name:
-            return one
+    for list_token in await rowen.access.list_tokens():
+        if list_token.name == name:
+            return list_token
     raise NotFoundError(f"There is no token {name!r}.", hint=Hint(action("token list"), " lists all."))

@@ -47,7 +47,7 @@ async def health(rowen: Rowen, request: Request) -> View:
 
 async def following(rowen: Rowen, request: Request) -> View:
     """Feeds and event streams, and how far each is followed."""
-    held = {one.name: one for one in await rowen.sources.list()}
+    held = {source.name: source for source in await rowen.sources.list()}
     found = [(held[told.source], told) for told in await rowen.sources.list_following(tuple(held.values()))]
     found.sort(key=lambda pair: (pair[1].state != "failing", pair[0].name))
     names, after = [source.name for source, _ in found], text(request, "after")
