@@ -132,7 +132,8 @@ def _sources(sources: Sequence[ReportedSource]) -> Iterator[str]:
     )
     for source in sources:
         seen = moment(source.last_complete_at)
-        yield f"| {cell(source.name)} | {source.kind} | {source.items:,} | {seen} | {'yes' if source.complete else 'no'} |"
+        complete = "yes" if source.complete else "no"
+        yield f"| {cell(source.name)} | {source.kind} | {source.items:,} | {seen} | {complete} |"
 
 
 def _distribution(name: str, spread: Distributions) -> Iterator[str]:
