@@ -21,7 +21,7 @@ from xml.etree import ElementTree as ET
 from pyoxigraph import RdfFormat, parse
 
 from rowen.connectors import registry
-from rowen.connectors.base import Held, Meter, Tools
+from rowen.connectors.base import Meter, StoredState, Tools
 from rowen.harvest.run import seldom_collecting
 from rowen.model.items import Fetched, Unchanged
 from rowen.net.client import Client
@@ -70,14 +70,14 @@ class Keeping:
     cursor: Any = None
     failed: Sequence[Any] = ()
 
-    def __init__(self, held: Mapping[str, Held]) -> None:
+    def __init__(self, held: Mapping[str, StoredState]) -> None:
         self._held = held
         self.count = self.losable = len(held)
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         return {url: self._held[url] for url in urls if url in self._held}
 
-    async def everything(self) -> AsyncIterator[Sequence[Held]]:
+    async def everything(self) -> AsyncIterator[Sequence[StoredState]]:
         yield list(self._held.values())
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
@@ -111,7 +111,7 @@ class Tap:
         Exchange.pieces = self._pieces  # type: ignore[method-assign]
 
 
-async def walk(address: str, known: Keeping) -> tuple[dict[str, Held], int, float]:
+async def walk(address: str, known: Keeping) -> tuple[dict[str, StoredState], int, float]:
     """What a walk fetched, how much it found unchanged, and the CPU of this thread."""
     settings = Settings(host_delay_s=0, allow_addresses=(ip_network("127.0.0.0/8"),), proxy=None)
     meter = Meter()
@@ -125,7 +125,7 @@ async def walk(address: str, known: Keeping) -> tuple[dict[str, Held], int, floa
     now = datetime(2030, 1, 1, tzinfo=UTC)
     tools = Tools(read=None, meter=meter, client=client, settings=settings, now=lambda: now)  # type: ignore[arg-type]
     connector = registry.connector(kind)(url, registry.check_options(kind, {}), tools)
-    fetched: dict[str, Held] = {}
+    fetched: dict[str, StoredState] = {}
     unchanged = 0
     begun = time.thread_time()
     with seldom_collecting():
@@ -133,7 +133,7 @@ async def walk(address: str, known: Keeping) -> tuple[dict[str, Held], int, floa
             if isinstance(seen, Fetched):
                 document: Any = seen.item
                 said = document.validators
-                fetched[document.url] = Held(document.url, said.etag, said.last_modified, said.body_hash, (), 0)
+                fetched[document.url] = StoredState(document.url, said.etag, said.last_modified, said.body_hash, (), 0)
             unchanged += isinstance(seen, Unchanged)
     return fetched, unchanged, time.thread_time() - begun
 

@@ -24,7 +24,7 @@ from aiohttp import web
 from pyoxigraph import RdfFormat, parse
 
 import rowen
-from rowen.connectors.base import Held, Meter, Tools
+from rowen.connectors.base import Meter, StoredState, Tools
 from rowen.connectors.ldes import Ldes, LdesOptions, walk
 from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.walk import Decision, Versions
@@ -127,7 +127,7 @@ class Nothing:
     failed: Sequence[Any] = ()
     losable = 0
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         return {}
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from rowen.connectors.base import FailedBefore, Held, Meter, Tools
+from rowen.connectors.base import FailedBefore, Meter, StoredState, Tools
 from rowen.connectors.files import Files
 from rowen.connectors.files.options import FilesOptions
 from rowen.model.items import Checkpoint, Complete, Document, Failed, Fetched, Raw, Unchanged
@@ -50,14 +50,14 @@ class Keeper:
         self.url = file_url(os.fsencode(self.root))
         self.now = now
         self.options = options
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, StoredState] = {}
         self.cursor: Any = None
         self.count = 0
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         return {url: self.held[url] for url in urls if url in self.held}
 
-    async def everything(self) -> AsyncIterator[Sequence[Held]]:
+    async def everything(self) -> AsyncIterator[Sequence[StoredState]]:
         if self.held:
             yield list(self.held.values())
 
@@ -75,7 +75,7 @@ class Keeper:
                 case Fetched(Raw() as raw):
                     path = self._note(look, raw.url)
                     look.fetched[path] = raw
-                    self.held[raw.url] = Held(raw.url, raw.etag, None, raw.body_hash, (), raw.depth)
+                    self.held[raw.url] = StoredState(raw.url, raw.etag, None, raw.body_hash, (), raw.depth)
                 case Unchanged(url):
                     look.unchanged.append(self._note(look, url))
                 case Failed(url):

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Document, Rowen, Run
-from rowen.connectors.base import Held
+from rowen.connectors.base import StoredState
 from rowen.connectors.web.interstitial import Interstitials, Member, mark_of
 from tests.conftest import ScratchDatabase
 from tests.hostile.test_deletions import fresh, star
@@ -274,7 +274,7 @@ def test_pages_with_one_long_text_are_kept_once_and_come_out_as_they_were() -> N
     front = Interstitials(900)
     pages = [Document(f"https://example.org/{number}", "Alike", "Word. " * 10_000) for number in range(300)]
     for number, page in enumerate(pages):
-        held = Held(page.url, None, None, None, (), 1, bytes([number // 256, number % 256]))
+        held = StoredState(page.url, None, None, None, (), 1, bytes([number // 256, number % 256]))
         assert front.take(mark_of(page), Member(page.url, 1, (held,), page)) == ([], [])
 
     assert front.rest() == pages

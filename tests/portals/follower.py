@@ -5,7 +5,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from rowen.connectors.base import FailedBefore, Held, Meter, Tools
+from rowen.connectors.base import FailedBefore, Meter, StoredState, Tools
 from rowen.connectors.ldes import Ldes, LdesOptions
 from rowen.harvest.parse_pool import Workers
 from rowen.model.items import Checkpoint, Complete, Document, Fetched, Gone, NoteName, Observation
@@ -30,9 +30,9 @@ class Follower:
     losable = 0
     requests = 0
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         held = {url: self.items[url] for url in urls if url in self.items}
-        return {url: Held(url, None, None, item.validators.body_hash, (), 0) for url, item in held.items()}
+        return {url: StoredState(url, None, None, item.validators.body_hash, (), 0) for url, item in held.items()}
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
         return {name: self.notes[room, name] for name in names if (room, name) in self.notes}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from rowen.connectors.base import FailedBefore, Held
+from rowen.connectors.base import FailedBefore, StoredState
 from rowen.connectors.catalog.listing import IdentifierPage, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
@@ -197,11 +197,11 @@ class Index:
     def count(self) -> int:
         return len(self.items)
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
-        return {url: Held(url, None, None, None, (), 0) for url in urls if url in self.items}
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
+        return {url: StoredState(url, None, None, None, (), 0) for url in urls if url in self.items}
 
-    async def everything(self) -> AsyncIterator[Sequence[Held]]:
-        held = [Held(url, None, None, None, (), 0) for url in self.items]
+    async def everything(self) -> AsyncIterator[Sequence[StoredState]]:
+        held = [StoredState(url, None, None, None, (), 0) for url in self.items]
         for start in range(0, len(held), 7):
             yield held[start : start + 7]
 

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from rowen.net.client import Client
 
 __all__ = [
+    "ChecksItems",
     "Confirms",
     "Connector",
     "FailedBefore",
-    "Held",
     "Known",
     "KnowsFeed",
-    "LooksAgain",
     "Meter",
     "Options",
     "Parse",
+    "StoredState",
     "Tools",
     "is_unread",
-    "remembered",
+    "parse_stored",
     "unread_url",
 ]
 
@@ -51,7 +51,7 @@ _DIGEST_CHARS = 32  # half of a SHA-256: 128 bits, enough that no two records sh
 log = logging.getLogger(__name__)
 
 
-class Held(NamedTuple):
+class StoredState(NamedTuple):
     """The stored state of an item, as far as a connector needs it to check whether the item changed.
 
     An item that `is_leaving` was missing from the last complete run, and its deletion is pending.
@@ -90,11 +90,11 @@ class Known(Protocol):
     failed: Sequence[FailedBefore]
     losable: int
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         """Return the stored items among these URLs."""
         ...
 
-    def everything(self) -> AsyncIterator[Sequence[Held]]:
+    def everything(self) -> AsyncIterator[Sequence[StoredState]]:
         """Yield all stored items, in batches."""
         ...
 
@@ -213,7 +213,7 @@ class Confirms(Protocol):
 
 
 @runtime_checkable
-class LooksAgain(Protocol):
+class ChecksItems(Protocol):
     """A connector that can check single items without walking the whole source (optional)."""
 
     def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
@@ -225,7 +225,7 @@ class LooksAgain(Protocol):
         ...
 
 
-def remembered(cursor: Any, kind: type[T]) -> T | None:
+def parse_stored(cursor: Any, kind: type[T]) -> T | None:
     """Return a cursor, a part of one or a note as this type; None if it is anything else.
 
     A cursor may come from another version, or from another hand. Nothing is converted and nothing is guessed: a

@@ -9,8 +9,6 @@ import os
 from pathlib import Path
 from stat import S_ISREG
 
-__all__ = ["open_file", "read_at_most", "read_regular"]
-
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 # Most files are smaller, and read by one call; a larger piece would reserve memory for nothing.
 _PIECE_BYTES = 1 << 20

@@ -4,8 +4,6 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Options"]
-
 
 class Options(BaseModel):
     """Options of a source, validated when it is added."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 else:
     Options = object
 
-__all__ = ["PlainOptions", "option"]
-
 
 class DeclaredOption(NamedTuple):
     """The declaration of one option; `how` are the arguments of pydantic's `Field`."""

@@ -13,8 +13,6 @@ from rowen.errors import FetchError
 from rowen.net.client import Client
 from rowen.net.response import Response
 
-__all__ = ["Probe"]
-
 # For one request: a user waits at the terminal, and there may be twelve of them.
 LIMIT_S = 15.0
 # The address itself, and one request of each of the eleven kinds of catalogs; SDMX has two versions of its request.

@@ -27,23 +27,6 @@ if TYPE_CHECKING:
     from rowen.connectors.base import Connector, Options
     from rowen.connectors.probe import Probe
 
-__all__ = [
-    "Sending",
-    "accepted",
-    "check_options",
-    "connector",
-    "covers",
-    "discover",
-    "kinds",
-    "other_addresses",
-    "recognise",
-    "refuse_unfit",
-    "refuse_unknown_options",
-    "register",
-    "sendings",
-    "steering",
-]
-
 GROUP = "rowen.connectors"
 
 _LINK = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any
 
-from rowen.connectors.base import FailedBefore, Held
+from rowen.connectors.base import FailedBefore, StoredState
 from rowen.errors import Hint, SourceError, action
 from rowen.harvest.sieve import Recipes
 from rowen.model.items import Cursor
@@ -190,13 +190,13 @@ class StoredKnown:
         self.forgets = self.cursor is None
         self._ids = KnownIds(count)
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         """Return the stored items with these URLs."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
             rows = await store_items.known(connection, self._source_id, list(by_key), self._reading)
         held_by_url = {}
-        ids, make = self._ids.recent, Held._make
+        ids, make = self._ids.recent, StoredState._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
             url = by_key[item_key]
             ids[url] = item_id
@@ -215,7 +215,7 @@ class StoredKnown:
             rows = await store_items.known(connection, self._source_id, list(by_key), self._reading)
         return {by_key[row[0]]: row[2] for row in rows}
 
-    async def everything(self) -> AsyncIterator[Sequence[Held]]:
+    async def everything(self) -> AsyncIterator[Sequence[StoredState]]:
         """Yield all stored items in batches."""
         async with self._database.connection() as connection:
             async for batch in store_items.every_known(connection, self._source_id, self._reading):
@@ -249,11 +249,11 @@ class StoredKnown:
             async for batch in push.announced_after(connection, feed[0], after=after):
                 yield batch
 
-    def _visible(self, row: store_items.KnownItem) -> Held:
+    def _visible(self, row: store_items.KnownItem) -> StoredState:
         links = tuple(row.links.split("\n")) if row.links else ()
         etag, last_modified = (None, None) if self._distrust else (row.etag, row.last_modified)
         is_leaving = row.id in self._leaving
-        return Held(row.url, etag, last_modified, row.body_hash, links, row.depth, row.content_hash, is_leaving)
+        return StoredState(row.url, etag, last_modified, row.body_hash, links, row.depth, row.content_hash, is_leaving)
 
     def forget(self, url: str) -> None:
         """Discard the id of an item that was looked up."""

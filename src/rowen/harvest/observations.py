@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from rowen.connectors.base import Connector, LooksAgain
+from rowen.connectors.base import ChecksItems, Connector
 from rowen.errors import Hint, ItemError, SourceError, UsageError, action
 from rowen.harvest.known import StoredKnown
 from rowen.model.hashes import Hash
@@ -143,7 +143,7 @@ async def selected(
 
     Only a whole walk finds new items: it alone knows whether a page is linked, a record listed or a file selected.
     """
-    assert isinstance(connector, LooksAgain)  # noqa: S101 (`refuse_unable` has refused all others)
+    assert isinstance(connector, ChecksItems)  # noqa: S101 (`refuse_unable` has refused all others)
     unique = list({key(url): url for url in urls}.values())
     stored = await known.stored_as(unique)
     for url in unique:

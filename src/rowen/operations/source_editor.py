@@ -354,7 +354,7 @@ def _name_from(url: str) -> str:
 
 def _teller(kind: str) -> Callable[[Any, Mapping[str, int]], dict[str, Any]] | None:
     """Return the function that tells how a source of this kind is followed; None for a kind that is not installed."""
-    return getattr(registry.connector(kind), "told", None) if kind in registry.kinds() else None
+    return getattr(registry.connector(kind), "describe_cursor", None) if kind in registry.kinds() else None
 
 
 def _followed(source: Source, facts: dict[str, Any], runs: Sequence[Run], new_at: datetime | None) -> Following:

@@ -15,8 +15,6 @@ from rowen.errors import SourceError
 from rowen.model.items import Observation
 from rowen.model.rdf import STATEMENTS_VERSION
 
-__all__ = ["Announced", "AnnouncedOptions"]
-
 
 class AnnouncedOptions(Options):
     """Options of announced documents."""
@@ -80,7 +78,7 @@ class Announced:
         return web_url(address, "announced")
 
     @staticmethod
-    def told(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
+    def describe_cursor(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
         """Return the facts of a cursor that users see: whether announcements were collected yet."""
         return {"is_whole": AnnouncedCursor.of(cursor).number > 0}
 

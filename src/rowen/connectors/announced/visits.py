@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rowen.connectors.base import Held, Tools
+from rowen.connectors.base import StoredState, Tools
 from rowen.connectors.web.options import statement_profile
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
 from rowen.model.hashes import body_hash
@@ -19,8 +19,6 @@ from rowen.net.target import redact
 
 if TYPE_CHECKING:
     from rowen.connectors.announced import AnnouncedOptions
-
-__all__ = ["DocumentVisitor", "OverviewNote", "Visited"]
 
 LINKS_VERSION = 2
 """Raised when other links would be read from the same overview: such pages are then read again."""
@@ -58,7 +56,7 @@ class Visited:
     overview: OverviewNote | None = None
     why: str | None = None
 
-    def observation_of(self, stored: Held) -> Observation:
+    def observation_of(self, stored: StoredState) -> Observation:
         """Return the observation of a stored document."""
         return self.observation or Gone(stored.url, self.why or _NO_DOCUMENT)
 
@@ -74,7 +72,7 @@ class DocumentVisitor:
         self._credentials = Credentials.of(feed, options.headers)
         self._profile = statement_profile(options.shapes, options.nonconforming)
 
-    async def visit(self, url: str, stored: Held | None, overview: OverviewNote | None) -> Visited:
+    async def visit(self, url: str, stored: StoredState | None, overview: OverviewNote | None) -> Visited:
         """Request an address, and compare the answer with the stored document or overview."""
         links = stored.links if stored else tuple(overview.links) if overview else ()
         validators = stored or overview

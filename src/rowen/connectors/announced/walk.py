@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 
 from rowen.connectors.announced.visits import DocumentVisitor, OverviewNote, Visited
-from rowen.connectors.base import Held, KnowsFeed, remembered
+from rowen.connectors.base import KnowsFeed, StoredState, parse_stored
 from rowen.errors import PortionReadError
 from rowen.model.hashes import Hash
 from rowen.model.items import Checkpoint, Complete, Gone, Incomplete, NoteName, Observation, Unchanged
@@ -27,8 +27,6 @@ from rowen.model.url import key
 
 if TYPE_CHECKING:
     from rowen.connectors.announced import AnnouncedOptions
-
-__all__ = ["AnnouncedCursor", "AnnouncedWalk"]
 
 ROOM = "announced"
 """The room of announcements, by the names of their documents."""
@@ -62,7 +60,7 @@ class AnnouncedCursor:
     @classmethod
     def of(cls, cursor: Any) -> AnnouncedCursor:
         """Return the stored cursor, or the beginning if there is none that can be read."""
-        return remembered(cursor, cls) or cls()
+        return parse_stored(cursor, cls) or cls()
 
 
 @dataclass(slots=True)
@@ -114,7 +112,7 @@ class AnnouncedWalk:
         self._overviews: dict[Hash, tuple[str, OverviewNote]] = {}
         self._gone: dict[Hash, tuple[str, GoneNote]] = {}
         self._met: set[Hash] = set()
-        self._stored: dict[Hash, Held] = {}
+        self._stored: dict[Hash, StoredState] = {}
         self._changes: dict[NoteName, Any] = {}
         self._failed = {key(item.url) for item in known.failed}
         self._visits = 0
@@ -147,15 +145,15 @@ class AnnouncedWalk:
     async def _load_notes(self) -> None:
         async for batch in self._known.recall_all(ROOM):
             for name, value in batch.items():
-                if (note := remembered(value, AnnouncementNote)) is not None:
+                if (note := parse_stored(value, AnnouncementNote)) is not None:
                     self._notes[name] = note
         async for batch in self._known.recall_all(OVERVIEWS):
             for url, value in batch.items():
-                if (overview := remembered(value, OverviewNote)) is not None:
+                if (overview := parse_stored(value, OverviewNote)) is not None:
                     self._overviews[key(url)] = url, overview.current
         async for batch in self._known.recall_all(GONE):
             for url, value in batch.items():
-                if (gone := remembered(value, GoneNote)) is not None:
+                if (gone := parse_stored(value, GoneNote)) is not None:
                     self._gone[key(url)] = url, gone
 
     def _take_announcement(self, announcement: Announcement) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from rowen.connectors.base import Held, Known, remembered
+from rowen.connectors.base import Known, StoredState, parse_stored
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
 from rowen.model.items import Checkpoint, Observation
@@ -94,7 +94,7 @@ class CatalogCursor:
         if "since" in cursor:
             # Former versions resumed lists of changes as well.
             named.pop("place", None)
-        return remembered(named, cls) or cls(version)
+        return parse_stored(named, cls) or cls(version)
 
     def to_json(self) -> dict[str, Any]:
         """Return the cursor as it is stored, without empty fields."""
@@ -152,11 +152,11 @@ class Noted:
         """Discard cursor and notes, so that the source is walked from its beginning."""
         self.cursor, self.notes = None, {}
 
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         """Return the stored items of these URLs."""
         return await self._known.look_up(urls)
 
-    def everything(self) -> AsyncIterator[Sequence[Held]]:
+    def everything(self) -> AsyncIterator[Sequence[StoredState]]:
         """Yield all stored items, in batches."""
         return self._known.everything()
 

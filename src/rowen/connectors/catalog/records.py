@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rowen.connectors.base import Held, Known, unread_url
+from rowen.connectors.base import Known, StoredState, unread_url
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.listing import Row, UnparsedRecord
 from rowen.errors import SourceError
@@ -67,7 +67,7 @@ async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
     return await one_by_one(lambda row: _settled(row, stored), rows)
 
 
-def _settled(row: Row, stored: Mapping[str, Held]) -> Row:
+def _settled(row: Row, stored: Mapping[str, StoredState]) -> Row:
     seen = row.seen
     while isinstance(seen, UnparsedRecord):
         before = stored.get(seen.url)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
-from rowen.connectors.base import Held, Known
+from rowen.connectors.base import Known, StoredState
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.listing import Listing, Row
 from rowen.connectors.catalog.options import CatalogOptions
@@ -233,7 +233,7 @@ class RunState:
             self.cursor = replace(self.cursor, surplus=self.cursor.surplus + len(self.passed) - passed)
         return sum(isinstance(row.seen, Fetched) and row.url not in stored for row in rows) if counting else 0
 
-    def _count(self, row: Row, stored: Mapping[str, Held]) -> None:
+    def _count(self, row: Row, stored: Mapping[str, StoredState]) -> None:
         shown, is_held = self.shown, row.url in stored
         if isinstance(row.seen, Failed) or row.url in self.quarantined:
             if row.handle is not None and (row.url in self.handles or len(self.handles) < _MOST_HANDLES):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from rowen.connectors.base import remembered, unread_url
+from rowen.connectors.base import parse_stored, unread_url
 from rowen.connectors.catalog import chronology
 from rowen.connectors.catalog.cursor import Noted, stamp
 from rowen.connectors.catalog.dates import moment
@@ -100,7 +100,7 @@ class Catalogue(Listing):
 
     def open(self, known: Noted) -> None:
         """Speak as in the last run, if there was one."""
-        self._dialect = remembered(known.notes, CswDialect) if known.notes else None
+        self._dialect = parse_stored(known.notes, CswDialect) if known.notes else None
         if known.notes and self._dialect is None:
             known.forget()
 

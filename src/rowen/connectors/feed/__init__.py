@@ -13,8 +13,6 @@ from rowen.connectors.feed.walk import FeedCursor, FeedWalk
 from rowen.connectors.probe import Probe
 from rowen.model.items import Observation
 
-__all__ = ["Feed", "FeedOptions"]
-
 _NAMED = re.compile(
     r"https?://[^?#]+(?:\.(?:rss|atom)|/(?:feed|rss|atom)(?:\.xml|\.json|/)?|/(?:rss|atom)\d?\.xml)(?:\?[^#]*)?",
     re.IGNORECASE,
@@ -90,7 +88,7 @@ class Feed:
         return cls.accept(probe.url) if _BEGINS.match(head) or _JSON_BEGINS.match(head) else None
 
     @staticmethod
-    def told(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
+    def describe_cursor(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
         """Return the facts of a cursor that users see; unread archives are the backlog of a feed."""
         memory = FeedCursor.of(cursor)
         left = sum(stretch.then is not None for stretch in memory.stretches)

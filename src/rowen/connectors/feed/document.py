@@ -14,8 +14,6 @@ from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.items import Failed, Raw
 from rowen.model.url import quoted
 
-__all__ = ["Deletion", "FeedDocument", "FeedEntry", "entry_url", "resolved", "stamp_of"]
-
 _WEB = re.compile(r"https?://[^/?#\s]+[^#\s]*", re.IGNORECASE)
 _LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w*-]+\s*=\s*(?:\"[^\"]*\"|[^\s\",;]+))*)")
 _REL = re.compile(r"\brel\s*=\s*(?:\"([^\"]*)\"|([^\s\",;]+))", re.IGNORECASE)

@@ -12,8 +12,6 @@ from rowen.formats.json import payload_of, read_json
 from rowen.model.items import Failed
 from rowen.model.text import attempt
 
-__all__ = ["read_json_feed"]
-
 _TEXTS = frozenset({"content_html", "content_text"})
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rowen.connectors.base import Held, Known, Tools, remembered
+from rowen.connectors.base import Known, StoredState, Tools, parse_stored
 from rowen.connectors.feed.document import FeedDocument, FeedEntry, resolved
 from rowen.connectors.feed.json_feed import read_json_feed
 from rowen.connectors.feed.xml_feed import read_xml_feed
@@ -33,8 +33,6 @@ from rowen.net.target import redact
 
 if TYPE_CHECKING:
     from rowen.connectors.feed import FeedOptions
-
-__all__ = ["FeedCursor", "FeedWalk"]
 
 ACCEPT = (
     "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml;q=0.8, "
@@ -70,7 +68,7 @@ class FeedCursor:
     @classmethod
     def of(cls, cursor: Any) -> FeedCursor:
         """Return the stored cursor, or an empty one if there is none that can be read."""
-        return remembered(cursor, cls) or cls()
+        return parse_stored(cursor, cls) or cls()
 
     def checkpoint(self) -> Checkpoint:
         """Return a checkpoint with this cursor."""
@@ -299,7 +297,7 @@ class FeedWalk:
             return None
 
 
-def _is_later(before: Held | None, stamp: str | None) -> bool:
+def _is_later(before: StoredState | None, stamp: str | None) -> bool:
     """Return whether the stored version of an entry was changed after this time."""
     at = before.last_modified if before is not None else None
     return at is not None and stamp is not None and at > stamp

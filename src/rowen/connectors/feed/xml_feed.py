@@ -21,8 +21,6 @@ from rowen.formats.xml import Reader, XmlElement, local, plain_tree, read_xml, s
 from rowen.model.items import Failed
 from rowen.model.text import attempt
 
-__all__ = ["read_xml_feed"]
-
 _ATOM = "http://www.w3.org/2005/Atom"
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"

@@ -33,8 +33,6 @@ from rowen.model.files import media_type_of
 from rowen.model.items import Complete, Failed, Gone, Incomplete, Observation
 from rowen.model.url import Address, file_url
 
-__all__ = ["Files"]
-
 _GONE_HINT = "Is a disk not mounted?"
 
 

@@ -16,8 +16,6 @@ from rowen.model.files import Built
 from rowen.model.items import Failed, Fetched
 from rowen.model.url import file_url
 
-__all__ = ["MAX_RATIO", "Archive", "inner_path", "is_tar", "is_zip"]
-
 MAX_RATIO = 300
 """Largest ratio of unpacked and packed size: text seldom packs better than 1:20, bombs are at 1:1000."""
 

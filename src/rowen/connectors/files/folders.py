@@ -20,8 +20,6 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.model.files import Built, is_mark, media_type_of
 from rowen.model.url import file_url
 
-__all__ = ["FolderWalk"]
-
 _PLAIN = re.compile(r"[A-Za-z0-9!$&'()*+,;=:@~._-]+").fullmatch
 
 

@@ -22,8 +22,6 @@ from typing import NamedTuple, TypeAlias
 
 from rowen.connectors.opening import open_file, read_at_most
 
-__all__ = ["Chain", "IgnoreRules", "any_of", "ignored", "rules_above", "rules_of", "translate"]
-
 _NAMED = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",

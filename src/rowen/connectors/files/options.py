@@ -8,8 +8,6 @@ from rowen.connectors.base import Options
 from rowen.connectors.files.gitignore import any_of
 from rowen.model.files import media_type_of
 
-__all__ = ["FilesOptions", "Globs", "Selection"]
-
 # Ten times what anybody lists; compiling so much takes 50 ms.
 _MOST_CHARS = 4_000
 

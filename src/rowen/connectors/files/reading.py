@@ -10,28 +10,11 @@ from itertools import compress
 from operator import eq, not_
 from typing import NamedTuple
 
-from rowen.connectors.base import Held, Known, Meter, Tools
+from rowen.connectors.base import Known, Meter, StoredState, Tools
 from rowen.connectors.opening import open_file, read_at_most
 from rowen.errors import ItemError
 from rowen.model.files import media_type_of
 from rowen.model.items import Failed, Fetched, Observation, Raw, Unchanged, Validators
-
-__all__ = [
-    "MISSING",
-    "Batch",
-    "FileBody",
-    "ListedFile",
-    "displayed",
-    "etag_of",
-    "fetched",
-    "is_earlier_form",
-    "observe",
-    "racy",
-    "read_file",
-    "renewed",
-    "too_large",
-    "unreadable",
-]
 
 MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """The errors of the system for a path that does not exist (any more)."""
@@ -105,7 +88,7 @@ def is_earlier_form(stored: str | None, etag: str) -> bool:
     return stored is not None and etag.count("-") == _PARTS - 1 and etag.rpartition("-")[0] == stored
 
 
-def renewed(stored: Held, etag: str) -> Validators:
+def renewed(stored: StoredState, etag: str) -> Validators:
     """Return the validators of an unchanged item, with its etag in the present form."""
     return Validators(etag, stored.last_modified, stored.body_hash)
 

@@ -28,8 +28,6 @@ from rowen.errors import ItemError
 from rowen.model.files import is_mark
 from rowen.model.items import Checkpoint, Complete, Observation, Unchanged
 
-__all__ = ["MemberHeader", "tar_observations"]
-
 _DAMAGED = (
     tarfile.TarError, zlib.error, lzma.LZMAError, struct.error,
     EOFError, OSError, OverflowError, RecursionError, ValueError,

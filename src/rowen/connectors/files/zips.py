@@ -14,8 +14,6 @@ from rowen.connectors.files.reading import Batch, ListedFile, displayed, observe
 from rowen.errors import ItemError
 from rowen.model.items import Complete, Failed, Observation
 
-__all__ = ["zip_observations"]
-
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, NotImplementedError)
 # Of the methods that `zipfile` knows only these let the output be bounded.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

@@ -13,8 +13,6 @@ from rowen.connectors.git.mirror import open_mirror, pull_commit
 from rowen.connectors.git.program import MOST_MIRROR_BYTES, Remote, recognise
 from rowen.model.items import Checkpoint, Complete, Observation
 
-__all__ = ["Git", "GitOptions"]
-
 
 class GitOptions(RepositoryOptions):
     """Options of a git repository."""

@@ -14,23 +14,12 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, ByteSize, Field
 
-from rowen.connectors.base import Known, Options, remembered
+from rowen.connectors.base import Known, Options, parse_stored
 from rowen.connectors.files.options import FilesOptions, Globs, Selection
 from rowen.connectors.files.reading import displayed, too_large
 from rowen.errors import SourceGoneError
 from rowen.model.files import claims, media_type_of
 from rowen.model.items import Failed, Fetched, Observation, Raw, Unchanged
-
-__all__ = [
-    "Blob",
-    "Proof",
-    "RepositoryOptions",
-    "RepositoryScope",
-    "TreeComparison",
-    "TreeEntry",
-    "quoted",
-    "stored_etags",
-]
 
 _REFERENCE = re.compile(r"(?:env|file):\S.*")
 # The names that `git check-ref-format` accepts, and none that could be taken for an option.
@@ -185,7 +174,7 @@ class Proof:
     def from_json(cls, value: Any) -> "Proof | None":
         """Return the proof in a cursor; None if there is none that can be read."""
         own = {name: value[name] for name in _PROOF if name in value} if isinstance(value, Mapping) else value
-        return remembered(own, cls)
+        return parse_stored(own, cls)
 
     def to_json(self) -> dict[str, Any]:
         """Return the proof for a cursor."""

@@ -24,8 +24,6 @@ from rowen.connectors.git.program import MOST_MIRROR_BYTES, Program, Remote, con
 from rowen.errors import SourceError, SourceGoneError
 from rowen.model.items import Checkpoint, Observation
 
-__all__ = ["Mirror", "Tip", "open_mirror", "pull_commit"]
-
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # For one file of a mirror on this machine's disk.
 _READ_LIMIT_S = 60.0

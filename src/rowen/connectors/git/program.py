@@ -27,8 +27,6 @@ from rowen.net.target import AddressGuard, address_refused, plain_name, refusal
 from rowen.programs import NEUTRAL_FOLDER, end, environment, find, start
 from rowen.settings import Settings
 
-__all__ = ["MOST_MIRROR_BYTES", "Program", "Remote", "configuration", "folder_bytes", "recognise"]
-
 MOST_MIRROR_BYTES = 4_000_000_000
 """Maximum size of a repository on disk, without history and unread files: chosen to fit on a small disk."""
 

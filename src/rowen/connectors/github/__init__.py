@@ -15,12 +15,10 @@ from rowen.connectors.github.pages import Discussions, issues, releases
 from rowen.errors import BadUrlError, SourceGoneError
 from rowen.model.items import Checkpoint, Complete, Incomplete, Observation
 
-__all__ = ["GitHub"]
-
 _OTHERS = ("wiki", "issues", "releases", "discussions")
 
 
-class RepositoryPart(Protocol):
+class _RepositoryPart(Protocol):
     """One part of a repository, with a cursor of its own in a checkpoint at its end."""
 
     @property
@@ -69,7 +67,7 @@ class GitHub:
                             return
         yield Complete()
 
-    def _parts(self, api: GitHubApi, leaving: Container[str]) -> Iterator[RepositoryPart]:
+    def _parts(self, api: GitHubApi, leaving: Container[str]) -> Iterator[_RepositoryPart]:
         address, options = self._address, self._options
         yield RepositoryFiles(api, address, options, leaving=leaving)
         if options.wiki:

@@ -14,8 +14,6 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.target import redact
 
-__all__ = ["RAW", "SHA", "GitHubApi", "RateLimitedError", "decoded"]
-
 # GitHub allows 100 concurrent requests, which all clients of one account share.
 AT_ONCE = 8
 JSON = "application/vnd.github+json"

@@ -16,8 +16,6 @@ from rowen.model.items import Checkpoint, Failed, Incomplete, Observation, Skipp
 from rowen.model.url import segment
 from rowen.net.response import Response
 
-__all__ = ["RepositoryFiles", "Trees", "in_order"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

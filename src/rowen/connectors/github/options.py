@@ -8,8 +8,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rowen.connectors.git.listing import RepositoryOptions, quoted
 
-__all__ = ["GitHubOptions", "RepositoryAddress", "recognise"]
-
 _SHORT = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?(?:@(?P<ref>\S+))?", re.ASCII)
 _NAME = re.compile(r"(?!\.\.?$)[\w.-]+", re.ASCII)
 _GITHUB = "https://github.com"

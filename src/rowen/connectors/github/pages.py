@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rowen.connectors.base import remembered, unread_url
+from rowen.connectors.base import parse_stored, unread_url
 from rowen.connectors.github.api import GitHubApi, decoded
 from rowen.connectors.github.options import RepositoryAddress
 from rowen.errors import SourceError
@@ -17,8 +17,6 @@ from rowen.formats.json import payload_of
 from rowen.model.items import Checkpoint, Document, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
 from rowen.model.text import UNREADABLE, attempt
 from rowen.model.url import SEGMENT, quoted
-
-__all__ = ["MOST_PAGES", "Discussions", "Pages", "issues", "releases"]
 
 MOST_PAGES = 10_000
 """A million issues or releases, at a hundred a page."""
@@ -104,7 +102,7 @@ class Pages:
 
     async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Walk the pages; unchanged ones cost a request without a body."""
-        before = remembered(cursor, list[ApiPage]) or []
+        before = parse_stored(cursor, list[ApiPage]) or []
         pages: list[ApiPage] = []
         nameless = False
         while len(pages) < MOST_PAGES and (not pages or pages[-1].more):

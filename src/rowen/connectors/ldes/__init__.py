@@ -18,8 +18,6 @@ from rowen.connectors.probe import Probe
 from rowen.model.items import Observation
 from rowen.model.url import Address
 
-__all__ = ["Ldes", "LdesOptions"]
-
 _MARKS = (b"https://w3id.org/tree#", b"https://w3id.org/ldes#")
 _ABSOLUTE = re.compile(r"file:(?://(?:localhost)?)?/(?!/)")
 _WITHOUT_SHAPE = "none"
@@ -117,7 +115,7 @@ class Ldes:
         return cls.accept(probe.url) if any(mark in page.body for mark in _MARKS) else None
 
     @staticmethod
-    def told(cursor: Any, notes: Mapping[str, int]) -> dict[str, Any]:
+    def describe_cursor(cursor: Any, notes: Mapping[str, int]) -> dict[str, Any]:
         """Return the facts of a cursor, and of the number of notes in each room, that users see."""
         memory = LdesCursor.of(cursor)
         if memory is None:

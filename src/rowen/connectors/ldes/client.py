@@ -32,8 +32,6 @@ from rowen.net.target import join, parse, redact
 if TYPE_CHECKING:
     from rowen.connectors.ldes import LdesOptions
 
-__all__ = ["Entered", "StreamClient", "body_of", "enter", "shape_in_file"]
-
 ACCEPT = (
     "application/n-quads, application/trig;q=0.95, text/turtle;q=0.9, application/n-triples;q=0.9, "
     "application/ld+json;q=0.7, application/rdf+xml;q=0.5, */*;q=0.1"

@@ -9,11 +9,9 @@ from dataclasses import asdict, dataclass, field, fields
 from itertools import count
 from typing import Any
 
-from rowen.connectors.base import Known, remembered
+from rowen.connectors.base import Known, parse_stored
 from rowen.connectors.ldes.page import Relation
 from rowen.connectors.ldes.stream import EventStream
-
-__all__ = ["CLOSED", "CONTEXTS", "DELETED", "OPEN", "UNREAD", "Frontier", "FrontierPage", "LdesCursor", "PageNote"]
 
 OPEN = "page"
 """The room of pages that are requested in each run, since they may change."""
@@ -67,7 +65,7 @@ class LdesCursor:
     @classmethod
     def of(cls, cursor: Any) -> "LdesCursor | None":
         """Return the stored cursor, or None if there is none that can be read."""
-        return remembered(cursor, cls)
+        return parse_stored(cursor, cls)
 
     def to_cursor(self) -> dict[str, Any]:
         """Return the cursor as JSON."""
@@ -115,7 +113,7 @@ class Frontier:
         unread: set[str] = set()
         for room in (OPEN, UNREAD):
             async for batch in self._known.recall_all(room):
-                self._notes.update((url, remembered(note, PageNote) or PageNote()) for url, note in batch.items())
+                self._notes.update((url, parse_stored(note, PageNote) or PageNote()) for url, note in batch.items())
                 unread.update(batch if room == UNREAD else ())
         if root not in self._notes and not await self._known.recall(CLOSED, [root]):
             self._push(root, PageNote(), None)

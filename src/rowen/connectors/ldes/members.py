@@ -10,8 +10,6 @@ from rowen.connectors.ldes.stream import EventStream
 from rowen.formats.rdf.graph import short
 from rowen.formats.rdf.syntax import Said, lexical, node_of
 
-__all__ = ["MemberReader", "StreamMember"]
-
 Tree = dict[str, Any]
 
 _GREATEST = 2**63

@@ -19,18 +19,6 @@ from rowen.formats.rdf.contexts import remote
 from rowen.formats.rdf.syntax import RdfBody, format_of, lexical, node_of, read_nodes
 from rowen.model.url import canonical
 
-__all__ = [
-    "PageAnswer",
-    "Relation",
-    "StreamBody",
-    "StreamEntry",
-    "contexts_of",
-    "read_description",
-    "read_entry",
-    "read_page",
-    "read_shape",
-]
-
 _LOWER = frozenset({"GreaterThanRelation", "GreaterThanOrEqualToRelation"})
 _UPPER = frozenset({"LessThanRelation", "LessThanOrEqualToRelation"})
 _WITHIN = frozenset({"EqualToRelation", "InBetweenRelation"})

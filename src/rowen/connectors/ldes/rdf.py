@@ -11,26 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 from rowen.formats.rdf.syntax import Said, node_of
 from rowen.model.dates import iso_moment
 
-__all__ = [
-    "MOST_QUADS",
-    "RDF",
-    "SH",
-    "Interval",
-    "Path",
-    "Quads",
-    "Reached",
-    "Trail",
-    "TrailStep",
-    "Value",
-    "follow",
-    "interval_of",
-    "microseconds",
-    "moment_of",
-    "moment_within",
-    "path_of",
-    "reached",
-]
-
 Value: TypeAlias = Mapping[str, Any]
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

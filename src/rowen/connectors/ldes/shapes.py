@@ -10,8 +10,6 @@ from rowen.connectors.ldes.rdf import SH, Path, Quads, Reached, TrailStep, Value
 from rowen.errors import SourceError
 from rowen.formats.rdf.syntax import Said, lexical, node_of
 
-__all__ = ["MemberParts", "NodeShape", "Topology", "extract", "topology_of"]
-
 Topology: TypeAlias = dict[str, Any]
 """`start`, the name of a shape, and `shapes` by their names."""
 NodeShape: TypeAlias = dict[str, Any]

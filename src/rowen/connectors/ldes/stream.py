@@ -10,8 +10,6 @@ from rowen.connectors.ldes.shapes import Topology, topology_of
 from rowen.errors import SourceError
 from rowen.formats.rdf.syntax import lexical
 
-__all__ = ["LDES", "TREE", "EventStream", "Kinds", "stream_of"]
-
 TREE = "https://w3id.org/tree#"
 LDES = "https://w3id.org/ldes#"
 _TYPE = f"{RDF}type"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowen.connectors.base import Held, Known, Tools, is_unread, unread_url
+from rowen.connectors.base import Known, StoredState, Tools, is_unread, unread_url
 from rowen.connectors.ldes.client import StreamClient, body_of, enter, shape_in_file
 from rowen.connectors.ldes.cursor import CONTEXTS, DELETED, Frontier, FrontierPage, LdesCursor
 from rowen.connectors.ldes.members import StreamMember
@@ -42,8 +42,6 @@ from rowen.net.target import redact
 
 if TYPE_CHECKING:
     from rowen.connectors.ldes import LdesOptions
-
-__all__ = ["Decision", "LdesWalk", "Versions"]
 
 AHEAD = 4
 """Parallel requests: the next pages come in while one is read. More do not speed up two processes that parse; the pace
@@ -133,7 +131,7 @@ class Versions:
         head, mark, fragment = name.partition("#")
         return name if not mark or fragment.startswith(("/", "!")) else f"{head}#/{fragment}"
 
-    def _is_later(self, url: str, place: bytes, stored: Held | None, deleted: Mapping[str, Any]) -> bool:
+    def _is_later(self, url: str, place: bytes, stored: StoredState | None, deleted: Mapping[str, Any]) -> bool:
         last = self._recent.get(url, b"")
         if url in deleted:
             last = max(last, bytes.fromhex(deleted[url]))

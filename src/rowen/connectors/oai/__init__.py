@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from rowen.connectors.base import Known, remembered, unread_url
+from rowen.connectors.base import Known, parse_stored, unread_url
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.cursor import Noted, noted, stamp
 from rowen.connectors.catalog.dates import moment
@@ -145,7 +145,7 @@ class Habits:
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> "Habits | None":
         """Return the habits in a connector's notes."""
-        return remembered(notes, cls) if notes else None
+        return parse_stored(notes, cls) if notes else None
 
 
 class Repository(Listing):

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
-from rowen.connectors.base import Held, Known, Options, Tools
+from rowen.connectors.base import Known, Options, StoredState, Tools
 from rowen.connectors.packages.archive import PackageFiles, download
 from rowen.connectors.packages.indexes import Index, NpmIndex, PyPIIndex, Release
 from rowen.connectors.packages.lookup import Lookup, PackageCursor, ResolvedRelease, registry_of
@@ -18,8 +18,6 @@ from rowen.model.items import Checkpoint, Complete, Document, Failed, Fetched, I
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.target import parse
-
-__all__ = ["Npm", "PyPI"]
 
 _HINT = "Set the right address by --option {0}=URL, or none by {0}=off."
 _MARKDOWN = re.compile(r"^#{1,6} |^```|\[[^\[\]\n]{1,200}\]\(", re.MULTILINE)
@@ -228,7 +226,7 @@ def _lies_below(url: str, root: str) -> bool:
     return url.startswith(root[: root.rfind("/", root.find("//") + 2) + 1] or f"{root}/")
 
 
-def _usable(cursor: PackageCursor, stored: Mapping[str, Held], *, failed: set[str]) -> PackageCursor:
+def _usable(cursor: PackageCursor, stored: Mapping[str, StoredState], *, failed: set[str]) -> PackageCursor:
     """Return the cursor, without the registry's validators unless all its items are stored and would be read alike."""
     if all(url in stored and stored[url].body_hash is not None and url not in failed for url in cursor.items):
         return cursor

@@ -15,8 +15,6 @@ from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.target import redact
 
-__all__ = ["File", "PackageFiles", "download", "unpacked"]
-
 # An archive is read through to find its README and changelog; one that unpacks to more is left out.
 MOST_UNPACKED_BYTES = 256 << 20
 _ENDING = r"(?:\.(?:md|markdown|rst|txt))?"

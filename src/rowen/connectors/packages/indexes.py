@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 from rowen.model.url import quoted, segment
 
-__all__ = ["Index", "NpmIndex", "Offer", "PyPIIndex", "Release", "plain_text", "table"]
-
 _NO_README = frozenset({"", "unknown", "error: no readme data found!"})
 
 _PYPI_FIELDS = (

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
-from rowen.connectors.base import remembered
+from rowen.connectors.base import parse_stored
 from rowen.connectors.packages.indexes import Index, Offer, Release, plain_text, table
 from rowen.connectors.packages.options import PackageAddress
 from rowen.errors import ConfigurationError, SourceError, SourceGoneError, UsageError
@@ -20,8 +20,6 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.target import redact
 from rowen.programs import environment, find, isolated_python, run
-
-__all__ = ["DocsCursor", "Lookup", "PackageCursor", "ResolvedRelease", "registry_of"]
 
 _GONE = frozenset({404, 410})
 _HINT = "Check the name; set another registry by --option registry=URL."
@@ -115,7 +113,7 @@ class PackageCursor:
     @classmethod
     def of(cls, cursor: Cursor) -> "PackageCursor":
         """Return the stored cursor, or an empty one if there is none that can be read."""
-        return remembered(cursor, cls) or cls()
+        return parse_stored(cursor, cls) or cls()
 
     def to_cursor(self) -> dict[str, Any]:
         """Return the cursor as JSON."""

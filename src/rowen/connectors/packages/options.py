@@ -9,8 +9,6 @@ from pydantic import Field, field_validator
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import UsageError
 
-__all__ = ["Ecosystem", "PackageAddress", "PackageOptions", "recognise"]
-
 Ecosystem: TypeAlias = Literal["pypi", "npm"]
 
 _NAMES: dict[str, re.Pattern[str]] = {

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from rowen.connectors.base import FailedBefore, Held, Known, Tools
+from rowen.connectors.base import FailedBefore, Known, StoredState, Tools
 from rowen.connectors.packages.lookup import DocsCursor
 from rowen.connectors.web import Web
 from rowen.connectors.web.options import WebOptions
@@ -17,8 +17,6 @@ from rowen.model.url import segment
 from rowen.model.versions import parse
 from rowen.net.client import Client
 from rowen.net.robots import Robots
-
-__all__ = ["DocsSite", "changelog_of", "docs_of", "settle", "versioned"]
 
 _DOCS = re.compile(r"doc(?:s|umentation)?.*|.*documentation|readthedocs|(?:api|user)?(?:reference|guide|manual)")
 _CHANGELOG = re.compile(r"change(?:s|log).*|releasenotes?|whatsnew|history|news|releases")
@@ -136,7 +134,7 @@ class _KnownOfSite:
         self.recall_all = known.recall_all
         self._known = known
 
-    async def everything(self) -> AsyncIterator[Sequence[Held]]:
+    async def everything(self) -> AsyncIterator[Sequence[StoredState]]:
         """Yield the stored pages, without the items that are no pages."""
         async for batch in self._known.everything():
             yield [item for item in batch if item.url.startswith("http")]

@@ -17,8 +17,6 @@ from rowen.net.client import Client
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
 
-__all__ = ["Sparql", "asked_of"]
-
 _EUROPA = "data.europa.eu"
 _ENDPOINT = f"https://{_EUROPA}/sparql"
 _PAGE = f"https://{_EUROPA}/data/catalogues/"

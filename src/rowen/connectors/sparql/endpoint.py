@@ -12,8 +12,6 @@ from rowen.formats.json import read_json
 from rowen.formats.rdf.graph import Blank, Iri, Literal, Term, short
 from rowen.net.response import Response
 
-__all__ = ["FORM", "RESULTS", "Endpoint", "Questions", "Rows", "floor_of", "is_safe", "read_rows"]
-
 RESULTS = "application/sparql-results+json"
 _ACCEPT = f"{RESULTS}, application/json;q=0.5"
 FORM = "application/x-www-form-urlencoded"

@@ -19,8 +19,6 @@ from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.items import Failed
 from rowen.model.text import attempt
 
-__all__ = ["Identified", "SparqlOptions"]
-
 IDENTIFIERS = 5000
 """At once: half of the least limit of endpoints in use, so that an answer of so many is our limit and not theirs."""
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from rowen.connectors.base import Held, Known, remembered
+from rowen.connectors.base import Known, StoredState, parse_stored
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.records import UrlSet
 from rowen.connectors.catalog.text import word
@@ -132,7 +132,7 @@ class Tree:
                 task.cancel()
             await asyncio.gather(*(task for _, task in waiting), return_exceptions=True)
 
-    async def _visit(self, url: str, stored: Held | None, answer: Response | None) -> _Visit:
+    async def _visit(self, url: str, stored: StoredState | None, answer: Response | None) -> _Visit:
         before = self._before.get(url)
         try:
             response = answer or await self._ask(url, self._tokens(url, stored))
@@ -147,7 +147,7 @@ class Tree:
                 return _Visit(None, before.children, before, trouble)
             return _Visit(Failed(url, str(problem), problem.hint), stored.links if stored else (), None, trouble)
 
-    def _tokens(self, url: str, stored: Held | None) -> Tokens | None:
+    def _tokens(self, url: str, stored: StoredState | None) -> Tokens | None:
         known = stored or self._before.get(url)
         return Tokens(url, known.etag, known.last_modified) if known else None
 
@@ -163,7 +163,7 @@ class Tree:
             return response
         raise SourceError(f"{redact(url)} answered with status {response.status}.")
 
-    def _read(self, url: str, response: Response, stored: Held | None) -> _Visit:
+    def _read(self, url: str, response: Response, stored: StoredState | None) -> _Visit:
         data = read_json(response.body, redact(url))
         kind = kind_of(data)
         if kind is None:
@@ -202,7 +202,7 @@ def kind_of(data: Any) -> str | None:
     return "Collection" if "extent" in data else "Catalog"
 
 
-def _unchanged(url: str, stored: Held | None, before: _Catalog | None) -> _Visit:
+def _unchanged(url: str, stored: StoredState | None, before: _Catalog | None) -> _Visit:
     if stored is not None:
         return _Visit(Unchanged(url), stored.links)
     return _Visit(None, before.children if before else (), before)
@@ -216,7 +216,7 @@ def _children(data: Mapping[str, Any], base: str) -> list[str]:
 def _catalogs(cursor: Any) -> dict[str, _Catalog]:
     if not isinstance(cursor, dict) or cursor.get("version") != StacOptions.record_version:
         return {}
-    return remembered(cursor.get("catalogs"), dict[str, _Catalog]) or {}
+    return parse_stored(cursor.get("catalogs"), dict[str, _Catalog]) or {}
 
 
 def _written(one: _Catalog) -> list[Any]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from rowen.concurrency import together
-from rowen.connectors.base import Held, Known, Options, Tools
+from rowen.connectors.base import Known, Options, StoredState, Tools
 from rowen.connectors.web.boilerplate import Boilerplate
 from rowen.connectors.web.crawl import Crawl
 from rowen.connectors.web.hints import Dates, gather
@@ -36,8 +36,6 @@ from rowen.model.url import Address, canonical
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.robots import Robots, RobotsRules
-
-__all__ = ["Web"]
 
 # A slow page does not stop the walk; the pace per host is set elsewhere.
 DEFAULT_CONCURRENCY = 3
@@ -214,12 +212,12 @@ class PageLook:
         for document in self._front.rest():
             yield Fetched(document)
 
-    async def _ask(self, stored: Held) -> Answer:
+    async def _ask(self, stored: StoredState) -> Answer:
         if self._robots is not None and (answer := await disallowed(self._robots, stored.url)):
             return answer
         return await self._visitor.visit(stored.url, stored.depth, stored, None)
 
-    def _take(self, stored: Held, answer: Answer) -> Iterator[Observation]:
+    def _take(self, stored: StoredState, answer: Answer) -> Iterator[Observation]:
         match answer:
             case Same():
                 yield Unchanged(stored.url, answer.validators)
@@ -238,7 +236,7 @@ class PageLook:
             case _:
                 yield Skipped(stored.url, _NO_PAGE)
 
-    def _take_page(self, stored: Held, page: FetchedPage) -> Iterator[Observation]:
+    def _take_page(self, stored: StoredState, page: FetchedPage) -> Iterator[Observation]:
         document = page.document
         if document.links and page.robots & NOT_FOLLOWED:
             document = replace(document, links=())

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from rowen.model.items import Document
 
-__all__ = ["LEAST_PAGES", "SAMPLE", "Affixes", "Boilerplate", "Edge", "learn", "learn_affixes"]
-
 # Pages that are read before the walk, which does not request them again. With half of it, each would have to share a
 # block (see below); with twice as many, a refresh requests twice as many pages before it can begin.
 SAMPLE = 8

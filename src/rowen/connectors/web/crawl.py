@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from rowen.connectors.base import Held, Known
+from rowen.connectors.base import Known, StoredState
 from rowen.connectors.web.boilerplate import Boilerplate
 from rowen.connectors.web.hints import Dates
 from rowen.connectors.web.interstitial import Interstitials, Member, PageMark, mark_of
@@ -40,8 +40,6 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.model.items import Checkpoint, Document, Fetched, Gone, Observation, Redirected, Skipped, Unchanged
 from rowen.model.url import canonical
 from rowen.net.robots import Robots
-
-__all__ = ["Crawl"]
 
 # Visits in progress for each parallel request: pages come out of order, and are taken in order. Twice as many would
 # only wait in memory; with one each, a slow page would hold up all others.
@@ -74,7 +72,7 @@ class _Place(NamedTuple):
 
 class _PageVisit(NamedTuple):
     place: _Place
-    stored: Held | None
+    stored: StoredState | None
     answer: "asyncio.Task[Answer]"
 
 
@@ -113,10 +111,10 @@ class Crawl:
         self._scope = SiteScope(root, options)
         self._root = self._scope.clean(root) or root
         self._queue: deque[_Place] = deque()
-        self._looked_up: dict[str, Held | None] = {}
+        self._looked_up: dict[str, StoredState | None] = {}
         self._met: set[str] = set()
         self._spellings = Spellings()
-        self._movers: dict[str, list[Held]] = {}
+        self._movers: dict[str, list[StoredState]] = {}
         self._troubles: dict[str, BrokenPage | Closed] = {}
         self._count = 0
         self._read = 0
@@ -208,7 +206,7 @@ class Crawl:
             if not left:
                 return
 
-    async def _target(self, stored: Held) -> PageUrl | None:
+    async def _target(self, stored: StoredState) -> PageUrl | None:
         """Return the page of this walk that a stored address redirects to."""
         url = stored.url
         for _ in range(MOST_REDIRECTS):
@@ -303,13 +301,13 @@ class Crawl:
         bridge = self._before.bridges.get(url) if conditionally else None
         return await self._ask(_Place(url, depth), stored, bridge)
 
-    async def _visit(self, place: _Place, stored: Held | None, bridge: Bridge | None) -> Answer:
+    async def _visit(self, place: _Place, stored: StoredState | None, bridge: Bridge | None) -> Answer:
         early = self._study.answers.pop(place.url, None)
         if early is not None:
             return early
         return await (self._ask(place, stored, bridge) if self._study.trusted else self._ask(place, None, None))
 
-    async def _ask(self, place: _Place, stored: Held | None, bridge: Bridge | None) -> Answer:
+    async def _ask(self, place: _Place, stored: StoredState | None, bridge: Bridge | None) -> Answer:
         if self._robots is not None and (answer := await disallowed(self._robots, place.url)):
             return answer
         has_news = place.url in self._failed or not self._dates.claims(place.url)
@@ -335,7 +333,7 @@ class Crawl:
                 return await self._visitor.visit(place.url, place.depth, None, None)
         return answer
 
-    def _take(self, place: _Place, stored: Held | None, answer: Answer) -> Iterator[Observation]:
+    def _take(self, place: _Place, stored: StoredState | None, answer: Answer) -> Iterator[Observation]:
         match answer:
             case Same():
                 yield from self._take_same(place, stored, answer)
@@ -357,7 +355,7 @@ class Crawl:
             case BrokenPage() | Closed():
                 yield from self._take_trouble(place, stored, answer)
 
-    def _take_same(self, place: _Place, stored: Held | None, same: Same) -> Iterator[Observation]:
+    def _take_same(self, place: _Place, stored: StoredState | None, same: Same) -> Iterator[Observation]:
         if self._spellings.has_another(place.url, same.body_hash):
             etag, modified = (stored.etag, stored.last_modified) if stored else (None, None)
             yield from self._bridge(place, None, Bridge(same.links, etag, modified, twin=same.body_hash))
@@ -367,7 +365,7 @@ class Crawl:
         yield Unchanged(place.url, same.validators, depth)
         self._follow(same.links, place.depth)
 
-    def _take_page(self, place: _Place, stored: Held | None, page: FetchedPage) -> Iterator[Observation]:
+    def _take_page(self, place: _Place, stored: StoredState | None, page: FetchedPage) -> Iterator[Observation]:
         document, validators = page.document, page.document.validators
         if document.depth != place.depth:
             document = replace(document, depth=place.depth)
@@ -379,7 +377,7 @@ class Crawl:
         # The stored page with another text that this page would replace: its own, or that which redirects to it.
         # Several that redirect to one address are no replacement: they are counted by that address.
         own = (stored,) if stored is not None else tuple(self._movers.get(canonical(place.url), ()))
-        replaced: tuple[Held, ...] = ()
+        replaced: tuple[StoredState, ...] = ()
         if len(own) == 1 and own[0].content_hash != self._study.boilerplate.strip(document).content_hash:
             replaced = own
         # A known interstitial: by its text, or because other pages redirect to it.
@@ -411,7 +409,7 @@ class Crawl:
         elif new is not None:
             yield Fetched(new)
 
-    def _take_unselected(self, place: _Place, stored: Held | None, bridge: Bridge) -> Iterator[Observation]:
+    def _take_unselected(self, place: _Place, stored: StoredState | None, bridge: Bridge) -> Iterator[Observation]:
         """Take a page without the selected part as a bridge; if it had that part before, its last copy stays."""
         if stored is None:
             yield from self._bridge(place, None, bridge)
@@ -438,7 +436,7 @@ class Crawl:
             yield Skipped(stored.url, why)
             self._follow(stored.links, refused.depth)
 
-    def _take_redirect(self, place: _Place, stored: Held | None, to: str) -> Iterator[Observation]:
+    def _take_redirect(self, place: _Place, stored: StoredState | None, to: str) -> Iterator[Observation]:
         """Follow a redirect, at the same depth; a root that redirects moves the scope of the site."""
         if place.depth == 0:
             self._scope = SiteScope(to, self._options)
@@ -454,7 +452,9 @@ class Crawl:
                 target = page.url if page is not None else to.partition("?")[0]
                 yield from self._line_up(target, Member(place.url, place.depth, (stored,)))
 
-    def _take_trouble(self, place: _Place, stored: Held | None, trouble: BrokenPage | Closed) -> Iterator[Observation]:
+    def _take_trouble(
+        self, place: _Place, stored: StoredState | None, trouble: BrokenPage | Closed
+    ) -> Iterator[Observation]:
         """Keep the stored page, and follow its stored links."""
         if place.depth == 0:
             raise SourceError(trouble.why, hint=trouble.hint if isinstance(trouble, BrokenPage) else None)
@@ -476,12 +476,12 @@ class Crawl:
             self.unproven = f"{place.url} could not be requested, and may lead to stored pages."
             self.memory.known = False
 
-    def _keep(self, place: _Place, stored: Held, trouble: BrokenPage | Closed) -> Iterator[Observation]:
+    def _keep(self, place: _Place, stored: StoredState, trouble: BrokenPage | Closed) -> Iterator[Observation]:
         self._count += 1
         yield observation_of(stored.url, trouble)
         self._follow(stored.links, place.depth)
 
-    def _bridge(self, place: _Place, stored: Held | None, bridge: Bridge) -> Iterator[Observation]:
+    def _bridge(self, place: _Place, stored: StoredState | None, bridge: Bridge) -> Iterator[Observation]:
         """Follow a bridge. A stored page under its URL stays until its target is read."""
         self.memory.bridges[place.url] = bridge
         if bridge.to is not None and (page := self._scope.page(bridge.to)) is not None:

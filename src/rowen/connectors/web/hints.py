@@ -27,8 +27,6 @@ from rowen.net.response import Response
 from rowen.net.robots import RobotsRules
 from rowen.net.target import join, parse
 
-__all__ = ["Dates", "Hints", "SitemapEntry", "gather", "latest_moment", "read_entries", "recommended"]
-
 T = TypeVar("T")
 
 # A sitemap holds 50,000 URLs, so that four of them fill the next limit; sites that have one for each section have more.

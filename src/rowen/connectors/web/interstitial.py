@@ -11,12 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from rowen.connectors.base import Held
+from rowen.connectors.base import StoredState
 from rowen.model.hashes import Hash, content_hash
 from rowen.model.items import Document
 from rowen.net.target import redact
-
-__all__ = ["LEAST", "PERHAPS", "Interstitials", "Member", "PageMark", "mark_of"]
 
 LEAST = 3
 """Two pages that became one are an edit that happens; three are a pattern, and a small site has no more."""
@@ -59,7 +57,7 @@ class Member(NamedTuple):
 
     url: str
     depth: int
-    held: tuple[Held, ...] = ()
+    held: tuple[StoredState, ...] = ()
     document: Document | None = None
     shares_text: bool = False
 

@@ -5,12 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rowen.connectors.base import remembered
+from rowen.connectors.base import parse_stored
 from rowen.connectors.web.boilerplate import Boilerplate, Edge
 from rowen.model.files import claims
 from rowen.model.items import Cursor
-
-__all__ = ["OMITTED", "TOLD", "Bridge", "SiteCursor"]
 
 TOLD, OMITTED = "told", "omitted"
 """For a page that its X-Robots-Tag keeps out of the index: whether its answers 304 have that header."""
@@ -95,7 +93,7 @@ class SiteCursor:
     @classmethod
     def of(cls, cursor: Cursor, *, reading: str | None = None) -> "SiteCursor":
         """Return the stored cursor for a walk that reads pages in this way; an empty one if it cannot be read."""
-        written = remembered(cursor, _StoredSiteCursor)
+        written = parse_stored(cursor, _StoredSiteCursor)
         try:
             return cls(reading=reading) if written is None else cls._of(written, reading)
         except ValueError as problem:

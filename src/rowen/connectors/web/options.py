@@ -15,8 +15,6 @@ from rowen.model.rdf import STATEMENTS_VERSION, StatementProfile, StatementsWant
 from rowen.model.text import linear_search
 from rowen.model.url import Address
 
-__all__ = ["ProfileAction", "ProfileShapes", "UrlPatterns", "WebOptions", "profile_reading", "statement_profile"]
-
 # The documentation of PostgreSQL has 1,168 pages and that of a large Java library as many; at half, such sites would be
 # cut. An endless calendar costs so many requests once, and the statistics say that there is more.
 DEFAULT_PAGES = 5000

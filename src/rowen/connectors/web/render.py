@@ -20,8 +20,6 @@ from rowen.net.render import Browser
 from rowen.net.response import Response
 from rowen.net.robots import Robots
 
-__all__ = ["Renderer", "rendered_hash"]
-
 # A page with a framework's frame and less text than a short paragraph waits for its scripts. At twice as much, short
 # complete pages would be rendered in every run, with all the requests of a browser.
 FEWEST_CHARS = 200

@@ -12,8 +12,6 @@ from rowen.connectors.web.options import WebOptions
 from rowen.model.files import is_copy, is_index, media_type_of
 from rowen.model.url import canonical
 
-__all__ = ["PageUrl", "SiteScope", "Spellings", "variant"]
-
 # The protocol of sitemaps allows 2,048 characters.
 LONGEST_URL = 2000
 # Cached decisions about links, such as those of a menu on every page; so many take about 15 MB.

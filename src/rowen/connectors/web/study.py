@@ -24,8 +24,6 @@ from rowen.model.hashes import Hash
 from rowen.model.url import canonical
 from rowen.net.target import redact
 
-__all__ = ["Ask", "Front", "Study", "hides", "study"]
-
 Ask = Callable[[str, int, bool], Awaitable[Answer]]
 """Requests a URL at a depth: conditionally with the flag, the whole page without it."""
 
@@ -122,12 +120,12 @@ async def _edges(
     bodies: set[bytes] = set()
     for url, depth in depths.items():
         answer = answers[url]
-        remembered = before.edges.get(url)
+        edges_before = before.edges.get(url)
         if isinstance(answer, Same) and answer.body_hash in bodies:
             continue
         if isinstance(answer, Same):
-            if remembered is not None and remembered.body == answer.body_hash:
-                edges[url] = remembered
+            if edges_before is not None and edges_before.body == answer.body_hash:
+                edges[url] = edges_before
             elif len(depths) >= LEAST_PAGES:
                 answer = await look(url, depth, False)
         if isinstance(answer, FetchedPage) and not answer.leads_on and not (depth and scope.is_index(url)):

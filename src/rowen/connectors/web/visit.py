@@ -10,7 +10,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from rowen.concurrency import end
-from rowen.connectors.base import Held, Tools
+from rowen.connectors.base import StoredState, Tools
 from rowen.connectors.web.memory import OMITTED, TOLD, Bridge
 from rowen.connectors.web.options import WebOptions, statement_profile
 from rowen.connectors.web.render import Renderer, rendered_hash
@@ -25,25 +25,6 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.robots import PRODUCT, Robots
 from rowen.net.target import join, parse, redact
-
-__all__ = [
-    "NOT_FOLLOWED",
-    "NOT_INDEXED",
-    "Answer",
-    "Bridged",
-    "BrokenPage",
-    "Closed",
-    "FetchedPage",
-    "Missing",
-    "Moved",
-    "NoPage",
-    "Same",
-    "SoftMissing",
-    "Visitor",
-    "disallowed",
-    "is_left_out",
-    "observation_of",
-]
 
 _HTML = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
@@ -204,7 +185,7 @@ class Visitor:
         """Cancel the requests that are still running."""
         await self._soft.close()
 
-    async def visit(self, url: str, depth: int, stored: Held | None, bridge: Bridge | None) -> Answer:
+    async def visit(self, url: str, depth: int, stored: StoredState | None, bridge: Bridge | None) -> Answer:
         """Request a URL, and compare the answer with the stored page or bridge."""
         try:
             if self._renderer is not None and self._renderer.is_sure(url):
@@ -233,7 +214,7 @@ class Visitor:
         except UNREADABLE as problem:
             return BrokenPage(f"The answer of {redact(url)} cannot be read: {problem!r}.", False)
 
-    async def _get(self, url: str, known: Held | Bridge | None = None) -> Response:
+    async def _get(self, url: str, known: StoredState | Bridge | None = None) -> Response:
         """Return the answer of a URL, without following redirects."""
         response = await self._client.get(
             url,
@@ -258,7 +239,7 @@ class Visitor:
             return self._routed[document]
 
     async def _classify(
-        self, url: str, depth: int, response: Response, stored: Held | None, bridge: Bridge | None
+        self, url: str, depth: int, response: Response, stored: StoredState | None, bridge: Bridge | None
     ) -> Answer:
         robots = _robots(response)
         if response.not_modified and stored:
@@ -282,7 +263,7 @@ class Visitor:
         return await self._read(url, depth, response, robots, stored)
 
     async def _read(
-        self, url: str, depth: int, response: Response, robots: frozenset[str], stored: Held | None
+        self, url: str, depth: int, response: Response, robots: frozenset[str], stored: StoredState | None
     ) -> Answer:
         validators = Validators(response.etag, response.last_modified, _hash_of(response, robots))
         if stored is not None and stored.body_hash == validators.body_hash:
@@ -316,7 +297,7 @@ class Visitor:
         return FetchedPage(document, robots, self._leads_on(document, robots))
 
     async def _render(
-        self, renderer: Renderer, raw: Raw, response: Response, robots: frozenset[str], stored: Held | None
+        self, renderer: Renderer, raw: Raw, response: Response, robots: frozenset[str], stored: StoredState | None
     ) -> Answer:
         """Render a page. No validator of it is kept: its data comes from elsewhere."""
         try:
@@ -411,7 +392,7 @@ async def disallowed(robots: Robots, url: str) -> Answer | None:
     return None if rules.allows(url) else NoPage(Bridge())
 
 
-def is_left_out(stored: Held | None, trouble: BrokenPage | Closed) -> bool:
+def is_left_out(stored: StoredState | None, trouble: BrokenPage | Closed) -> bool:
     """Return whether the present options exclude a stored page: it is too large, and was read under other options.
 
     A page that became too large under the same options is a failure like others, since a server may be to blame.
