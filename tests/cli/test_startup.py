@@ -73,7 +73,7 @@ def test_a_sync_of_a_catalog_that_did_not_change_imports_what_asks_and_compares_
     enriching = {name for name in modules if name.startswith("rowen.enrich.")}
     assert enriching == {"rowen.enrich.base", "rowen.enrich.ledger"}
     assert modules & {f"rowen.model.{name}" for name in ("extraction", "passages", "search")} == set()
-    assert modules & {"rowen.harvest.embed", "rowen.operations.apply", "rowen.store.search.search"} == set()
+    assert modules & {"rowen.harvest.embed", "rowen.operations.declarations", "rowen.store.search.search"} == set()
 
 
 def test_only_who_asks_for_json_imports_the_facts_of_everything(docs: Cli) -> None:

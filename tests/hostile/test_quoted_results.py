@@ -10,7 +10,7 @@ from markdown_it.token import Token
 
 from rowen.model.items import Passage
 from rowen.model.search import Answer, Hit, Twin
-from rowen.operations.markdown import markdown
+from rowen.operations.search import markdown
 from tests.cli.conftest import Cli
 
 FORGED = """Hay is dry.

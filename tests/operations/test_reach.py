@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from rowen.connectors import registry
 from rowen.errors import RefusedError, UsageError
 from rowen.model.access import Reach
-from rowen.operations.reach import newly_reached, refuse_local, refuse_named, refuse_options, with_texts, within
+from rowen.operations.validation import newly_reached, refuse_local, refuse_named, refuse_options, with_texts, within
 
 SECRET = {"headers": {"X-Key": "env:HOME"}}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rowen.operations.redaction import redacted, redacted_at
+from rowen.operations.facts import redacted, redacted_at
 from rowen.settings import Settings
 
 KEYS = Settings.model_fields["redacted_keys"].default

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from rowen.errors import UsageError
 from rowen.model.sources import Source
-from rowen.operations.same_portal import SameAs, Site, same_as
+from rowen.operations.discovery import SameAs, Site, same_as
 from tests.conftest import ScratchDatabase
 from tests.portals.ckan import CkanPortal
 from tests.portals.site import Page

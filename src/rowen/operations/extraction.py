@@ -24,9 +24,8 @@ from rowen.model.sources import Source
 from rowen.operations.items import key_of
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_text, decoded, page_of
-from rowen.operations.reach import refuse_local
-from rowen.operations.schemas import resolve, schema_of
-from rowen.operations.source_schemas import check_fields, checked_rules, url_patterns
+from rowen.operations.schemas import check_fields, checked_rules, resolve, schema_of, url_patterns
+from rowen.operations.validation import refuse_local
 from rowen.store import extractions as store
 from rowen.store import runs, schemas, source_schemas
 from rowen.store import sources as source_store

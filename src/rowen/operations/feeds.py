@@ -1,21 +1,20 @@
-"""Publications: the change log as feeds and event streams, all datasets as one catalog."""
+"""Publications: the change log as feeds and event streams, all datasets as one catalog; and streams of a server."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.model.access import Scope
 from rowen.model.changes import FeedForm, Publication
 from rowen.model.datasets import CatalogPage, CatalogPlace
 from rowen.model.search import check_words
+from rowen.operations.facts import redacted
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.operations.redaction import redacted
-from rowen.operations.streams import KEEP_ALIVE, or_silence
 from rowen.store import changes
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from rowen.operations.parameters import Limit, OnlyChangeKinds, OnlySource, SearchWords
     from rowen.publish.feeds import PublicAddresses
 
-__all__ = ["Feeds"]
+__all__ = ["KEEP_ALIVE", "Feeds", "or_silence", "until"]
 
 # What is made for looking at it here needs an address too.
 _LOCAL = "http://127.0.0.1:8400"
@@ -215,3 +214,53 @@ def _place(after: str | None) -> CatalogPlace | None:
 def _need_any(node: str, is_there: bool) -> None:
     if not is_there:
         raise NotFoundError(f"The event stream has no page {node!r} yet.")
+
+
+T = TypeVar("T")
+
+KEEP_ALIVE = b": still here\n\n"
+"""A comment, for proxies that cut silent connections."""
+
+
+async def until(closing: asyncio.Event, stream: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    """Yield from a stream until the server closes, which would otherwise wait for its readers."""
+    async with aclosing(stream):
+        ends = asyncio.ensure_future(closing.wait())
+        try:
+            while True:
+                waiting = asyncio.ensure_future(anext(stream))
+                try:
+                    await asyncio.wait({waiting, ends}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not waiting.done():
+                        waiting.cancel()
+                        await asyncio.gather(waiting, return_exceptions=True)
+                if waiting.cancelled():
+                    return
+                try:
+                    yield waiting.result()
+                except StopAsyncIteration:
+                    return
+        finally:
+            ends.cancel()
+
+
+async def or_silence(stream: AsyncGenerator[T], silence_s: float) -> AsyncGenerator[T | None]:
+    """Return what a stream gives, and None whenever it gave nothing for so long."""
+    async with aclosing(stream):
+        waiting = asyncio.ensure_future(anext(stream))
+        try:
+            while True:
+                done, _ = await asyncio.wait({waiting}, timeout=silence_s)
+                if not done:
+                    yield None
+                    continue
+                try:
+                    value = waiting.result()
+                except StopAsyncIteration:
+                    return
+                yield value
+                waiting = asyncio.ensure_future(anext(stream))
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Adding, changing and previewing sources, one by one or from a file."""
+"""Adding, changing and previewing sources."""
 
 from __future__ import annotations
 
@@ -12,26 +12,80 @@ from typing import TYPE_CHECKING, Any, Unpack
 from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, UsageError, action
 from rowen.harvest import agreements
+from rowen.jobs import freshness
+from rowen.jobs.schedules import next_time
 from rowen.model.access import Reach
+from rowen.model.schedules import Schedule
 from rowen.model.sources import AppliedSource, Source
 from rowen.model.url import Address
 from rowen.model.wording import LONGEST_NAME, check_name
 from rowen.net.credentials import references
 from rowen.net.target import parse
-from rowen.operations.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
+from rowen.operations.discovery import (
+    Announce,
+    Discovery,
+    Recognised,
+    SameAs,
+    Site,
+    confirm,
+    discover,
+    kept_as,
+    same_as,
+)
 from rowen.operations.operation import ResourceGroup
-from rowen.operations.reach import refuse_local, refuse_named, refuse_options, with_texts, within
-from rowen.operations.same_portal import SameAs, Site, same_as
-from rowen.operations.schedules import plan_source, wanted
-from rowen.operations.validation import check_options, looks_like_an_address
-from rowen.store import sources
+from rowen.operations.validation import (
+    check_options,
+    looks_like_an_address,
+    refuse_local,
+    refuse_named,
+    refuse_options,
+    with_texts,
+    within,
+)
+from rowen.store import schedules, sources
+from rowen.store.database import Connection
 
 if TYPE_CHECKING:
     from rowen.model.runs import Run
     from rowen.model.sources import Following, FoundVersion, Preview
     from rowen.operations.parameters import When
 
-__all__ = ["SourceEditor"]
+__all__ = ["NONE", "SourceEditor", "plan_source", "wanted"]
+
+NONE = "none"
+"""What `every` says where a source is to have no schedule."""
+
+
+def wanted(held: str | None, when: When) -> str | None:
+    """Return the new schedule of a source; parameters that are not given keep their values."""
+    given = {name: value for name, value in when.items() if value is not None}
+    if not given:
+        return held
+    if str(given.get("every", "")).strip().lower() == NONE:
+        if len(given) > 1:
+            raise UsageError(f"every = {NONE!r} takes the schedule away: nothing else can be said beside it.")
+        return None
+    if held is not None and not given.keys() & {"every", "cron"}:
+        before = Schedule.parse(held)
+        kept = {"every": before.interval, "cron": before.cron, "during": ", ".join(map(str, before.during))}
+        zone = {"tz": before.tz} if before.tz != "UTC" else {}
+        given = {**{name: value for name, value in kept.items() if value}, **zone, **given}
+    schedule = Schedule.declared(**given)  # type: ignore[arg-type]
+    return str(schedule) if schedule else None
+
+
+async def plan_source(c: Connection, source: Source, schedule: str | None) -> None:
+    """Set the due time of a source under a new schedule: now, if it was never read completely."""
+    now = await schedules.database_time(c)
+    if schedule is None:
+        at = next_time(None, now, salt=source.id, worth_s=await freshness.polling_s(c, source.id))
+        await schedules.set_due(c, source.id, at)
+        return
+    at = next_time(schedule, now, salt=source.id)
+    if source.last_complete_at is None:
+        hours = Schedule.parse(schedule).hours
+        at = hours.opens(now) if hours else now
+    await schedules.set_due(c, source.id, at)
 
 
 class SourceEditor(ResourceGroup):
@@ -173,8 +227,7 @@ class SourceEditor(ResourceGroup):
         Sources that the file does not name stay; with `prune` they are removed, with their items. Without `trust` the
         file may not name secrets of this machine or folders to write to.
         """
-        from rowen.operations.apply import apply
-        from rowen.operations.declarations import Declaration
+        from rowen.operations.declarations import Declaration, apply
 
         reach = Reach.ALL if trust else Reach.FILES
         declared = await asyncio.to_thread(Declaration.of_file, path)
@@ -189,8 +242,7 @@ class SourceEditor(ResourceGroup):
         reach: Reach = Reach.OUTSIDE,
     ) -> list[AppliedSource]:
         """Make the sources match a declaration, in one transaction, and return what changed for each."""
-        from rowen.operations.apply import apply
-        from rowen.operations.declarations import Declaration
+        from rowen.operations.declarations import Declaration, apply
 
         if isinstance(declaration, str):
             declared = await asyncio.to_thread(Declaration.of_text, declaration)

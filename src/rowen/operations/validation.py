@@ -1,16 +1,198 @@
-"""Validation before anything is opened, created or requested."""
+"""Validation before anything is opened, created or requested, and what of this machine a caller may name.
 
-from collections.abc import Mapping, Sequence
+Every interface passes the reach of its caller, and everything beyond is refused here. Values are judged as they were
+sent: nothing is opened, looked up or resolved, and no validator has seen them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from rowen.connectors import registry
-from rowen.errors import Hint, NotFoundError, action
-from rowen.operations.reach import with_texts
+from rowen.connectors.opening import read_regular
+from rowen.connectors.registry import sendings
+from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
+from rowen.model.access import Reach
+from rowen.model.url import Address
+from rowen.net.credentials import leaves, references
 from rowen.settings import Settings
 from rowen.store.server.site import site_folder
 
-__all__ = ["check_new_targets", "check_options", "has_database", "kinds", "looks_like_an_address", "options_of"]
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+__all__ = [
+    "check_new_targets",
+    "check_options",
+    "has_database",
+    "kinds",
+    "looks_like_an_address",
+    "named_texts",
+    "newly_named",
+    "newly_reached",
+    "options_of",
+    "refuse_local",
+    "refuse_named",
+    "refuse_options",
+    "with_texts",
+    "within",
+]
+
+_HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?(?:[/?#].*)?")
+# A text that a validator checks further has at most so many characters; each has at most four bytes in UTF-8.
+_MOST_TEXT_BYTES = 4 << 20
+_WHO = "Who runs the machine can do it: at its command line, or with a token of the scope admin."
+
+
+def within(reach: Reach, address: str) -> str:
+    """Return the address if the caller may name it.
+
+    A caller who may not name files does not learn whether one exists: a path is refused unseen, and a host without a
+    scheme is taken as a web address. A scheme that no kind knows is refused.
+    """
+    if reach is not Reach.OUTSIDE:
+        return address
+    place = Address.of(address.strip())
+    if not place.scheme and _HOST.fullmatch(place.text):
+        return f"https://{place.text}"
+    is_known = place.is_network or place.scheme in registry.kinds()
+    if not is_known or ".." in place.text.split("/"):
+        raise _not_outside(address)
+    return place.text
+
+
+def refuse_local(reach: Reach, url: str) -> Address:
+    """Return the parsed URL of a source or page; refuse one that is not on the network."""
+    place = Address.of(url)
+    if reach is Reach.OUTSIDE and not place.is_network:
+        raise _not_outside(url)
+    return place
+
+
+def refuse_named(
+    reach: Reach, kind: str, options: Mapping[str, Any], *, before: Mapping[str, Any] | None = None
+) -> None:
+    """Refuse options, not yet validated, that name secrets, files or folders which those before did not name."""
+    if reach is not Reach.ALL and (found := newly_named(kind, options, before or {})):
+        raise _beyond(found)
+
+
+def refuse_options(
+    reach: Reach, kind: str, url: str, options: Mapping[str, Any], *, before: Mapping[str, Any] | None = None
+) -> None:
+    """Refuse options of a source that reach more of this machine than the previous ones did."""
+    if reach is not Reach.ALL and (found := newly_reached(kind, options, before or {})):
+        raise _beyond(found)
+    if reach is Reach.OUTSIDE and before is not None and not Address.of(url).is_network and options != before:
+        raise RefusedError(
+            "The options of this source decide which files of this machine are read. Nothing was changed.", hint=_WHO
+        )
+
+
+def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Return what of this machine options reach that the previous ones did not.
+
+    These are named secrets, files and folders, and each option by which a secret is sent elsewhere or in another way:
+    an address, a header, or a default instead of either.
+    """
+    reached = set(newly_named(kind, options, before))
+    now, then = sendings(kind, options), sendings(kind, before)
+    if now - then:
+        route, held = ({part for one in sent for part in one.route} for sent in (now, then))
+        kept = {name for name, _ in route}
+        reached |= {f"{one.option} = {one.secret}" for one in now if one[:3] not in {other[:3] for other in then}}
+        reached |= {f"{name} = {value}" for name, value in route - held}
+        reached |= {f"{name} = its default" for name, _ in held - route if name not in kept}
+    return sorted(reached)
+
+
+def newly_named(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Return the secrets, files and folders that options name and the previous ones did not."""
+    return sorted(set(_named(kind, options)) - set(_named(kind, before)))
+
+
+def named_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Address]:
+    """Return the options whose text is in a file that they name, with its address."""
+    declared = registry.connector(kind).Options.text_or_file
+    places = {name: Address.of(value) for name, value in options.items() if name in declared and isinstance(value, str)}
+    return {name: place for name, place in places.items() if place.scheme == "file"}
+
+
+def with_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the contents of the files that they name instead of `file:PATH`.
+
+    This reads files, so the options must have been judged. The text is stored, not the file name: other machines have
+    no such file, and a file that changes unnoticed would change the meaning of the option. No error quotes the file.
+    """
+    places = named_texts(kind, options)
+    for name in registry.connector(kind).Options.text_or_file & options.keys() - places.keys():
+        # A text may take long to check, so that is done here, beside the event loop; what was found is kept.
+        registry.check_options(kind, {name: options[name]})
+    read = {name: _text(kind, name, place) for name, place in places.items()}
+    for name, text in read.items():
+        try:
+            registry.check_options(kind, {name: text})
+        except UsageError:
+            raise UsageError(
+                f"Option {name!r} of kind {kind!r}: the file {options[name]} holds nothing that this option can be. "
+                "Nothing was changed.",
+                hint=f'No error quotes a file. To see what is wrong, give its text: --option {name}="$(cat FILE)"',
+            ) from None
+    return {**options, **read}
+
+
+def _text(kind: str, name: str, place: Address) -> str:
+    try:
+        body = read_regular(Path(place.path), limit_bytes=_MOST_TEXT_BYTES + 1)
+        if len(body) > _MOST_TEXT_BYTES:
+            raise ValueError(f"it has more than {_MOST_TEXT_BYTES:,} bytes")
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        why = "it is not UTF-8"
+    except OSError as problem:
+        why = problem.strerror or "it cannot be opened"
+    except ValueError as problem:
+        why = str(problem)
+    raise UsageError(
+        f"Option {name!r} of kind {kind!r}: the file {place.text} cannot be read: {why}. Nothing was changed.",
+        hint="Give the path of a text file as file:PATH.",
+    )
+
+
+def _named(kind: str, options: Mapping[str, Any]) -> Iterator[str]:
+    declared = registry.connector(kind).Options
+    fields = declared.model_fields
+    folders = ((name, value) for name, value in options.items() if name in fields and _is_path(fields[name]))
+    files = ((name, value) for name, value in leaves(options) if _is_file(value) and not any(references({"": value})))
+    yield from (f"{name} = {value}" for name, value in (*references(options), *folders, *files) if value is not None)
+
+
+def _is_file(value: Any) -> bool:
+    """Return whether a value is a `file:` URL in any spelling; other values are paths only where the option is one."""
+    return isinstance(value, str) and Address.of(value).scheme in ("file", "git+file")
+
+
+def _is_path(field: FieldInfo) -> bool:
+    return Path in (field.annotation, *get_args(field.annotation))
+
+
+def _beyond(found: list[str]) -> RefusedError:
+    return RefusedError(
+        f"The options refer to secrets, files or folders of this machine, or change where a secret goes "
+        f"({', '.join(found)}). Nothing was changed.",
+        hint=_WHO,
+    )
+
+
+def _not_outside(address: str) -> RefusedError:
+    return RefusedError(
+        f"{address} is no address on the web: it may be a folder or a file of this machine. Nothing was done.",
+        hint=_WHO,
+    )
+
 
 kinds = registry.kinds
 """The kinds of sources that there are."""

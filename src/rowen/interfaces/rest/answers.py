@@ -17,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from rowen.model.changes import Publication
 from rowen.operations.facts import fact
+from rowen.operations.feeds import until
 from rowen.operations.paging import Page
-from rowen.operations.streams import until
 
 __all__ = [
     "MEDIA_TYPE_EVENTS",

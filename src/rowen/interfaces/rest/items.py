@@ -9,8 +9,7 @@ from starlette.responses import Response
 from rowen.interfaces.rest.answers import told, validated
 from rowen.interfaces.rest.derived import RouteCall, RouteGroup, fact_of, list_of, plain
 from rowen.interfaces.rest.shapes import EXAMPLES, example
-from rowen.operations.facts import fact
-from rowen.operations.redaction import redacted, redacted_at
+from rowen.operations.facts import fact, redacted, redacted_at
 from rowen.operations.registry import CONTACTS
 
 __all__ = ["MARKDOWN", "prefers_markdown", "router"]

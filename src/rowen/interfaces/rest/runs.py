@@ -11,7 +11,7 @@ from rowen.interfaces.rest.shapes import Responses
 from rowen.model.runs import Run
 from rowen.operations import Rowen
 from rowen.operations.facts import fact
-from rowen.operations.streams import KEEP_ALIVE, or_silence
+from rowen.operations.feeds import KEEP_ALIVE, or_silence
 
 __all__ = ["router"]
 

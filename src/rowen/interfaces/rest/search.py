@@ -11,7 +11,7 @@ from rowen.interfaces.rest.items import MARKDOWN, prefers_markdown
 from rowen.interfaces.rest.shapes import example
 from rowen.model.search import Answer
 from rowen.operations.facts import fact
-from rowen.operations.markdown import markdown
+from rowen.operations.search import markdown
 
 __all__ = ["router"]
 

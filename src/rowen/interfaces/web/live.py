@@ -15,7 +15,7 @@ from rowen.model.queue import Job
 from rowen.model.runs import Run
 from rowen.operations import Rowen
 from rowen.operations.facts import fact
-from rowen.operations.streams import KEEP_ALIVE, or_silence, until
+from rowen.operations.feeds import KEEP_ALIVE, or_silence, until
 
 __all__ = ["WATCHED", "Glance", "Watcher", "glance_at_job", "glance_at_run", "glance_at_runs", "newest_runs", "watch"]
 

@@ -82,7 +82,7 @@ def _show(out: "Output", answer: "Answer", query: str, form: str) -> None:
     for note in answer.notes:
         out.say(note)
     if form == "markdown" and not out.json:
-        from rowen.operations.markdown import markdown
+        from rowen.operations.search import markdown
 
         out.line(markdown(answer))
     else:

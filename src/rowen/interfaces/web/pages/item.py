@@ -12,7 +12,7 @@ from rowen.interfaces.web.view import View, command, number, scope, text
 from rowen.model.changes import leaves
 from rowen.model.items import Entry
 from rowen.operations import Rowen
-from rowen.operations.redaction import redacted
+from rowen.operations.facts import redacted
 from rowen.operations.registry import CONTACTS
 
 __all__ = ["item"]
