@@ -137,9 +137,7 @@ async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute
     """Store a delivery and return whether it is new; None if its sender exceeds the rate limit."""
     await hold(c, Lock.PUSH, sender)
     lately = await scalar(
-        c,
-        "select count(*) from push_delivery where sender = %s and at > now() - interval '1 minute'",
-        [sender],
+        c, "select count(*) from push_delivery where sender = %s and at > now() - interval '1 minute'", [sender]
     )
     known = await scalar(
         c, "select exists (select from push_delivery where sender = %s and delivery = %s)", [sender, delivery]

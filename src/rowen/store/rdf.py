@@ -40,12 +40,7 @@ async def of_items(c: Connection, ids: Sequence[int]) -> dict[int, list[str]]:
 
 
 async def append(
-    c: Connection,
-    source: Source,
-    run_id: int | None,
-    deltas: Sequence[tuple[int, str, StatementDelta]],
-    *,
-    lines: int,
+    c: Connection, source: Source, run_id: int | None, deltas: Sequence[tuple[int, str, StatementDelta]], *, lines: int
 ) -> None:
     """Store how RDF statements changed, by the positions of their lines among those just logged, from 1 on.
 
@@ -254,9 +249,7 @@ async def advance_target(
     """
     of = [source_id, endpoint, graph or ""]
     position = await scalar(
-        c,
-        "select number from statement_target where source_id = %s and endpoint = %s and graph = %s for update",
-        of,
+        c, "select number from statement_target where source_id = %s and endpoint = %s and graph = %s for update", of
     )
     if (position or 0) != before:
         await rewind_target(c, source_id, endpoint, graph, number)

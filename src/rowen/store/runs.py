@@ -157,8 +157,7 @@ async def live_of(c: Connection, source: Source) -> int:
     run_id: int | None = await scalar(c, "select id from run where source_id = %s and status = 'running'", [source.id])
     if run_id is None:
         raise NotFoundError(
-            f"Source {source.name!r} has no live run.",
-            hint=Hint(action("runs", source.name), " lists the last ones."),
+            f"Source {source.name!r} has no live run.", hint=Hint(action("runs", source.name), " lists the last ones.")
         )
     return run_id
 

@@ -250,9 +250,7 @@ async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[
 async def freshness(c: Connection, source_id: int) -> SourceFreshness | None:
     """Return the freshness of a source, if it was ever checked whole."""
     row = await one(
-        c,
-        "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s",
-        [source_id],
+        c, "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s", [source_id]
     )
     return SourceFreshness(row[0], ChangeRate(*row[1:3]), *row[3:]) if row else None
 
@@ -364,9 +362,7 @@ async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -
 async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] | None:
     """Return what a request must save and the stretch of the longest intervals; None if they are outdated."""
     row = await one(
-        c,
-        "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)",
-        [younger_than_s],
+        c, "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)", [younger_than_s]
     )
     return (row[0], row[1]) if row else None
 

@@ -118,13 +118,7 @@ async def by_id(c: Connection, source_id: int) -> Source | None:
 
 
 async def edit(
-    c: Connection,
-    source_id: int,
-    *,
-    name: str,
-    options: Mapping[str, Any],
-    schedule: str | None,
-    keep_cursor: bool,
+    c: Connection, source_id: int, *, name: str, options: Mapping[str, Any], schedule: str | None, keep_cursor: bool
 ) -> None:
     """Change a source; without its cursor, it is read from the beginning."""
     try:

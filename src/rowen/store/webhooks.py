@@ -82,14 +82,7 @@ async def by_id(c: Connection, webhook_id: int) -> Webhook | None:
 
 
 async def add(
-    c: Connection,
-    name: str,
-    url: str,
-    *,
-    form: WebhookForm,
-    secrets: Sequence[str],
-    wants: WebhookFilter,
-    after: int,
+    c: Connection, name: str, url: str, *, form: WebhookForm, secrets: Sequence[str], wants: WebhookFilter, after: int
 ) -> Webhook:
     """Add a webhook that receives the changes after a number."""
     columns = [
@@ -198,14 +191,7 @@ async def settle_success(c: Connection, webhook: Webhook, *, after: int, ahead: 
 
 
 async def settle_failure(
-    c: Connection,
-    webhook: Webhook,
-    *,
-    after: int,
-    ahead: Sequence[int],
-    error: str,
-    wait_s: float,
-    disabled: bool,
+    c: Connection, webhook: Webhook, *, after: int, ahead: Sequence[int], error: str, wait_s: float, disabled: bool
 ) -> None:
     """Record what was delivered before a call failed, and when to retry or that the webhook is disabled."""
     await c.execute(

@@ -116,9 +116,7 @@ async def read_deleted(c: Connection) -> AsyncIterator[list[DeletedItem]]:
     """Yield the deleted items, in batches in the order of ids."""
     after = 0
     while rows := await all_rows(
-        c,
-        "select id, key, url, title, stated from dropped where id > %s order by id limit %s",
-        [after, _LINES_AT_ONCE],
+        c, "select id, key, url, title, stated from dropped where id > %s order by id limit %s", [after, _LINES_AT_ONCE]
     ):
         after = rows[-1][0]
         yield [DeletedItem(*item) for _, *item in rows]

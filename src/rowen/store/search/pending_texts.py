@@ -104,14 +104,7 @@ select count(distinct text_hash) from embeddable those join item on item.id = it
 
 
 async def pending(
-    c: Connection,
-    model_id: int,
-    depth: Depth,
-    *,
-    above: int,
-    upto: int,
-    limit: int,
-    sources: Sequence[int] = (),
+    c: Connection, model_id: int, depth: Depth, *, above: int, upto: int, limit: int, sources: Sequence[int] = ()
 ) -> list[PendingText]:
     """Return texts without a vector in a range of ids, newest first, of one layer and of all or some sources."""
     values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}

@@ -71,8 +71,7 @@ def check_record(home: Path, folder: Path, *, own_name: str | None) -> None:
         moved = f"printf %s {shlex.quote(str(home.resolve()))} > {shlex.quote(str(folder / _RECORD))}"
         hint = f"{hint} If the data folder was moved here, record that: `{moved}`"
     raise StoreUnavailableError(
-        f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.",
-        hint=hint,
+        f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.", hint=hint
     )
 
 
