@@ -21,7 +21,7 @@ from rowen.model.sources import Source
 from rowen.model.url import key as key_of
 from rowen.store.database import Database
 from rowen.store.items import items
-from rowen.store.items.deletions import PendingDeletions
+from rowen.store.items.deletions import EarlierDeletions
 from rowen.store.items.items import InlineCheck, ItemCheck, StoredItem
 from rowen.store.items.moves import Arrival, arrival
 
@@ -97,7 +97,7 @@ class Planner:
     quarantined: set[Hash]
     redirects: Mapping[Hash, Hash]
     marked: InitVar[Iterable[int]] = ()
-    pending: PendingDeletions
+    pending: EarlierDeletions
     chronological: bool = False
     states: bool = False
     seen: Seen = field(default_factory=Seen)
@@ -132,7 +132,7 @@ class Planner:
     @property
     def returned(self) -> list[int]:
         """The items with pending deletions that were observed again."""
-        return [item_id for item_id in self.pending.held if item_id in self.seen]
+        return [item_id for item_id in self.pending.item_ids if item_id in self.seen]
 
     def note_arrivals(self, plan: Plan) -> None:
         """Record the items that a dry run would create: they may be new addresses of moved items."""

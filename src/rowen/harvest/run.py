@@ -264,7 +264,7 @@ class Harvest:
             count=count,
             failed=[FailedBefore(*row[1:]) for row in quarantined],
             losable=count if self._order.accept_deletions else self._guard.bound(count),
-            leaving=pending.held,
+            leaving=pending.item_ids,
         )
         self._observations: AsyncGenerator[Observation] = (
             selected(self._connector, known, self._order.only, skip=self._skip)
@@ -451,7 +451,7 @@ class Harvest:
             expected = planner.count + stats.created - stats.deleted - swept.joined
             stats.not_asked = max(0, expected - len(planner.seen))
         if not self._order.dry_run:
-            if planner.pending.held and not sweeps:
+            if planner.pending.item_ids and not sweeps:
                 # Also the pending deletions that this run knows nothing about.
                 async with self._database.connection() as c:
                     stats.deletions_held = await deletions.count_pending(c, source_id)

@@ -154,7 +154,7 @@ async def _decide(
     absent -= moved.moved
     # An item that was created and deleted within this run was never visible.
     deleted = await store_deletions.mark_deleted(c, (item_id for item_id in planner.gone if is_created(item_id)))
-    if planner.pending.held:
+    if planner.pending.item_ids:
         absent -= await store_deletions.unmark_kept(c)
         deleted += await store_deletions.mark_overdue(
             c, source.id, runs=settings.deletion_patience_runs, days=settings.deletion_patience_days

@@ -38,7 +38,6 @@ __all__ = [
     "FellBack",
     "Fetched",
     "Gone",
-    "HeldDeletion",
     "Incomplete",
     "ItemDetail",
     "ItemLine",
@@ -46,6 +45,7 @@ __all__ = [
     "NoteName",
     "Observation",
     "Passage",
+    "PendingDeletion",
     "Proved",
     "Raw",
     "Redirected",
@@ -385,7 +385,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldDeletion:
+class PendingDeletion:
     """An item that its source no longer shows, and whose deletion is pending.
 
     `told` says that the source reported it as deleted, `kept_at` that a user wants to keep it.

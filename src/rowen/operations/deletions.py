@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowen.errors import Hint, NotFoundError, action
 from rowen.model.access import Scope
 from rowen.model.hashes import Hash
-from rowen.model.items import HeldDeletion
+from rowen.model.items import PendingDeletion
 from rowen.operations.items import key_of
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_text, decoded, page_of
@@ -55,7 +55,7 @@ class Deletions(ResourceGroup):
     @operation(scope=Scope.READ)
     async def list(
         self, source: OnlySource | None = None, *, limit: Limit = 100, after: After | None = None
-    ) -> Page[HeldDeletion]:
+    ) -> Page[PendingDeletion]:
         """List pending deletions by source and URL."""
         listing = ["held", source]
         place = decoded(after, listing, as_text, as_text)

@@ -10,7 +10,7 @@ from rowen.errors import RowenError
 from rowen.model.access import AccessToken, AuditLine, NewToken
 from rowen.model.changes import Change, FieldDiff, ItemDiff
 from rowen.model.extraction import Extracted, Extraction, ExtractionReport, ModelScore, SourceSchema
-from rowen.model.items import Case, Entry, Export, HeldDeletion, ItemDetail, ItemLine, Revision
+from rowen.model.items import Case, Entry, Export, ItemDetail, ItemLine, PendingDeletion, Revision
 from rowen.model.models import Costs, EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.push import AnnouncedDocument, Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.queue import Job, LiveWorker, QueueDepth
@@ -275,7 +275,7 @@ def _new_token(made: NewToken) -> dict[str, Any]:
 @fact.register(Export)
 @fact.register(FetchedModel)
 @fact.register(Health)
-@fact.register(HeldDeletion)
+@fact.register(PendingDeletion)
 @fact.register(Job)
 @fact.register(LiveWorker)
 @fact.register(ModelStatus)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import dict_row
 
 from rowen.model.hashes import Hash
-from rowen.model.items import Case, Entry, HeldDeletion, Revision
+from rowen.model.items import Case, Entry, PendingDeletion, Revision
 from rowen.model.sources import Overview
 from rowen.store.database import Connection
 from rowen.store.items.items import whole
@@ -49,18 +49,18 @@ async def passages(c: Connection, item_id: int) -> "list[Chunk]":
 
 async def pending_deletions(
     c: Connection, *, source: str | None = None, limit: int | None = None, after: tuple[str, str] | None = None
-) -> list[HeldDeletion]:
+) -> list[PendingDeletion]:
     """Return the pending deletions, by source and URL, from a place on if it is given.
 
     They are read source by source: the planner does not know that most of them often belong to one source.
     """
     name, url = after or (None, None)
     filters = {"source": source, "name": name}
-    deletions: list[HeldDeletion] = []
+    deletions: list[PendingDeletion] = []
     for source_id, called in await all_rows(c, _PENDING_SOURCES, filters):
         left = None if limit is None else limit - len(deletions)
         place = {"id": source_id, "after": url if called == name else None, "limit": left}
-        deletions += await list_of(c, HeldDeletion, _PENDING_DELETIONS, place)
+        deletions += await list_of(c, PendingDeletion, _PENDING_DELETIONS, place)
         if limit is not None and len(deletions) >= limit:
             break
     return deletions

@@ -14,7 +14,17 @@ from rowen.interfaces.rest.answers import encoded
 from rowen.model.access import AccessToken, AuditLine, NewToken, Scope
 from rowen.model.changes import Change, DiffLine, DiffPiece, FieldChange, FieldDiff, Hunk, ItemDiff
 from rowen.model.extraction import Evidence, Extracted, Extraction, ExtractionReport, SourceSchema
-from rowen.model.items import Case, Document, Entry, HeldDeletion, ItemDetail, ItemLine, Passage, Revision, Validators
+from rowen.model.items import (
+    Case,
+    Document,
+    Entry,
+    ItemDetail,
+    ItemLine,
+    Passage,
+    PendingDeletion,
+    Revision,
+    Validators,
+)
 from rowen.model.models import CostLine, Costs, ModelStatus
 from rowen.model.push import AnnouncedDocument, Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.queue import Job, LiveWorker, QueueDepth
@@ -152,7 +162,7 @@ def _all_shapes() -> dict[str, Shape]:
         {"run": int, "total_found": int, **_fields(Run, without=("id", "stats")), **_fields(RunStats)},
     )
     plain = (
-        *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),
+        *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, Job),
         *(FoundVersion, ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, SchemaUse, StatementReport),
         *(CircuitStatus, StatementSummary, Subscription, TroubleGroup),
     )
@@ -160,6 +170,8 @@ def _all_shapes() -> dict[str, Shape]:
         # These two are parts of others as well, which name them as they are.
         "LiveWorker": LiveWorker,
         "QueueDepth": QueueDepth,
+        # The component was named before the class was renamed.
+        "HeldDeletion": _made("HeldDeletion", PendingDeletion.__doc__, _fields(PendingDeletion)),
         "Source": _shape_of(Source, without=("id", "cursor")),
         "Run": run,
         "Entry": _shape_of(Entry, without=("id",)),
@@ -244,7 +256,7 @@ _THINGS: dict[str, Any] = {
     "Following": Following("news", "feed", "following", _AT, _AT, polling_s=3600.0),
     "Health": Health(QueueDepth(1, 2, 1), 1, failing=[FailingSource("portal", 4, _AT, _AT, "It answered 503.")]),
     "FoundVersion": FoundVersion("flask", "flask-3", "3.1.2", ("2.3.3", "3.1.2")),
-    "HeldDeletion": HeldDeletion("guide", f"{_SITE}old", "Old page", _AT, False, None),
+    "HeldDeletion": PendingDeletion("guide", f"{_SITE}old", "Old page", _AT, False, None),
     "Hit": Hit(
         *(_PAGE, "Haymaking", "guide", ("Haymaking",), "Cut it dry, on the third day without rain.", 0.031),
         anchor="haymaking",

@@ -52,7 +52,7 @@ async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, rep
     for batch in _batches(reported):
         await c.execute("update missing set reported = true where id = any(%b::bigint[])", [batch])
     await c.execute("analyze missing")
-    return await _count_missing(c)
+    return await number(c, "select count(*) from missing")
 
 
 async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> int:
@@ -65,10 +65,6 @@ async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> i
             [source_id, batch],
         )
     await c.execute("analyze missing")
-    return await _count_missing(c)
-
-
-async def _count_missing(c: Connection) -> int:
     return await number(c, "select count(*) from missing")
 
 
@@ -136,14 +132,14 @@ def _batches(ids: Iterable[int]) -> Iterable[list[int]]:
         yield batch
 
 
-class PendingDeletions(NamedTuple):
-    """What earlier runs left behind: items with a pending deletion, and when the first item was withdrawn."""
+class EarlierDeletions(NamedTuple):
+    """Pending deletions of earlier runs, and when the first item of the source was withdrawn."""
 
-    held: list[int]
+    item_ids: list[int]
     withdrawn_since: datetime | None
 
 
-async def pending(c: Connection, source_id: int) -> PendingDeletions:
+async def pending(c: Connection, source_id: int) -> EarlierDeletions:
     """Return the pending deletions of a source, for a run that begins."""
     row = await one(
         c,
@@ -151,7 +147,7 @@ async def pending(c: Connection, source_id: int) -> PendingDeletions:
         " (select min(at) from withdrawn where source_id = %(source)s)",
         {"source": source_id},
     )
-    return PendingDeletions(*row) if row else PendingDeletions([], None)
+    return EarlierDeletions(*row) if row else EarlierDeletions([], None)
 
 
 async def count_pending(c: Connection, source_id: int) -> int:

@@ -10,7 +10,7 @@ from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
-    from rowen.model.items import HeldDeletion
+    from rowen.model.items import PendingDeletion
     from rowen.operations import Rowen
 
 __all__ = ["COMMANDS"]
@@ -51,7 +51,7 @@ def _list(call: Invocation, name: str | None, limit: int) -> None:
         call.out.say("No deletions are held back.")
 
 
-def _decision(one: "HeldDeletion") -> str:
+def _decision(one: "PendingDeletion") -> str:
     return f"kept since {moment(one.kept_at)}" if one.kept_at else "open"
 
 
