@@ -1,23 +1,20 @@
-"""Concurrent work that ends as a whole, and work that a cancellation does not interrupt."""
+"""Tasks that end together, and tasks that a cancellation does not interrupt."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["end", "finish", "together"]
-
-# A task that has not ended by then has lost its cancellation (python/cpython#86296); a transaction ends in a fraction
-# of it.
+# A task that has not ended by then has lost its cancellation (python/cpython#86296); a transaction ends much earlier.
 PERSISTENCE_S = 5.0
 
 T = TypeVar("T")
 
 
 async def together(*works: Awaitable[T]) -> list[T]:
-    """Run awaitables concurrently and return their results in order.
+    """Run awaitables concurrently and return their results in order; the first failure ends all, and is raised.
 
-    The first failure cancels the others, waits until they have ended, and is raised unchanged. `asyncio.gather` leaves
-    them running; `asyncio.TaskGroup` wraps the failure, and in Python 3.11 leaves the task marked as being cancelled.
+    `asyncio.gather` would leave the others running; `asyncio.TaskGroup` wraps the failure, and in Python 3.11 leaves
+    the task marked as being cancelled.
     """
     if not works:
         return []
@@ -31,10 +28,7 @@ async def together(*works: Awaitable[T]) -> list[T]:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until they have ended: libraries can swallow a cancellation.
-
-    If the caller is cancelled meanwhile, it waits until they have ended, and is cancelled then.
-    """
+    """Cancel tasks until they have ended, since libraries can swallow a cancellation; then pass on the caller's own."""
     tasks = list(tasks)
     left = {task for task in tasks if not task.done()}
     cancelled: asyncio.CancelledError | None = None

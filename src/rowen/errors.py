@@ -1,19 +1,19 @@
-"""Every error that Rowen raises on purpose, in one tree.
+"""All errors that Rowen raises deliberately, in one tree.
 
     RowenError
     ├── UsageError             a wrong option, kind, name or address        exit 2
     │   └── ConfigurationError settings that cannot be read
     ├── NotFoundError          no such source, run or item                  exit 4
-    ├── RefusedError           allowed to nobody, or not without asking     exit 5
+    ├── RefusedError           forbidden, or it needs a confirmation        exit 5
     │   ├── BusyError          another live run has the source
-    │   ├── NewerDatabaseError the database was made by a later program
-    │   ├── RequestTooLargeError    more bytes than an interface takes
-    │   ├── TooManyRequestsError    more than an interface answers to one client
-    │   │   └── OverloadedError     more than it answers to all of them
-    │   └── UnauthenticatedError    an interface does not know who asks
+    │   ├── NewerDatabaseError the database was made by a later version
+    │   ├── RequestTooLargeError    more bytes than an interface accepts
+    │   ├── TooManyRequestsError    one client exceeds its rate limit
+    │   │   └── OverloadedError     all clients exceed the limit
+    │   └── UnauthenticatedError    an interface does not know the caller
     ├── StoreError             the database                                 exit 1
     │   ├── StoreUnavailableError   cannot be reached or started
-    │   ├── StoreUnfitError         reached, but lacks what we need
+    │   ├── StoreUnfitError         it lacks a required feature
     │   ├── StoreFullError          no space left
     │   └── StoreRejectedError      refused a value
     ├── SourceError            the whole source could not be read           exit 1
@@ -22,40 +22,40 @@
     │   │   ├── BadAnswerError       the answer breaks the rules of HTTP
     │   │   ├── BadUrlError          nothing that HTTP can fetch
     │   │   ├── BodyTooLargeError    more bytes than allowed
-    │   │   ├── CircuitOpenError     not tried: failed too often of late
+    │   │   ├── CircuitOpenError     not tried: it failed too often recently
     │   │   ├── ConnectError         no connection, or it broke
     │   │   ├── FetchTimeoutError    took too long
     │   │   ├── RedirectError        redirects that lead nowhere
-    │   │   ├── TlsError             no trusted encryption
+    │   │   ├── TlsError             the connection is not trusted
     │   │   └── TruncatedError       the body ended early
-    │   └── SourceGoneError    its root is not there
+    │   └── SourceGoneError    its root does not exist
     ├── ProviderError          a paid service could not be called           exit 1
-    │   ├── BudgetExceededError     it would cost more than it may          exit 5
+    │   ├── BudgetExceededError     the call would exceed a budget          exit 5
     │   ├── ProviderAnswerError     its answer cannot be read
     │   ├── ProviderDownError       it cannot be reached, or asks to wait
     │   ├── ProviderKeyError        it does not accept the key
-    │   └── ProviderRefusedError    it will not take this input
+    │   └── ProviderRefusedError    it refuses this input
     ├── EmbeddingError         texts could not be turned into vectors       exit 1
-    │   ├── BadVectorsError         the embedder's answer is no use
+    │   ├── BadVectorsError         the embedder's answer is unusable
     │   ├── EmbedderDownError       it cannot be reached, or asks to wait
-    │   └── TextsRefusedError       it will not take these texts
+    │   └── TextsRefusedError       it refuses these texts
     ├── ExtractionError        facts could not be extracted from an item    exit 1
     │   ├── AnswerInvalidError      the model's answer is no JSON
     │   ├── AnswerMismatchError     it breaks the schema
-    │   ├── AnswerRefusedError      the model will not answer
+    │   ├── AnswerRefusedError      the model refuses to answer
     │   ├── AnswerTruncatedError    the answer was cut off
     │   ├── ContextOverflowError    the text is longer than the model reads
-    │   └── UngroundedError         it says what the text does not
+    │   └── UngroundedError         it has values that are not in the text
     ├── ExportError            a snapshot could not be written or read      exit 1
     ├── JobError               a job could not be done                      exit 1
     │   ├── JobLimitError           it took too much memory
     │   ├── JobSilentError          it showed no progress for too long
-    │   └── PortionReadError        it read its share; the next goes on
+    │   └── PortionReadError        it read its part; the next one continues
     └── ItemError              one item could not be read                   exit 3
 
-A class knows its stable name (`code`), whether trying again can help (`retryable`), whether it counts against a
-circuit (`trips_circuit`), the exit code of the CLI and the status of HTTP. An error says in its `hint` what to do next;
-actions that the hint names stand there as values, so that each interface can offer them in its own way.
+A class defines its stable name (`code`), whether a retry can help (`retryable`), whether the error counts for a circuit
+(`trips_circuit`), the exit code of the CLI and the HTTP status. The `hint` of an error names the next step; the actions
+in it are values, so that each interface can present them in its own way.
 """
 
 import re
@@ -133,17 +133,16 @@ class Action:
 
     @property
     def command(self) -> str:
-        """The action as a command line, which is its usual notation."""
-        options = (f"--{name.replace('_', '-')}" + _value(value) for name, value in self.options.items())
+        """The action as a command line."""
+        options = (
+            f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+            for name, value in self.options.items()
+        )
         return " ".join(["rowen", self.name, *([self.target] if self.target else []), *options])
 
     def to_json(self) -> dict[str, Any]:
         """Return the action as plain values."""
         return {"action": self.name, "target": self.target, "options": dict(self.options)}
-
-
-def _value(value: Any) -> str:
-    return "" if value is True else f" {value}"
 
 
 def action(name: str, target: str | None = None, **options: Any) -> Action:
@@ -207,7 +206,7 @@ class RowenError(Exception):
             "error": str(self),
             "code": self.code,
             "hint": self.hint,
-            "actions": [each_action.to_json() for each_action in actions],
+            "actions": [action.to_json() for action in actions],
             "retryable": self.retryable,
             "exit_code": self.exit_code,
         }

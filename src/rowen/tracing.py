@@ -1,6 +1,6 @@
 """OpenTelemetry spans of incoming requests, runs, and outgoing requests, if a collector is configured.
 
-Without a collector nothing is imported, and a span costs one lookup of a variable.
+Without one, nothing is imported, and a span costs one lookup of a variable.
 """
 
 import atexit
@@ -13,13 +13,11 @@ from typing import Any, TypeAlias
 
 from rowen.version import how_to_install
 
-__all__ = ["Note", "span"]
-
 log = logging.getLogger(__name__)
 
 Facts: TypeAlias = Mapping[str, str | int | float | bool | None]
 Note: TypeAlias = Callable[[Facts], None]
-"""Adds facts to a span that is open."""
+"""Adds facts to an open span."""
 
 # The names of OpenTelemetry, which other programs use as well.
 _COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -27,34 +25,30 @@ _COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOIN
 
 @contextmanager
 def span(name: str, facts: Facts, *, is_server: bool = False, is_client: bool = False) -> Iterator[Note]:
-    """Send the duration of a block to the collector; an exception marks the span as failed, by its type alone.
+    """Send the duration of a block to the collector; an exception marks the span as failed, by its type only.
 
     Facts never contain private data: no query of an address, no header, no text of an error.
     """
     tracer = _tracer()
     if tracer is None:
-        yield _nothing
+        yield lambda _: None
         return
     from opentelemetry.trace import SpanKind, Status, StatusCode
 
     kind = SpanKind.SERVER if is_server else SpanKind.CLIENT if is_client else SpanKind.INTERNAL
     started = tracer.start_as_current_span(
-        name, kind=kind, attributes=_told(facts), record_exception=False, set_status_on_exception=False
+        name, kind=kind, attributes=_present(facts), record_exception=False, set_status_on_exception=False
     )
     with started as opened:
         try:
-            yield lambda more: opened.set_attributes(_told(more))
+            yield lambda more: opened.set_attributes(_present(more))
         except BaseException as problem:
             opened.set_attributes({"error.type": type(problem).__name__})
             opened.set_status(Status(StatusCode.ERROR))
             raise
 
 
-def _nothing(_: Facts) -> None:
-    """Do nothing: there is no collector."""
-
-
-def _told(facts: Facts) -> dict[str, str | int | float | bool]:
+def _present(facts: Facts) -> dict[str, str | int | float | bool]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -73,8 +67,8 @@ def _tracer() -> Any:
         log.warning("traces are disabled: `%s` installs the missing packages", how_to_install("telemetry"))
         return None
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
-    named = os.environ.get("OTEL_SERVICE_NAME") or "rowen"
-    provider = TracerProvider(resource=Resource.create({"service.name": named}))
+    name = os.environ.get("OTEL_SERVICE_NAME") or "rowen"
+    provider = TracerProvider(resource=Resource.create({"service.name": name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     atexit.register(provider.shutdown)
     return provider.get_tracer("rowen")

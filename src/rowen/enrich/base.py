@@ -17,8 +17,6 @@ from rowen.settings import Settings
 if TYPE_CHECKING:
     from rowen.net.client import Client
 
-__all__ = ["NONE", "WAITING", "Embedded", "Embedder", "EmbedderTools", "Limits", "Spec", "kinds", "make", "register"]
-
 WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
 """What to do about an embedder that cannot be had now."""
 GROUP = "rowen.embedders"

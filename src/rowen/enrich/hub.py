@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from rowen.net.response import Response, Stream
     from rowen.settings import Settings
 
-__all__ = ["fetch_model", "fetched_folder", "hub_address", "is_hub_name"]
-
 # A letter or digit first: neither `..` nor a hidden folder. 96 characters are as long as hubs let names be.
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME = re.compile(rf"({_PART})/({_PART})(?:@({_PART}))?")

@@ -11,18 +11,6 @@ from rowen.errors import BudgetExceededError
 from rowen.model.models import Charge, LedgerEntry, SpentUsd
 from rowen.settings import Settings
 
-__all__ = [
-    "SOURCE_PERIOD",
-    "Budgets",
-    "Ledger",
-    "NoLedger",
-    "Purse",
-    "charged_to",
-    "current_charge",
-    "current_purse",
-    "paid_from",
-]
-
 SOURCE_PERIOD = timedelta(days=30)
 """What a source may cost is counted over so long: a monthly bill is what providers write."""
 

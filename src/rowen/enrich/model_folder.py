@@ -15,17 +15,6 @@ from typing import Any
 from rowen.enrich.tokenizers import Spelling, spelling_of, spelling_of_vocabulary
 from rowen.errors import ConfigurationError, Hint, action
 
-__all__ = [
-    "LARGEST_JSON",
-    "LARGEST_WEIGHTS",
-    "MANIFEST",
-    "WEIGHTS",
-    "ModelFolder",
-    "data_names",
-    "pooling_file",
-    "read_folder",
-]
-
 MANIFEST = "rowen-model.json"
 """In the folder of a model that was fetched: its name, where it came from, and the SHA-256 of each file."""
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from rowen.net.client import Client
     from rowen.net.response import Response
 
-__all__ = ["GEMINI_HOME", "Key", "PaidCall", "Provider", "api_address", "gemini_model", "known_price", "told_price"]
-
 log = logging.getLogger(__name__)
 # A sentence or two: enough to know the reason, too short to repeat a prompt.
 _REASON_CHARS = 300

@@ -15,8 +15,6 @@ from typing import Any
 
 from rowen.errors import ConfigurationError
 
-__all__ = ["Spelling", "WordPiece", "spelling_of", "spelling_of_vocabulary"]
-
 _WORDPIECE_STEPS = {"BertNormalizer", "BertPreTokenizer"}
 # `Precompiled` is SentencePiece's own table, which is the compatible form of Unicode but for rare characters.
 _UNIGRAM_STEPS = {"Precompiled", "NFKC", "Nmt", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from rowen.errors import BadVectorsError, Hint, action
 
-__all__ = ["LARGEST", "packed", "units", "written"]
-
 LARGEST = 4000
 """The dimensions that an index over halves can have."""
 

@@ -5,18 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = [
-    "AccessToken",
-    "AuditLine",
-    "Credential",
-    "NewSession",
-    "NewToken",
-    "Principal",
-    "Reach",
-    "RepeatedAnswer",
-    "Scope",
-]
-
 
 class Scope(enum.StrEnum):
     """A scope; each includes the ones before it."""
@@ -32,7 +20,7 @@ class Scope(enum.StrEnum):
 
 
 class Reach(enum.Enum):
-    """The parts of the machine running Rowen that a caller may name."""
+    """The parts of Rowen's machine that a caller may name."""
 
     OUTSIDE = enum.auto()
     """Nothing: only addresses that everybody can request over the network."""
@@ -44,7 +32,7 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The proof that a caller sent: the hash of a token or a session, or the end of a token that a provider signed."""
+    """The proof of a caller: the hash of a token or a session, or the expiry of a token that a provider signed."""
 
     digest: bytes | None = None
     expires_at: datetime | None = None
@@ -54,9 +42,8 @@ class Credential:
 class Principal:
     """The caller of an operation, with a scope.
 
-    The prefix of a name says who vouches for the rest, so that no two callers share one: `token:…` for a token,
-    `email:…` for an address that the identity provider verified, `sub:…` for the provider's own identifier; and `local`
-    and `public`.
+    A prefix keeps names unique: `token:…` for a token, `email:…` for an address that the identity provider verified,
+    `sub:…` for the provider's own identifier; `local` and `public` have none.
     """
 
     name: str
@@ -82,7 +69,7 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token that was just made, and its secret, which is shown once and stored nowhere."""
+    """A new token, and its secret, which is shown once and stored nowhere."""
 
     token: AccessToken
     secret: str
@@ -90,7 +77,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session that was just opened: the secret of its cookie, and until when it holds."""
+    """A new session: the secret of its cookie, and its expiry."""
 
     secret: str
     expires_at: datetime
@@ -98,7 +85,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One request that wrote or tried to write: the caller, the request, and the status of the answer."""
+    """One attempt to write: the caller, the request, and the status of the answer."""
 
     id: int
     at: datetime

@@ -1,7 +1,7 @@
 """The change log, differences between two versions of an item, and published changes."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -10,29 +10,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rowen.model.hashes import data_hash
 from rowen.model.wording import brief
-
-__all__ = [
-    "EARLIER_CHARS",
-    "CatalogForm",
-    "Change",
-    "ChangeKind",
-    "DiffForm",
-    "DiffLine",
-    "DiffPiece",
-    "FeedForm",
-    "FieldChange",
-    "FieldDiff",
-    "Hunk",
-    "ItemDiff",
-    "LineKind",
-    "LogSpan",
-    "Publication",
-    "PublishedChange",
-    "differences",
-    "flattened",
-    "hunks_of",
-    "leaves",
-]
 
 ChangeKind: TypeAlias = Literal[
     "created", "updated", "amended", "deleted", "moved", "failing", "recovered", "extracted", "matched"
@@ -82,29 +59,21 @@ class FieldChange(NamedTuple):
         return values
 
 
-def differences(before: Any, after: Any) -> Iterator[FieldChange]:
+def differences(before: Any, after: Any, path: str = "") -> Iterator[FieldChange]:
     """Yield the differences between two values, field by field: objects by their keys, lists by position."""
-    yield from _differences(before, after, "")
-
-
-def _differences(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
-    if type(before) is type(after) and isinstance(before, dict):
+    if type(before) is type(after) and isinstance(before, dict | list):
+        if isinstance(before, list):
+            before, after = dict(enumerate(before)), dict(enumerate(after))
         for name in [*before, *(name for name in after if name not in before)]:
-            yield from _one(before, after, name, f"{path}/{_escaped(name)}")
-    elif type(before) is type(after) and isinstance(before, list):
-        for number in range(max(len(before), len(after))):
-            yield from _one(dict(enumerate(before)), dict(enumerate(after)), number, f"{path}/{number}")
+            place = f"{path}/{_escaped(name)}"
+            if name not in after:
+                yield FieldChange("removed", place, before=before[name])
+            elif name not in before:
+                yield FieldChange("added", place, after=after[name])
+            else:
+                yield from differences(before[name], after[name], place)
     elif data_hash(before) != data_hash(after):
         yield FieldChange("changed", path, before, after)
-
-
-def _one(before: Mapping[Any, Any], after: Mapping[Any, Any], name: Any, path: str) -> Iterator[FieldChange]:
-    if name not in after:
-        yield FieldChange("removed", path, before=before[name])
-    elif name not in before:
-        yield FieldChange("added", path, after=after[name])
-    else:
-        yield from _differences(before[name], after[name], path)
 
 
 def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -136,12 +105,11 @@ def _escaped(name: str) -> str:
 DiffForm: TypeAlias = Literal["unified", "html"]
 LineKind: TypeAlias = Literal["same", "removed", "added"]
 
-# As many lines of context as patches have: enough to find the place, at twice as much the change drowns.
+# Lines of context, as in patches: enough to find the place; twice as many would hide the change.
 _CONTEXT = 3
-# Words of longer lines are not compared: the time grows with the square, and such a line is data, not prose.
+# Words of longer lines are not compared: the time grows with the square, and such lines are data, not prose.
 _LONGEST_LINE = 4_000
-# Lines that share fewer words are shown as one removed and one added line: single differing words would hide the
-# change.
+# Lines that share fewer words are shown as removed and added: single differing words would hide the change.
 _LEAST_ALIKE = 0.4
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -208,33 +176,28 @@ class FieldDiff:
 def hunks_of(before: str, after: str) -> tuple[Hunk, ...]:
     """Return the places where two texts differ."""
     older, newer = before.splitlines(), after.splitlines()
-    matcher = SequenceMatcher(None, older, newer)
-    return tuple(
-        Hunk(tuple(line for step in group for line in _lines(step, older, newer)))
-        for group in matcher.get_grouped_opcodes(_CONTEXT)
-    )
-
-
-_Step: TypeAlias = tuple[str, int, int, int, int]
-
-
-def _lines(step: _Step, older: Sequence[str], newer: Sequence[str]) -> Iterator[DiffLine]:
-    tag, first, last, start, end = step
-    if tag == "equal":
-        for offset, text in enumerate(older[first:last]):
-            yield DiffLine("same", (DiffPiece(text),), first + offset + 1, start + offset + 1)
-        return
-    removed, added = older[first:last], newer[start:end]
-    # Only an equal number of removed and added lines shows which line became which.
-    pairs = [_pieces(a, b) for a, b in zip(removed, added, strict=True)] if len(removed) == len(added) else []
-    for offset, text in enumerate(removed):
-        yield DiffLine("removed", pairs[offset][0] if pairs else (DiffPiece(text, True),), first + offset + 1, None)
-    for offset, text in enumerate(added):
-        yield DiffLine("added", pairs[offset][1] if pairs else (DiffPiece(text, True),), None, start + offset + 1)
+    hunks: list[Hunk] = []
+    for group in SequenceMatcher(None, older, newer).get_grouped_opcodes(_CONTEXT):
+        lines: list[DiffLine] = []
+        for tag, first, last, start, end in group:
+            removed, added = older[first:last], newer[start:end]
+            if tag == "equal":
+                places = range(len(removed))
+                lines += [DiffLine("same", (DiffPiece(removed[n]),), first + n + 1, start + n + 1) for n in places]
+                continue
+            # Only an equal number of removed and added lines shows which line became which.
+            pairs = [_pieces(*pair) for pair in zip(removed, added, strict=False)] if len(removed) == len(added) else []
+            for n, text in enumerate(removed):
+                lines.append(DiffLine("removed", pairs[n][0] if pairs else (DiffPiece(text, True),), first + n + 1))
+            for n, text in enumerate(added):
+                pieces = pairs[n][1] if pairs else (DiffPiece(text, True),)
+                lines.append(DiffLine("added", pieces, newer=start + n + 1))
+        hunks.append(Hunk(tuple(lines)))
+    return tuple(hunks)
 
 
 def _pieces(before: str, after: str) -> tuple[tuple[DiffPiece, ...], tuple[DiffPiece, ...]]:
-    """Two lines in pieces that stayed and pieces that differ."""
+    """Divide two lines into pieces that are equal and pieces that differ."""
     whole = (DiffPiece(before, True),), (DiffPiece(after, True),)
     if max(len(before), len(after)) > _LONGEST_LINE:
         return whole
@@ -252,10 +215,9 @@ def _pieces(before: str, after: str) -> tuple[tuple[DiffPiece, ...], tuple[DiffP
 
 
 FeedForm: TypeAlias = Literal["atom", "json"]
-CatalogForm: TypeAlias = Literal["dcat", "datajson"]
 
 EARLIER_CHARS = 65_536
-"""The longest text that is compared for a feed or a message: readers of feeds see the first screen of a change."""
+"""The longest text that is compared for a feed or a message; readers of feeds see the first screen of a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +254,7 @@ class PublishedChange:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """A stretch of the log: its number among those of its length, and from when to when its lines were written."""
+    """A span of the log: its number among those of its length, and the times of its first and last line."""
 
     number: int
     first_at: datetime

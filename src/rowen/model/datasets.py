@@ -5,6 +5,7 @@ negative: the landing page and the content, which different datasets of one port
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,32 +20,9 @@ from rowen.model.hashes import Hash
 from rowen.model.items import Document
 from rowen.model.url import canonical, is_link
 
-__all__ = [
-    "DATASET",
-    "MOST_HOLDERS",
-    "MOST_OF_ONE",
-    "RECORD_KINDS",
-    "USUAL",
-    "CatalogPage",
-    "CatalogPlace",
-    "Families",
-    "ListedDataset",
-    "TwinGroup",
-    "TwinItem",
-    "as_array",
-    "check_record_kinds",
-    "host_of",
-    "marks",
-    "marks_of",
-    "named_hosts",
-    "original",
-    "record_kind_of",
-    "written",
-]
-
 DATASET = "application/vnd.rowen.dataset+json"
 MOST_HOLDERS = 50
-"""No dataset has more listings: national and continental portals copy it, cities and ministries publish it."""
+"""The most listings of a dataset, which cities or ministries publish, and national and continental portals copy."""
 
 MOST_OF_ONE = {True: 3, False: 1}
 """The most items of one source that may have a strong mark (True), or a weak one (False).
@@ -57,7 +35,7 @@ ENOUGH_CHARACTERS = 40
 # A record has one or two identifiers of its own; longer lists are those of works that it cites.
 MOST_STRONG = 10
 
-# ArcGIS names a layer by the number behind its item's.
+# ArcGIS appends the number of a layer to the identifier of its item.
 _UUID = re.compile(
     r"(?:.*[/=:#{])?([0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})"
     r"(?:(?:_|&(?:sub)?layer=)(\d{1,4}))?\}?(?:@.*)?",
@@ -67,12 +45,10 @@ _UUID = re.compile(
 _ASSET = re.compile(
     r"https?://([^/]+)/(?:api/views|d|resource)/((?!\d{4}-\d{4})[a-z0-9]{4}-[a-z0-9]{4})", re.IGNORECASE
 )
-# Thirty-two hexadecimal digits.
-_LEAST_UUID = 32
 _DOI = re.compile(r"(?:doi:|https?://(?:dx\.|www\.)?doi\.org/)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 _NAME = re.compile(r"(?:(urn:[a-z0-9-]+)|(oai:[a-z0-9.-]+)):(\S+)", re.IGNORECASE)
 _WEB = re.compile(r"https?://", re.IGNORECASE)
-# They identify the series, not its contents.
+# These identify a series, not its parts.
 _SERIES = ("urn:issn", "urn:isbn")
 
 _IDENTIFIERS = frozenset(
@@ -87,7 +63,7 @@ _VALUES = ("@value", "@id", "value", "identifier", "notation", "#text")
 
 @dataclass(frozen=True, slots=True)
 class TwinItem:
-    """One item among its twins. `names` are the hosts that its record points to."""
+    """One listing of a dataset in several sources; `names` are the hosts that its record points to."""
 
     id: int
     source: str
@@ -109,7 +85,7 @@ class TwinGroup:
 
     @property
     def name(self) -> str:
-        """A short name that all members share, and no other group has."""
+        """A short unique name of the group."""
         return self.original.key.hex()[:16]
 
     @property
@@ -132,7 +108,7 @@ def written(document: Document) -> str | None:
 
 
 def as_array(numbers: tuple[int, ...]) -> str:
-    """Marks as PostgreSQL reads an array."""
+    """Return marks in the array notation of PostgreSQL."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 
@@ -173,8 +149,7 @@ def host_of(url: str) -> str:
 def original(listings: Collection[TwinItem]) -> TwinItem:
     """Return the listing that the others were copied from.
 
-    It is the listing that points to no other's host, and that most others point to; failing that, the one issued first,
-    and then the one first harvested.
+    It points to no other's host, and most others point to it; on a tie, the first issued or harvested one is returned.
     """
 
     def rank(listing: TwinItem) -> tuple[bool, int, str, datetime, int]:
@@ -188,14 +163,16 @@ def original(listings: Collection[TwinItem]) -> TwinItem:
 
 @dataclass(slots=True)
 class Families:
-    """Items joined by the marks that they share."""
+    """Groups of items that share marks."""
 
     _parent: dict[int, int] = field(default_factory=dict)
     _source: dict[int, int] = field(default_factory=dict)
 
     def join(self, mark: int, holders: Collection[tuple[int, int]]) -> bool:
-        """Join the holders of a mark, given as item and source, unless there are too many for one dataset."""
-        if not _is_telling(mark, holders):
+        """Join the holders of a mark (item and source) if the mark can identify one dataset; return whether it can."""
+        counts = Counter(source for _, source in holders)
+        # A source that repeats a mark uses it for something else.
+        if len(counts) < 2 or len(holders) > MOST_HOLDERS or max(counts.values()) > MOST_OF_ONE[mark > 0]:
             return False
         first: int | None = None
         for item, source in holders:
@@ -208,7 +185,7 @@ class Families:
         return True
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Return the families that spread over several sources, each sorted."""
+        """Return the groups with items of several sources, each sorted."""
         families: dict[int, list[int]] = {}
         for item in sorted(self._parent):
             families.setdefault(self._root(item), []).append(item)
@@ -218,14 +195,6 @@ class Families:
         while (parent := self._parent[item]) != item:
             self._parent[item] = item = self._parent[parent]
         return item
-
-
-def _is_telling(mark: int, holders: Collection[tuple[int, int]]) -> bool:
-    """Return whether a mark identifies one dataset: a source that repeats it uses it for something else."""
-    counts: dict[int, int] = {}
-    for _, source in holders:
-        counts[source] = counts.get(source, 0) + 1
-    return len(counts) > 1 and len(holders) <= MOST_HOLDERS and max(counts.values()) <= MOST_OF_ONE[mark > 0]
 
 
 def _number(name: str) -> int:
@@ -250,7 +219,7 @@ def _said(source: Any, names: frozenset[str]) -> Iterator[str]:
 
 @lru_cache(4096)
 def _local(name: str) -> str:
-    """`identifier` for `dct:identifier` and for the whole IRI of it."""
+    """Return the local name, such as `identifier` for `dct:identifier` or for its IRI."""
     return re.split(r"[:/#]", name)[-1].lower()
 
 
@@ -272,11 +241,11 @@ def _word(value: Any) -> str:
 
 
 def _global_names(identifier: str) -> Iterator[str]:
-    """Yield the forms in which an identifier is the same everywhere; none if it only means something in its portal."""
+    """Yield the normal forms of a global identifier; nothing for one that only its portal understands."""
     if "10." in identifier and (doi := _DOI.fullmatch(identifier)):
         yield f"doi {doi[1].lower()}"
         return
-    if len(identifier) >= _LEAST_UUID and (uuid := _UUID.fullmatch(identifier)):
+    if len(identifier) >= 32 and (uuid := _UUID.fullmatch(identifier)):
         bare = uuid[1].replace("-", "").lower()
         if len(set(bare)) > 2:
             yield f"uuid {bare} {uuid[2] or ''}"
@@ -292,7 +261,7 @@ def _global_names(identifier: str) -> Iterator[str]:
 
 @lru_cache(16)
 def _address(text: str) -> str:
-    """Return an address without scheme and trailing slash; nothing where it is only a host."""
+    """Return an address without scheme and trailing slash; an empty text if it is only a host."""
     if not _WEB.match(text):
         return ""
     bare, _, fragment = text.partition("#")
@@ -320,7 +289,7 @@ def record_kind_of(facts: Mapping[str, Any], media_type: str | None) -> str | No
 
 
 def check_record_kinds(kinds: Sequence[str]) -> None:
-    """Refuse a kind of records that no record can have."""
+    """Raise `UsageError` for an unknown kind of records."""
     for kind in kinds:
         if kind not in RECORD_KINDS:
             raise UsageError(f"Unknown record kind {kind!r}.", hint=f"There are: {', '.join(RECORD_KINDS)}.")
@@ -337,7 +306,7 @@ class CatalogPlace(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "CatalogPlace":
-        """Parse a place in an address; raises `ValueError` for any other text."""
+        """Parse a place in an address; raise `ValueError` for any other text."""
         source_id, _, key = text.partition("x")
         # Numbers of sources are of 64 bits.
         if not (source_id.isascii() and source_id.isdigit() and len(source_id) <= 18):

@@ -1,15 +1,10 @@
-"""Times as sources and users write them, as aware datetimes in UTC.
-
-All are so far from the ends of the calendar that they can be moved by days.
-"""
+"""Times of sources and users as aware datetimes in UTC, far enough from the ends of the calendar to add days."""
 
 import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from rowen.errors import UsageError
-
-__all__ = ["bounded", "http_date", "in_utc", "iso_moment", "moment_of", "parse_since", "since_of"]
 
 _MARGIN = timedelta(days=3)  # a day to its end, and twice the widest time zone
 EARLIEST = datetime.min.replace(tzinfo=UTC) + _MARGIN
@@ -34,7 +29,7 @@ def iso_moment(text: str, *, zone_h: float = 0) -> datetime | None:
 
 
 def in_utc(value: datetime) -> datetime | None:
-    """Return the same moment in UTC, for which a time without a zone is taken; None beyond the ends of time."""
+    """Return the moment in UTC, which is the default time zone; None if it is out of range."""
     if value.tzinfo is None:
         return bounded(value.replace(tzinfo=UTC))
     try:
@@ -44,7 +39,7 @@ def in_utc(value: datetime) -> datetime | None:
 
 
 def bounded(value: datetime) -> datetime:
-    """Return the moment, or the first or last one that can be moved."""
+    """Return the moment, limited to the supported range."""
     return min(max(value, EARLIEST), LATEST)
 
 
@@ -55,7 +50,7 @@ _LONGEST = timedelta(days=365_000)
 
 
 def parse_since(text: str) -> int | timedelta | datetime:
-    """Parse a change number, a time span or a date as users type it; raises `ValueError` or `OverflowError`."""
+    """Parse a change number, a time span or a date as users type it; raise `ValueError` or `OverflowError`."""
     if text.isascii() and text.isdigit():
         return int(text)
     if match := _PASSED.fullmatch(text.lower()):

@@ -8,20 +8,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from rowen.model.changes import FieldChange, leaves
 from rowen.model.hashes import data_hash
 
-__all__ = [
-    "Evidence",
-    "Extracted",
-    "Extraction",
-    "ExtractionReport",
-    "Grounding",
-    "ModelScore",
-    "Origin",
-    "PageScore",
-    "SourceSchema",
-    "Verdict",
-    "wrong_fields",
-]
-
 Grounding: TypeAlias = Literal["off", "warn", "null", "fail"]
 Origin: TypeAlias = Literal["model", "structured", "rules"]
 
@@ -39,7 +25,7 @@ class Evidence(NamedTuple):
 class Extracted:
     """Facts of one page, with their origin, their cost, and evidence for them in the text.
 
-    `reused` says that the answer was paid for before; `calls` and tokens are those of this time.
+    `reused` says that the answer was paid for before; `calls`, `tokens` and `usd` are the cost of this extraction.
     """
 
     url: str
@@ -107,7 +93,7 @@ class SourceSchema:
 
     @property
     def state(self) -> str:
-        """The state in one word."""
+        """The progress of the extraction."""
         return "waiting" if self.waits_for else "behind" if self.pending else "current"
 
 
@@ -115,7 +101,7 @@ class SourceSchema:
 class ExtractionReport:
     """The results, the cost and the avoided cost of one pass over the items of a source.
 
-    With `dry_run`, `calls` and tokens are estimates. `waits_for` says why the pass ended early.
+    With `dry_run`, `calls` and `tokens` are estimates. `waits_for` says why the pass ended early.
     """
 
     source: str
@@ -225,27 +211,20 @@ class ModelScore:
         return max((page.seconds for page in self.pages if page.seconds is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
+        """Return the score as plain values."""
         names = ("expected", "right", "ungrounded", "tokens", "usd", "median_s", "slowest_s")
         verdicts = {name: self.count(name) for name in ("valid", "invalid", "error", "skipped")}
         return {"model": self.model, **verdicts, **{name: getattr(self, name) for name in names}}
 
 
 def wrong_fields(expected: Mapping[str, Any], data: Any) -> tuple[int, tuple[str, ...]]:
-    """Return the number of expected values, and the pointers of those that differ; other fields are not judged.
-
-    An expected empty list or object counts as a value.
-    """
-    values = dict(_values(data))
-    wanted = list(_values(expected))
-    wrong = [path for path, value in wanted if path not in values or data_hash(values[path]) != data_hash(value)]
+    """Return the number of expected values, and the pointers of those that differ; other fields are ignored."""
+    values, wanted = _values(data), _values(expected)
+    wrong = [path for path in wanted if path not in values or data_hash(values[path]) != data_hash(wanted[path])]
     return len(wanted), tuple(wrong)
 
 
-def _values(data: Any) -> list[tuple[str, Any]]:
-    """Return the leaf values, and empty lists and objects."""
-    values = list(leaves(data))
-    for name, inner in data.items() if isinstance(data, Mapping) else ():
-        if inner in ([], {}):
-            values.append((f"/{name}", inner))
-    return values
+def _values(data: Any) -> dict[str, Any]:
+    """Return the leaf values, and the empty lists and objects at the top, by their pointers."""
+    fields = data.items() if isinstance(data, Mapping) else ()
+    return {**dict(leaves(data)), **{f"/{name}": inner for name, inner in fields if inner in ([], {})}}

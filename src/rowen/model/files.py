@@ -5,20 +5,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = [
-    "MEDIA",
-    "Built",
-    "can_be_read",
-    "claim",
-    "claims",
-    "is_copy",
-    "is_index",
-    "is_mark",
-    "is_text",
-    "language_of",
-    "media_type_of",
-]
-
 _DOCUMENTS = {
     "text/markdown": "md markdown mdown mkd mdx qmd rmd",
     "text/plain": "txt text log adoc asciidoc org pod textile me",

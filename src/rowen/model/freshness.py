@@ -12,8 +12,6 @@ from functools import cache
 from math import exp, expm1, lgamma, log, log1p, sqrt
 from typing import NamedTuple
 
-__all__ = ["ChangeRate", "SourceLook", "learned", "looks_from_ages", "population"]
-
 _DAY_S = 86_400.0
 # Below this share of the span, the exact formulas lose their digits to cancellation; the first term of their series is
 # right to a part in ten thousand.
@@ -28,7 +26,7 @@ _HALF_LIFE_S = 90 * _DAY_S
 _SPEAKERS = 20.0
 # From an item in thirty years to one in ten minutes, each rate a third more than the one before.
 _RATES = tuple(exp(log(1e-9) + number * 0.3) for number in range(49))
-# How unlike the items of a source are: from a few that make all the changes to all alike.
+# From sources in which a few items make all the changes to those whose items are all alike.
 _SHAPES = (0.1, 0.3, 1.0, 3.0, 10.0)
 # More items than this count as this many: releases change them together.
 _HISTORIES = 200.0
@@ -40,7 +38,7 @@ _SPREAD = log(10)
 
 @dataclass(frozen=True, slots=True)
 class ChangeRate:
-    """A gamma distribution of the rate of changes: `shape` changes were seen in a span of `span_s`, so to speak."""
+    """A gamma distribution of the rate of changes, as if `shape` changes had been seen in `span_s` seconds."""
 
     shape: float
     span_s: float
@@ -87,9 +85,7 @@ class ChangeRate:
         return ChangeRate(self.shape, self.span_s + elapsed_s)
 
     def changed(self, elapsed_s: float) -> "ChangeRate":
-        """Return the distribution after a check that found one or more changes: a gamma distribution with the same
-        moments.
-        """
+        """Return the gamma distribution with the moments of that after a check that found one or more changes."""
         shape, span, later = self.shape, self.span_s, self.span_s + elapsed_s
         if elapsed_s < _SMALL * span:
             return ChangeRate(shape + 1, span + elapsed_s / 2)
@@ -108,16 +104,14 @@ class ChangeRate:
         return ChangeRate(self.shape + changes, self.span_s + elapsed_s)
 
     def faded(self, elapsed_s: float, prior: "ChangeRate") -> "ChangeRate":
-        """Return the distribution after a time without checks: half of everything learned since the prior expires in a
-        quarter.
-        """
+        """Return the distribution after a time without checks: in a quarter, it moves half of the way to the prior."""
         left = _fading(elapsed_s)
         return ChangeRate(
             prior.shape + (self.shape - prior.shape) * left, prior.span_s + (self.span_s - prior.span_s) * left
         )
 
     def _fresh_s(self, interval_s: float) -> float:
-        """For how long of an interval a copy is expected to be fresh."""
+        """Return the part of an interval for which a copy is expected to be fresh."""
         grown = log1p(interval_s / self.span_s)
         rest = 1.0 - self.shape
         return self.span_s * (expm1(rest * grown) / rest if abs(rest) > 1e-9 else grown)
@@ -142,35 +136,37 @@ _AGES_S = (_DAY_S, 7 * _DAY_S, 30 * _DAY_S, 180 * _DAY_S)
 
 
 def looks_from_ages(ages_s: Sequence[float]) -> list[SourceLook]:
-    """Return the checks that are equivalent to the items' own modification dates, before there was a second check."""
+    """Return checks that are equivalent to the items' own modification dates, for a source that was checked once."""
     if not ages_s:
         return []
     return [SourceLook(span_s, len(ages_s), sum(age < span_s for age in ages_s)) for span_s in _AGES_S]
 
 
 def learned(looks: Iterable[SourceLook]) -> ChangeRate:
-    """Return how often the items of a source change: the posterior over a grid of curves, as one of them.
+    """Return how often the items of a source change, as the mean of the posterior over a grid of curves.
 
-    The curve has the expected shape, and at the usual interval between checks the expected share.
+    It has the expected shape, and at the usual interval between checks the expected share of changed items.
     """
     known = [look for look in looks if look.items and look.elapsed_s > 0]
-    weighted = list(zip(_posterior(known), _curves(), strict=True))
-    usual_s = _usual_interval_s(known)
+    logs = list(_prior())
+    for look in known:
+        weight, changed = look.weight, min(1.0, look.changed / look.items)
+        for number, curve in enumerate(_curves()):
+            grown = curve.shape * log1p(look.elapsed_s / curve.span_s)
+            logs[number] += weight * (changed * log(-expm1(-grown)) - (1 - changed) * grown)
+    weighted = list(zip(_shares(logs), _curves(), strict=True))
+    # The interval with the most evidence; a day without any.
+    total = sum(look.weight for look in known)
+    usual_s = exp(sum(look.weight * log(look.elapsed_s) for look in known) / total) if total else _DAY_S
     shape = exp(sum(weight * log(curve.shape) for weight, curve in weighted))
     share = sum(weight * curve.stale(usual_s) for weight, curve in weighted)
     return ChangeRate(shape, usual_s / expm1(-log1p(-share) / shape))
 
 
-def _usual_interval_s(looks: Sequence[SourceLook]) -> float:
-    """Return the interval with the most evidence; a day without any."""
-    total = sum(look.weight for look in looks)
-    return exp(sum(look.weight * log(look.elapsed_s) for look in looks) / total) if total else _DAY_S
-
-
 def population(histories: Iterable[tuple[int, float]]) -> ChangeRate:
-    """Return the distribution of the rates of items, from the number of changes of each in so many seconds.
+    """Return the distribution of the rates of items, from the changes and the observed seconds of each.
 
-    It is the prior of an item: where all items change alike, one change does not make an item volatile.
+    It is the prior of an item: if all items change alike, one change does not make an item volatile.
     """
     counts = Counter((changes, round(span_s / _DAY_S)) for changes, span_s in histories)
     weight = min(1.0, _HISTORIES / max(1, counts.total()))
@@ -198,20 +194,8 @@ def _prior() -> tuple[float, ...]:
     return tuple(-((log(rate / _USUAL_RATE) / _SPREAD) ** 2) / 2 for _ in _SHAPES for rate in _RATES)
 
 
-def _posterior(looks: Sequence[SourceLook]) -> list[float]:
-    """Return the weight of each curve of the grid after some checks."""
-    logs = list(_prior())
-    for look in looks:
-        weight = look.weight
-        share = min(1.0, look.changed / look.items)
-        for number, curve in enumerate(_curves()):
-            grown = curve.shape * log1p(look.elapsed_s / curve.span_s)
-            logs[number] += weight * (share * log(-expm1(-grown)) - (1 - share) * grown)
-    return _shares(logs)
-
-
 def _shares(logs: Sequence[float]) -> list[float]:
-    """Return weights from their logarithms, scaled to a sum of one."""
+    """Return weights with a sum of one from their logarithms."""
     most = max(logs)
     weights = [exp(weight - most) for weight in logs]
     total = sum(weights)

@@ -8,33 +8,17 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rowen.model.text import letters
 
-__all__ = [
-    "CANONICAL",
-    "DOCUMENT_VERSION",
-    "VERSIONS",
-    "Hash",
-    "RecordJson",
-    "body_hash",
-    "canonical_json",
-    "content_hash",
-    "data_hash",
-    "record_hash",
-    "storable",
-    "storable_cursor",
-    "text_hash",
-    "unmarked",
-]
-
 Hash = bytes
 
 CANONICAL = msgspec.json.Encoder(order="deterministic")
-"""The encoder of canonical JSON; it raises an error for values that are not JSON."""
+"""The encoder of canonical JSON, which rejects other values."""
 
 DOCUMENT_VERSION = 1
 """The version of `content_hash` and `record_hash`, and of the form in which a document is stored (`model/items.py`).
@@ -76,17 +60,17 @@ def canonical_json(value: Any) -> bytes:
 
 
 def body_hash(body: bytes) -> Hash:
-    """Return the hash of a body as it was sent: it stops an unchanged body before it is parsed."""
+    """Return the hash of a body as it was sent, so that an unchanged body need not be parsed."""
     return hashlib.sha256(body).digest()
 
 
 def unmarked(marked: Hash) -> Hash:
-    """Return a hash without its suffix: for a record that is stored as it was sent, a mark of its bytes."""
+    """Return a hash without its suffix, which marks the bytes of a record that is stored as it was sent."""
     return marked[:_HASH_BYTES]
 
 
 def text_hash(text: str) -> Hash:
-    """One text, letter by letter. Of a passage its words are hashed, and embeddings kept by that."""
+    """Return the hash of a text. Embeddings are stored by the hash of a passage's words."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -103,7 +87,7 @@ def record_hash(
     record_json: bytes,
     remarks: Iterable[str] = (),
 ) -> Hash:
-    """Everything that is stored of an item. A difference means that a row must be written."""
+    """Return the hash of everything that is stored of an item. A difference means that a row must be written."""
     facts = [url, language, media_type, *remarks]
     return hashlib.sha256(content + canonical_json(facts) + record_json).digest()
 
@@ -125,13 +109,13 @@ def _plain(value: Any) -> Any:
 
 
 OWN = "source"
-"""The field in which a dataset's record holds the one that its portal gave: most of it, and kept apart."""
+"""The field of a dataset's record that holds the portal's own record; it is most of it, and stored separately."""
 
 FILES = "resources"
 """The field that repeats the portal's entry for each file; only the addresses in it are searched."""
 
 MOST_DEPTH = 200
-"""Honest records are a dozen levels deep; PostgreSQL takes a few thousand, Python 1,000 of its own calls."""
+"""The maximum depth of a record. Real ones have a dozen levels; PostgreSQL allows a few thousand, Python 1,000."""
 
 _NUL = b"\\u0000"
 _LEAVES = frozenset({str, int, float, bool, type(None)})
@@ -140,8 +124,8 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 class RecordJson(NamedTuple):
     """A record in canonical JSON, field by field: `fields` has encoded names and values, in order.
 
-    A record that holds the one of its portal has `files` as well, with only their addresses. It is stored in two parts:
-    searchable `facts`, and the rest (`apart`).
+    A record with the portal's own record has `files` as well, which are reduced to addresses. It is stored in two
+    parts: searchable `facts`, and the rest (`apart`).
     """
 
     fields: dict[bytes, bytes]
@@ -149,7 +133,7 @@ class RecordJson(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """About how long it is."""
+        """The approximate size."""
         return sum(map(len, self.fields.values()))
 
     @property
@@ -172,9 +156,9 @@ class RecordJson(NamedTuple):
         """Return the part that replaces or extends the facts."""
         return _object({name: self.fields[name] for name in (_NAME_OF_FILES, _NAME_OF_OWN) if name in self.fields})
 
-    def holds(self, letters: bytes) -> bool:
+    def holds(self, part: bytes) -> bool:
         """Return whether the encoded record contains some bytes."""
-        return any(letters in name or letters in value for name, value in self.fields.items())
+        return any(part in name or part in value for name, value in self.fields.items())
 
     def brackets(self) -> int:
         """Return an upper bound on the number of objects and lists."""
@@ -191,11 +175,22 @@ def _object(fields: Mapping[bytes, bytes]) -> bytes:
 def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RecordJson]:
     """Return a record that can be stored, and its encoded form; numbers that are not finite become null.
 
-    Raises `RecursionError` for a record that is nested too deeply, regardless of the caller's stack.
+    Raise `RecursionError` if it is nested too deeply, regardless of the caller's stack.
     """
-    written = _written(record)
+    written: RecordJson | None = None
+    with suppress(TypeError, UnicodeEncodeError, RecursionError):
+        written = _parted(record, CANONICAL.encode)
     if written is None or written.brackets() > MOST_DEPTH:
-        _check_depth(record)
+        inner: list[Any] = [record]
+        for _ in range(MOST_DEPTH):
+            inner = [
+                value
+                for outer in inner
+                for value in (outer if isinstance(outer, list | tuple) else outer.values())
+                if type(value) not in _LEAVES and isinstance(value, list | tuple | Mapping)
+            ]
+        if inner:
+            raise RecursionError(f"it is nested more than {MOST_DEPTH} levels deep")
     if written is not None and not written.holds(_NUL):
         return record, written
     changed = _changed(record)
@@ -203,7 +198,7 @@ def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RecordJson]:
 
 
 def storable_cursor(cursor: Any) -> Any:
-    """Return a cursor that can be stored; None, which starts a new walk, for one that is nested too deeply."""
+    """Return a cursor that can be stored; None, which starts a new walk, if it is nested too deeply."""
     try:
         record, _ = storable({"cursor": cursor})
     except RecursionError:
@@ -211,42 +206,18 @@ def storable_cursor(cursor: Any) -> Any:
     return record["cursor"]
 
 
-def _check_depth(record: Mapping[str, Any]) -> None:
-    inner: list[Any] = [record]
-    for _ in range(MOST_DEPTH):
-        inner = [
-            value
-            for outer in inner
-            for value in (outer if isinstance(outer, list | tuple) else outer.values())
-            if type(value) not in _LEAVES and isinstance(value, list | tuple | Mapping)
-        ]
-        if not inner:
-            return
-    raise RecursionError(f"it is nested more than {MOST_DEPTH} levels deep")
-
-
-def _written(record: Mapping[str, Any]) -> RecordJson | None:
-    """Return the record in canonical JSON; None if it has values that are no JSON."""
-    try:
-        return _parted(record, CANONICAL.encode)
-    except (TypeError, UnicodeEncodeError, RecursionError):
-        return None
-
-
 def _parted(record: Mapping[str, Any], write: Callable[[Any], bytes]) -> RecordJson:
     names = sorted(record) if all(type(name) is str for name in record) else None
     if names is None:
-        # Names that are no text are written as text, and only then in order.
+        # The encoder converts other names to text; the order is that of the text.
         record = json.loads(write(record))
         names = sorted(record)
     fields = {write(name): write(record[name]) for name in names}
     listed = record.get(FILES) if OWN in record else None
-    files = write([_place(file) for file in listed]) if isinstance(listed, list) else None
-    return RecordJson(fields, files)
-
-
-def _place(file: Any) -> dict[str, Any]:
-    return {"url": file["url"]} if isinstance(file, dict) and "url" in file else {}
+    if not isinstance(listed, list):
+        return RecordJson(fields)
+    urls = [{"url": file["url"]} if isinstance(file, dict) and "url" in file else {} for file in listed]
+    return RecordJson(fields, write(urls))
 
 
 def _changed(value: Any) -> Any:

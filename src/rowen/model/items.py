@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 from rowen.model.hashes import Hash, RecordJson, body_hash, content_hash, record_hash, storable, storable_cursor
 from rowen.model.rdf import StatementProfile, StatementsWanted
 from rowen.model.text import (
-    Remarks,
     header,
     language_within,
     letters,
@@ -25,37 +24,6 @@ from rowen.model.text import (
 from rowen.model.url import address
 from rowen.model.wording import brief, count
 
-__all__ = [
-    "Case",
-    "Checkpoint",
-    "Complete",
-    "Cursor",
-    "Document",
-    "Entry",
-    "Export",
-    "FactsWanted",
-    "Failed",
-    "FellBack",
-    "Fetched",
-    "Gone",
-    "Incomplete",
-    "ItemDetail",
-    "ItemLine",
-    "Namesakes",
-    "NoteName",
-    "Observation",
-    "Passage",
-    "PendingDeletion",
-    "Proved",
-    "Raw",
-    "Redirected",
-    "Revision",
-    "Skipped",
-    "Unchanged",
-    "Validators",
-    "plain_name",
-]
-
 Cursor: TypeAlias = Any
 """The place where a listing may be resumed: any JSON value, opaque to all but its connector."""
 
@@ -68,9 +36,7 @@ _VOCABULARY = re.compile(r"https?://(?:www\.)?schema\.org/")
 
 
 class FactsWanted(NamedTuple):
-    """The facts that a reader keeps of a page's markup: fields of these names, and fields that rules locate, as
-    (schema, field).
-    """
+    """The facts to read from a page's markup: fields by name, and fields located by rules, as (schema, field)."""
 
     names: tuple[str, ...] = ()
     rules: tuple[tuple[str, str], ...] = ()
@@ -80,7 +46,7 @@ class FactsWanted(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """Whether its rules take a few steps per element of a page; XPaths and nested selectors can be exponential."""
+        """Whether its rules are cheap for every page; XPaths and nested selectors can take exponential time."""
         return not any("(" in at or at.lstrip().startswith("/") for _, at in self.rules)
 
 
@@ -108,8 +74,8 @@ class Validators:
 class Document:
     """The content of an item, ready to be stored: text is Markdown, `record` the source's complete record.
 
-    Text, title and tags are normalised here, once; the hashes cover exactly the stored form. `remarks` list values that
-    were cut or left out as too long (`model/text.py`).
+    Text, title and tags are normalised here, once; the hashes cover exactly the stored form. `remarks` describe values
+    that were truncated or left out (`model/text.py`).
     """
 
     url: str
@@ -129,7 +95,7 @@ class Document:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        remarks = Remarks(self.remarks)
+        remarks = list(self.remarks)
         put(self, "url", url := address(self.url))
         put(self, "title", title := title_within(_line(self.title), remarks))
         put(self, "text", text := normalise(self.text))
@@ -137,8 +103,9 @@ class Document:
         put(self, "tags", tags := tags_within(tags, remarks))
         language, media_type = self.language, self.media_type
         if language or media_type:
-            put(self, "language", language := language_within(_letters(language), remarks))
-            put(self, "media_type", media_type := media_type_within(_letters(media_type), remarks))
+            put(self, "language", language := language_within(letters(language) if language else language, remarks))
+            media_type = letters(media_type) if media_type else media_type
+            put(self, "media_type", media_type := media_type_within(media_type, remarks))
         if self.links:
             put(self, "links", links_within(tuple(map(address, self.links)), remarks))
         if remarks:
@@ -161,7 +128,7 @@ class Raw:
     """A body as the origin sent it, not yet parsed into a document.
 
     The ending of the file name `name` decides the format if the media type does not; `title` is used if the body has
-    none. `select` and `ignore` are CSS selectors of the parts to keep and to drop; `facts` are wanted from the page's
+    none. `select` and `ignore` are CSS selectors of the parts to keep and to drop; `facts` are read from the page's
     markup, `statements` says whether its RDFa is read, and `profile` has the shapes for checking it.
     """
 
@@ -235,10 +202,10 @@ class Redirected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The item is there but could not be read: its last good copy stays, the error is kept in quarantine.
+    """The item exists but could not be read: its last good copy stays, and the error is stored in quarantine.
 
-    No copy stays where `keeps_copy` is false: the source's own options leave the item out, as one that is too large. A
-    rebuild would not have it.
+    Without `keeps_copy`, the copy is deleted: the options of the source exclude the item, and a rebuild would not have
+    it.
     """
 
     url: str
@@ -256,7 +223,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The item was left as it is: a circuit was open, or something else answered in its place."""
+    """The item was not read, and stays unchanged: a circuit was open, or the answer was not that of the item."""
 
     url: str
     why: str = ""
@@ -266,9 +233,9 @@ class Skipped:
 class Checkpoint:
     """Everything yielded before has been read: a later run may resume from `cursor`.
 
-    `version` is the version of a source that has one as a whole; None keeps the last one. `notes` are stored beside the
-    cursor, by group and name, where there may be too many to be written each time; a note of None is deleted. Notes
-    belong to the cursor: a walk without a cursor has none.
+    `version` is the version of the whole source; None keeps the last one. `notes` are stored beside the cursor, by
+    group and name, if there may be too many to rewrite each time; a note of None is deleted. Notes belong to the
+    cursor: a walk without a cursor has none.
     """
 
     cursor: Cursor
@@ -282,8 +249,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The whole source was seen: items that were not yielded are deleted. `expected` is the count that the source
-    declared.
+    """The whole source was seen: items that were not yielded are deleted. `expected` is the count that it declared.
 
     `beyond` counts known items beyond a configured limit: such a run ends, but is not complete. `generated` counts
     skipped files that a documentation generator wrote for its own search. With `keeps_unseen`, items that the source no
@@ -316,14 +282,14 @@ class FellBack:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """The source's list of changes and its count prove that all else is there and unchanged, though it was not read."""
+    """The source's list of changes and its count prove that all items that were not read are unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namesakes:
     """The number of records that share an identifier with a different record.
 
-    `shared` are stored as items of their own, `dropped` were left out, since nothing distinguishes them permanently.
+    `shared` are stored as separate items; `dropped` are left out, since nothing distinguishes them permanently.
     """
 
     shared: int = 0
@@ -431,7 +397,7 @@ class ItemLine:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One stretch of an item's text that answers: a passage, or neighbours joined."""
+    """One part of an item's text that matches: a passage, or adjacent passages joined."""
 
     text: str
     heading: tuple[str, ...]
@@ -473,9 +439,4 @@ class Export:
 
 
 def _line(text: str) -> str:
-    plain = text.isascii() and text.isprintable()
-    return " ".join((text if plain else normalise(text)).split())
-
-
-def _letters(text: str | None) -> str | None:
-    return letters(text) if text else text
+    return " ".join((text if text.isascii() and text.isprintable() else normalise(text)).split())

@@ -4,23 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-__all__ = [
-    "CallResult",
-    "Charge",
-    "CostLine",
-    "Costs",
-    "EmbeddingEstimate",
-    "EmbeddingProgress",
-    "EmbeddingReport",
-    "FetchedModel",
-    "LedgerEntry",
-    "ModelStatus",
-    "Price",
-    "SpentUsd",
-    "TokenUsage",
-    "tokens",
-]
-
 CallResult = Literal["answered", "refused", "denied", "busy", "failed", "unreachable", "unreadable", "cancelled"]
 
 
@@ -104,7 +87,7 @@ class Costs:
 
     @property
     def usd(self) -> float:
-        """All that is known to have been paid."""
+        """The known cost."""
         return sum(line.usd or 0.0 for line in self.lines)
 
     @property
@@ -113,7 +96,7 @@ class Costs:
         return sum(line.avoided_usd for line in self.lines)
 
 
-# No call has more; the database stores numbers of 19 digits.
+# No call has more tokens; the database stores numbers of 19 digits.
 _MOST_TOKENS = 10**12
 
 

@@ -12,9 +12,7 @@ from rowen.model.items import Passage
 from rowen.model.search import Hit, Query, pairs, spaced
 from rowen.model.text import anchor_within, heading_within
 
-__all__ = ["Chunk", "excerpt", "marked", "pattern", "snippet", "within", "words_of"]
-
-# Nested markup is gone after two or three passes. A text that still changes was constructed to do so, and then its
+# Nested markup is removed after two or three passes. A text that still changes was constructed to do so; then its
 # marks are removed without interpretation.
 _MOST_PASSES = 4
 
@@ -49,7 +47,7 @@ _INLINE = re.compile(
     r"|(?P<comment><!--)"
     r"|(?P<run>\*{1,3}|_{1,3}|~~)"
 )
-# An escape that is undone may become a mark of the next pass. These would take words away with it.
+# An unescaped character may become a mark in the next pass. These would remove words with it.
 _STAYS_ESCAPED = frozenset("[]<`\\")
 _INSIDE_WORDS = re.compile(
     r"a|abbr|b|bdi|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|strike|strong|sub|sup|tt|u"
@@ -66,9 +64,9 @@ _BETWEEN_WORDS = re.compile(
 
 
 def words_of(markdown: str) -> str:
-    """Return a passage without link addresses, definitions, tags and marks; the text of code stays unchanged.
+    """Return a passage without link addresses, definitions, tags and marks, idempotently.
 
-    The function is idempotent. Code that looks like markup keeps its backticks or its fence.
+    The text of code stays unchanged. Code that looks like markup keeps its backticks or its fence.
     """
     text = markdown
     for _ in range(_MOST_PASSES):
@@ -93,17 +91,26 @@ class _Lines:
         self.paragraph: list[str] = []
         self.fenced: list[str] = []
         self.fence = ""
-        self.in_comment = self.in_list = self.in_code = self.after_blank = False
+        self.in_comment = self.in_list = self.in_code = False
+        self.after_blank = True
 
     def words(self) -> str:
-        self.after_blank = True
         for at, line in enumerate(self.lines):
+            body = line.strip()
             if self.fence:
-                self._inside_fence(line)
+                if body.startswith(self.fence) and not body.strip(self.fence[0]):
+                    self._end_fence([line])
+                else:
+                    self.fenced.append(line)
             elif self.in_comment:
                 self.in_comment = "-->" not in line
-            elif not line.strip():
-                self._blank(line)
+            elif not body:
+                had_paragraph, count = bool(self.paragraph), len(self.out)
+                self._end_paragraph()
+                vanished = had_paragraph and count == len(self.out)
+                if not (vanished and (not self.out or not self.out[-1].strip())):
+                    self.out.append(line)
+                self.after_blank = True
             else:
                 self._line(line, at)
                 self.after_blank = False
@@ -111,15 +118,6 @@ class _Lines:
             self._end_fence([])
         self._end_paragraph()
         return "\n".join(self.out).strip("\n")
-
-    def _blank(self, line: str) -> None:
-        vanished = bool(self.paragraph)
-        count = len(self.out)
-        self._end_paragraph()
-        vanished = vanished and count == len(self.out)
-        self.after_blank = True
-        if not (vanished and (not self.out or not self.out[-1].strip())):
-            self.out.append(line)
 
     def _line(self, line: str, at: int) -> None:
         if _INDENTED.match(line) and not self.in_list and (self.in_code or self.after_blank):
@@ -133,36 +131,23 @@ class _Lines:
         elif line.lstrip().startswith("<!--") and "-->" not in line and at < self.last_comment_end:
             self.in_comment = True
         elif _RULE.match(line) or _DEFINITION.match(line):
-            self._vanish()
+            # The line leaves no words, but it is a part of the paragraph.
+            self.paragraph.append("")
         else:
-            self._prose(line)
-
-    def _prose(self, line: str) -> None:
-        if self.after_blank:
-            self.in_list = self.in_list and line[:1] in " \t"
-        self.in_list = self.in_list or _LIST_ITEM.match(line) is not None
-        if match := _QUOTE.match(line):
-            line = line[match.end() :]
-        if match := _HEADING.match(line):
-            line = _HEADING_END.sub("", _HEADING_ANCHOR.sub("", line[match.end() :]))
-        body = line.strip()
-        if len(body) > 1 and body[0] == "|" == body[-1]:
-            line = "  ".join(cell for part in _CELL.split(body) if (cell := part.strip()))
-        self.paragraph.append(line)
-
-    def _vanish(self) -> None:
-        """Leave a mark in the paragraph that nothing is made of."""
-        self.paragraph.append("")
-
-    def _inside_fence(self, line: str) -> None:
-        body = line.strip()
-        if body.startswith(self.fence) and not body.strip(self.fence[0]):
-            self._end_fence([line])
-        else:
-            self.fenced.append(line)
+            if self.after_blank:
+                self.in_list = self.in_list and line[:1] in " \t"
+            self.in_list = self.in_list or _LIST_ITEM.match(line) is not None
+            if match := _QUOTE.match(line):
+                line = line[match.end() :]
+            if match := _HEADING.match(line):
+                line = _HEADING_END.sub("", _HEADING_ANCHOR.sub("", line[match.end() :]))
+            body = line.strip()
+            if len(body) > 1 and body[0] == "|" == body[-1]:
+                line = "  ".join(cell for part in _CELL.split(body) if (cell := part.strip()))
+            self.paragraph.append(line)
 
     def _end_fence(self, closing: list[str]) -> None:
-        """Code that would be read in the same way without its fence needs none."""
+        # Code that reads the same without its fence needs none.
         code = "\n".join(self.fenced[1:])
         plain = "```" not in code and "~~~" not in code and _pass(code) == code
         self.out += self.fenced[1:] if plain else [*self.fenced, *closing]
@@ -173,105 +158,73 @@ class _Lines:
         text = "\n".join(self.paragraph)
         self.paragraph = []
         if _INLINE_MARKED.search(text):
-            text = _Inline(text).words()
+            text = _without_inline_marks(text)
         self.out += [line.rstrip() for line in text.split("\n") if line.strip()]
 
 
-class _Inline:
-    """The marks within one paragraph."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.out: list[str] = []
-        self.brackets: list[int] = []
-        self.runs: dict[str, list[int]] = defaultdict(list)
-        self.comment_end = text.rfind("-->")
-        self.code_ends = _code_ends(text)
-
-    def words(self) -> str:
-        at = 0
-        while match := _INLINE.search(self.text, at):
-            self.out.append(self.text[at : match.start()])
-            at = self._take(match)
-        self.out.append(self.text[at:])
-        return "".join(self.out)
-
-    def _take(self, match: re.Match[str]) -> int:
-        """Write the text that a mark stands for; return the position after it."""
+def _without_inline_marks(text: str) -> str:
+    """Return a paragraph without the marks within it."""
+    out: list[str] = []
+    brackets: list[int] = []
+    runs: dict[str, list[int]] = defaultdict(list)
+    comment_end = text.rfind("-->")
+    ticks: dict[int, list[int]] = defaultdict(list)
+    for tick in re.finditer("`++", text):
+        ticks[len(tick[0])].append(tick.start())
+    # A run of backticks is closed by the next run of the same length.
+    code_ends = {start: end for starts in ticks.values() for start, end in pairwise(starts)}
+    at = 0
+    while match := _INLINE.search(text, at):
+        mark, start = match[0], match.start()
+        out.append(text[at:start])
+        at = match.end()
         match match.lastgroup:
             case "ticks":
-                return self._code(match)
+                if (end := code_ends.get(start)) is None:
+                    out.append(mark)
+                else:
+                    code = text[at:end]
+                    out.append(mark + code + mark if _CODE_MARKED.search(code) else code.strip(" "))
+                    at = end + len(mark)
             case "comment":
-                return self._comment(match)
+                if at > comment_end:
+                    out.append(mark)
+                else:
+                    at = text.index("-->", at) + 3
             case "opens":
-                self.brackets.append(len(self.out))
-                self.out.append(match[0])
-            case "target" | "reference" | "closes":
-                self._close(match)
+                brackets.append(len(out))
+                out.append(mark)
+            case "target" | "reference" | "closes" as kind:
+                opened = brackets.pop() if brackets else None
+                # `a[0][1]` is not a link, although Markdown defines it as one.
+                subscript = kind == "reference" and opened is not None and out[opened - 1][-1:].isalnum()
+                if opened is None or kind == "closes" or subscript:
+                    out.append(mark)
+                else:
+                    out[opened] = ""
             case "run":
-                self._emphasis(match)
+                before, after = text[start - 1 : start], text[at : at + 1]
+                if before.strip() and not _joins(mark, after) and runs[mark]:
+                    out[runs[mark].pop()] = ""
+                    continue
+                if after.strip() and not _joins(mark, before):
+                    runs[mark].append(len(out))
+                out.append(mark)
             case "escaped":
-                self.out.append(match[0] if match["escaped"] in _STAYS_ESCAPED else match["escaped"])
+                out.append(mark if match["escaped"] in _STAYS_ESCAPED else match["escaped"])
             case "address":
-                self.out.append(match["address"])
-            case _:
-                self.out.append(_in_place_of(match["name"], match[0]))
-        return match.end()
-
-    def _code(self, match: re.Match[str]) -> int:
-        start, end = match.end(), self.code_ends.get(match.start())
-        if end is None:
-            self.out.append(match[0])
-            return start
-        code = self.text[start:end]
-        self.out.append(match[0] + code + match[0] if _CODE_MARKED.search(code) else code.strip(" "))
-        return end + len(match[0])
-
-    def _comment(self, match: re.Match[str]) -> int:
-        if match.end() > self.comment_end:
-            self.out.append(match[0])
-            return match.end()
-        return self.text.index("-->", match.end()) + 3
-
-    def _close(self, match: re.Match[str]) -> None:
-        opened = self.brackets.pop() if self.brackets else None
-        kind = match.lastgroup
-        # `a[0][1]` is not a link, although Markdown defines it as one.
-        subscript = kind == "reference" and opened is not None and self.out[opened - 1][-1:].isalnum()
-        if opened is None or kind == "closes" or subscript:
-            self.out.append(match[0])
-        else:
-            self.out[opened] = ""
-
-    def _emphasis(self, match: re.Match[str]) -> None:
-        run = match[0]
-        before = self.text[match.start() - 1] if match.start() else ""
-        after = self.text[match.end() : match.end() + 1]
-        if before.strip() and not _joins(run, after) and self.runs[run]:
-            self.out[self.runs[run].pop()] = ""
-            return
-        if after.strip() and not _joins(run, before):
-            self.runs[run].append(len(self.out))
-        self.out.append(run)
+                out.append(match["address"])
+            case _ if _BETWEEN_WORDS.fullmatch(match["name"]):
+                out.append(" ")
+            case _ if not _INSIDE_WORDS.fullmatch(match["name"]):
+                out.append(mark)
+    out.append(text[at:])
+    return "".join(out)
 
 
 def _joins(run: str, letter: str) -> bool:
     """Return whether a run beside this letter belongs to a word or a sum, and marks nothing."""
     return letter.isalnum() and (run[0] == "_" or letter.isascii())
-
-
-def _in_place_of(name: str, tag: str) -> str:
-    if _INSIDE_WORDS.fullmatch(name):
-        return ""
-    return " " if _BETWEEN_WORDS.fullmatch(name) else tag
-
-
-def _code_ends(text: str) -> dict[int, int]:
-    """Return the start of the closing run for each run of backticks: the next run of the same length."""
-    runs: dict[int, list[int]] = defaultdict(list)
-    for match in re.finditer("`++", text):
-        runs[match.end() - match.start()].append(match.start())
-    return {start: end for starts in runs.values() for start, end in pairwise(starts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +255,7 @@ _ESCAPED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)(?s:.*?)(?:^[ \t]*+\1|\Z)|`[^`\n]
 # Noncharacters, which occur in no text.
 _HIDDEN = {mark: chr(0xFDD0 + number) for number, mark in enumerate("[]<>`\\")}
 _UNHIDDEN = str.maketrans({hidden: mark for mark, hidden in _HIDDEN.items()})
-# English words that the index does not keep either.
+# English words that the index does not contain either.
 _COMMON = re.compile(
     r"an?|and|are|as|at|be|but|by|can|do|for|from|has|have|how|i|if|in|is|its?|my|no|not|of|on|or|our|so|that|the|their"
     r"|them|there|they|this|to|was|we|were|what|when|where|which|who|why|will|with|you|your",
@@ -311,20 +264,34 @@ _COMMON = re.compile(
 
 
 def pattern(query: Query) -> re.Pattern[str] | None:
-    """Finds the words of a query in their usual forms; the index knows more forms than this one."""
+    """Return a pattern for the words of a query in their usual forms; the index knows more forms."""
     unspaced = [re.escape(pair) for term in (*query.words, *query.prefixes, *query.phrases) for pair in pairs(term)]
-    forms = [rf"\b{_form(word)}" for word in _query_words(query)]
-    forms += [rf"\b{re.escape(prefix)}\w*" for prefix in query.prefixes if spaced(prefix)]
+    words = [word for term in (*query.words, *query.phrases) for word in re.findall(r"\w+", spaced(term))]
+    forms = [rf"\b{re.escape(prefix)}\w*" for prefix in query.prefixes if spaced(prefix)]
+    for word in [word for word in words if not _COMMON.fullmatch(word)] or words:
+        stem = _ENDINGS.sub("", word) if len(word) > 4 else word
+        forms.append(rf"\b{re.escape(stem)}\w{{0,4}}\b" if len(stem) > 2 else rf"\b{re.escape(word)}\b")
     return re.compile("|".join(forms + unspaced), re.IGNORECASE) if forms or unspaced else None
 
 
 def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width: int = 96) -> list[str]:
-    """Return the lines of a passage, wrapped, that contain most of the words of the query."""
-    wrapped = _wrapped(text, width)
+    """Return the lines of a passage, without markup and wrapped, that contain most of the words of the query.
+
+    Paragraphs are filled, and headings are left out unless there is nothing else.
+    """
+    prose = "\n".join("" if _HEADING_LINE.match(line) else line for line in text.splitlines())
+    blocks = list(_blocks(_shown(prose))) or list(_blocks(_shown(text)))
+    wrapped = [line for block in blocks for line in textwrap.wrap(block, width)]
     if len(wrapped) <= lines:
         return wrapped
-    starts = range(len(wrapped) - lines + 1)
-    best = max(starts, key=lambda start: (_worth(wrapped[start : start + lines], wanted), -start))
+    matches = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in wrapped]
+
+    def worth(start: int) -> tuple[int, int, bool, int]:
+        """Count different words and all words; on a tie, a word in the middle line decides, then the order."""
+        inside = matches[start : start + lines]
+        return len(set().union(*inside)), sum(map(len, inside)), bool(inside[lines // 2]), -start
+
+    best = max(range(len(wrapped) - lines + 1), key=worth)
     chosen = wrapped[best : best + lines]
     if best:
         chosen[0] = f"… {chosen[0]}"
@@ -343,34 +310,14 @@ def marked(line: str, wanted: re.Pattern[str] | None) -> list[tuple[str, bool]]:
     return [piece for piece in (*pieces, (line[end:], False)) if piece[0]]
 
 
-def _query_words(query: Query) -> list[str]:
-    words = [word for term in (*query.words, *query.phrases) for word in re.findall(r"\w+", spaced(term))]
-    return [word for word in words if not _COMMON.fullmatch(word)] or words
-
-
-def _form(word: str) -> str:
-    stem = _ENDINGS.sub("", word) if len(word) > 4 else word
-    return rf"{re.escape(stem)}\w{{0,4}}\b" if len(stem) > 2 else rf"{re.escape(word)}\b"
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most the width: words without addresses and markup, paragraphs filled.
-
-    Headings are left out where there is anything else.
-    """
-    prose = "\n".join("" if _HEADING_LINE.match(line) else line for line in text.splitlines())
-    blocks = list(_blocks(_shown(prose))) or list(_blocks(_shown(text)))
-    return [line for block in blocks for line in textwrap.wrap(block, width)]
-
-
 def _shown(markdown: str) -> str:
-    """Return the words of a passage; escaped characters are hidden while marks are removed."""
+    """Return the words of a passage; escaped characters are replaced while marks are removed."""
     hidden = _ESCAPED.sub(lambda match: _HIDDEN[match[2]] if match[2] else match[0], markdown)
     return words_of(hidden).translate(_UNHIDDEN)
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Paragraphs, each in one line; lists, tables and code line by line."""
+    """Yield paragraphs, each in one line; lists, tables and code line by line."""
     paragraph: list[str] = []
     for line in (*text.splitlines(), ""):
         if paragraph and (not line.strip() or _APART.match(line)):
@@ -380,22 +327,19 @@ def _blocks(text: str) -> Iterator[str]:
             paragraph.append(line.strip())
 
 
-def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int, bool]:
-    """Return the number of different words in the lines, of all words, and whether the middle line has one."""
-    matches = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in lines]
-    return len(set().union(*matches)), sum(map(len, matches)), bool(matches[len(matches) // 2])
-
-
 SHARE = 0.4
-"""No hit takes more than this share of the budget while others wait."""
+"""The largest share of the budget for one hit while others wait."""
 
 LEAST_CHARS = 160
-"""Two lines of a screen: a shorter excerpt is useless."""
+"""The shortest useful excerpt: two lines of a screen."""
 _BLOCK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[A-Z\d\"'(])|\n")
 
 
 def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
-    """Return hits whose passages have at most `budget` characters together; further hits are left out."""
+    """Return the first hits whose passages have at most `budget` characters together.
+
+    The rest of the budget is filled with further passages, hit by hit, whole passages only.
+    """
     left = budget
     chosen: list[Hit] = []
     for hit in hits:
@@ -405,27 +349,22 @@ def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
             break
         left -= len(text)
         chosen.append(replace(hit, text=text, further=()))
-    return tuple(_with_further(hits, chosen, left))
-
-
-def _with_further(hits: Sequence[Hit], chosen: Sequence[Hit], left: int) -> list[Hit]:
-    """Give the remaining characters to further passages, hit by hit, whole passages only."""
-    filled = []
-    for hit, shown in zip(hits, chosen, strict=False):
+    for place, hit in enumerate(hits[: len(chosen)]):
         further: list[Passage] = []
         for passage in hit.further:
             if len(passage.text) <= left:
                 left -= len(passage.text)
                 further.append(passage)
-        filled.append(replace(shown, further=tuple(further)))
-    return filled
+        chosen[place] = replace(chosen[place], further=tuple(further))
+    return tuple(chosen)
 
 
 def excerpt(text: str, words: Sequence[str], chars: int) -> str:
     """Return an excerpt of whole sentences or lines with at most `chars` characters: the one with most of the words."""
     if len(text) <= chars:
         return text
-    spans = _spans(text)
+    edges = [0, *(match.end() for match in _BLOCK.finditer(text)), len(text)]
+    spans = [(start, end) for start, end in pairwise(edges) if end > start]
     stems = [word.lower().rstrip("*")[:5] for word in words]
     worth = [sum(stem in text[start:end].lower() for stem in stems) for start, end in spans]
     best, best_span = -1, (0, chars)
@@ -438,8 +377,3 @@ def excerpt(text: str, words: Sequence[str], chars: int) -> str:
             best, best_span = total, (start, min(spans[last][1], start + max(chars - 2, 0)))
     start, end = best_span
     return ("…" if start else "") + text[start:end].strip() + ("…" if end < len(text) else "") if chars > 2 else ""
-
-
-def _spans(text: str) -> list[tuple[int, int]]:
-    edges = [0, *(match.end() for match in _BLOCK.finditer(text)), len(text)]
-    return [(start, end) for start, end in pairwise(edges) if end > start]

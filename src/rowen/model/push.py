@@ -7,26 +7,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rowen.model.url import without_session
 
-__all__ = [
-    "AnnouncedDocument",
-    "Announcement",
-    "Poked",
-    "PushAccess",
-    "PushVerdict",
-    "Subscription",
-    "SubscriptionState",
-    "announcement_of",
-]
-
 SubscriptionState: TypeAlias = Literal["pending", "active", "denied", "ending"]
 
 
 @dataclass(frozen=True, slots=True)
 class Poked:
-    """A source that will be checked because of a push: `urls` of its items, or the whole source if that is 0.
-
-    `merged` says that a job was already waiting for it.
-    """
+    """A source that a push will check: `urls` of its items, or all of it (0); `merged`: its job was already waiting."""
 
     source: str
     job: int
@@ -48,7 +34,7 @@ class PushVerdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether the sender was believed."""
+        """Whether the push was authenticated."""
         return 200 <= self.status < 300
 
 
@@ -108,18 +94,16 @@ def announcement_of(number: int, url: str, record: Mapping[str, Any] | None) -> 
     """Return the announcement in the record of an entry; for a deleted entry, an announcement without a location."""
     if record is None:
         return Announcement(number, url)
-    name = _item_url(str(record.get("version_of") or url))
+    name = str(record.get("version_of") or url)
+    head, sign, fragment = name.partition("#")
+    if sign and not fragment.startswith(("/", "!")):
+        # A fragment would be dropped; a route stays.
+        name = f"{head}#/{fragment}"
     location = next(_locations(record), None)
     if location is None:
         return Announcement(number, name)
     member, at = record.get("member") or url, record.get("time") or ""
     return Announcement(number, name, without_session(location), str(member), str(at))
-
-
-def _item_url(name: str) -> str:
-    """Return the URL of items with this name: its fragment becomes a route, so that nodes differ."""
-    head, sign, fragment = name.partition("#")
-    return name if not sign or fragment.startswith(("/", "!")) else f"{head}#/{fragment}"
 
 
 def _locations(record: Mapping[str, Any]) -> Iterator[str]:

@@ -7,8 +7,6 @@ from typing import Any, Literal, TypeAlias
 
 from rowen.model.runs import Run
 
-__all__ = ["SIDE_PLACES", "Job", "JobEnd", "JobState", "LiveWorker", "QueueDepth"]
-
 # Facts are extracted source by source, several items at a time: two sources keep a provider busy. Calls of receivers
 # mostly wait for an answer: four may be slow before others wait for them. A SPARQL endpoint gets one request after the
 # other: two slow ones block nobody, since there are few.

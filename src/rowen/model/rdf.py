@@ -5,25 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = [
-    "DELTA",
-    "RDFA",
-    "STATEMENTS_VERSION",
-    "PageStatements",
-    "PageType",
-    "StatementChange",
-    "StatementDelta",
-    "StatementFile",
-    "StatementProfile",
-    "StatementReport",
-    "StatementSummary",
-    "StatementTarget",
-    "StatementTargetState",
-    "StatementsWanted",
-    "compared",
-    "stated",
-]
-
 RDFA = "rdfa"
 """The field of a record that has the RDF statements of its page."""
 
@@ -31,10 +12,10 @@ DELTA = "delta-{:012}.json"
 """The name of a delta file, by the number of its last change: names sort as numbers do."""
 
 STATEMENTS_VERSION = 2
-"""Raised when the same page would be read into other statements: such pages are then read again."""
+"""Increased when the same page would yield other statements, so that pages are read again."""
 
 StatementsWanted: TypeAlias = Literal["documents", "all"]
-"""Of which pages statements are read: of those that are classified as documents, or of all."""
+"""The pages whose statements are read: those that are classified as documents, or all."""
 
 
 class StatementProfile(NamedTuple):
@@ -48,9 +29,7 @@ PageType: TypeAlias = Literal["agenda", "decision list", "minutes", "extract", "
 
 
 class StatementDelta(NamedTuple):
-    """The differences between the statements of a page and the former ones: added, removed, and the number of kept
-    ones.
-    """
+    """The added and removed RDF statements of a page, and the number of unchanged ones."""
 
     added: list[str]
     removed: list[str]

@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 from rowen.model.wording import brief, count
 
-__all__ = ["Mode", "Outcome", "Run", "RunStats", "RunStatus"]
-
 Mode: TypeAlias = Literal["full", "incremental"]
 RunStatus: TypeAlias = Literal["running", "completed", "partial", "cancelled", "failed"]
 
@@ -30,12 +28,11 @@ class Outcome(StrEnum):
 class RunStats:
     """A run's counts, its cost, and the cost it avoided.
 
-    `fell_back_because` is the reason for a full walk, if there was one. `not_asked` counts items that the source's own
+    `fell_back_because` is the reason for a full walk, if there was one. `not_asked` counts items that the source's
     listing proved unchanged; `truncated` known items beyond a limit; `generated` skipped files that documentation
-    generators wrote for their own search. `missing` counts records that could not be read so far, and of which no
-    version is stored, whether or not this run tried them. `only` is the number of items that a run of single items was
-    limited to. `known` grows during a walk: the number of items known so far, 0 where only the end of the walk shows
-    it.
+    generators wrote for their own search. `missing` counts records of which no version could be read, by this run or
+    an earlier one. `only` is the number of items to which a run of single items was limited. `known` is the number of
+    items known so far during a walk; 0 if only its end shows it.
     """
 
     created: int = 0
@@ -133,7 +130,7 @@ class Run:
     job: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the run with its statistics's counts beside its own fields."""
+        """Return the run as plain values, with its statistics."""
         return {
             "run": self.id,
             "source": self.source,

@@ -1,8 +1,7 @@
 """Schedules: an interval, cron in a time zone, or as often as a source changes; and hours of the week.
 
-A window begins when the clock first shows its start and ends when it first shows its end. If the clock skips one of the
-two, the moment of the skip counts. So adjacent windows on the clock are adjacent in time, also when daylight saving
-begins or ends.
+A window lasts from the moment when the clock first shows its start to the moment when it first shows its end. If the
+clock skips one of them, the moment of the skip counts, so that adjacent windows stay adjacent when clocks change.
 """
 
 import hashlib
@@ -10,14 +9,13 @@ import itertools
 import re
 import zoneinfo
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Literal, Self
 
 from rowen.errors import UsageError
 from rowen.model.wording import count
-
-__all__ = ["Hours", "Schedule", "Window", "hours_of", "windows_of", "zone_of"]
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _FULL_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -39,8 +37,13 @@ class Window:
     end: int
 
     def __str__(self) -> str:
-        hours = f"{_clock(self.start)}-{_clock(self.end)}"
-        return hours if self.days == _EVERY_DAY else f"{_day_names(self.days)} {hours}"
+        start, end = (f"{minutes // 60:02}:{minutes % 60:02}" for minutes in (self.start, self.end))
+        if self.days == _EVERY_DAY:
+            return f"{start}-{end}"
+        first = [day for day in self.days if day - 1 not in self.days]
+        last = [day for day in self.days if day + 1 not in self.days]
+        days = (_DAYS[a] if a == b else f"{_DAYS[a]}-{_DAYS[b]}" for a, b in zip(first, last, strict=True))
+        return f"{','.join(days)} {start}-{end}"
 
     @property
     def length(self) -> int:
@@ -79,7 +82,7 @@ class Hours:
         return None
 
     def _spans(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield the windows as moments, by their start, beginning a day before, whose windows may cross midnight."""
+        """Yield the windows as moments, by their start, from the day before on: its windows may cross midnight."""
         zone = zone_of(self.tz)
         today = moment.astimezone(zone).date()
         windows = sorted(self.windows, key=lambda window: window.start)
@@ -93,48 +96,43 @@ class Hours:
                         yield start, end
 
 
-def zone_of(name: str, *, key: str = "tz") -> tzinfo:
-    """Return the time zone of a name such as `Europe/Brussels`; raises `UsageError` for an unknown one."""
+def zone_of(name: str) -> tzinfo:
+    """Return the time zone of a name such as `Europe/Brussels`; raise `UsageError` for an unknown one."""
     if name == "UTC":
         return UTC
-    try:
+    with suppress(zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"{key} = {name!r} is not a known time zone.", hint=_zone_hint(name)) from None
+    from difflib import get_close_matches
+
+    zones = {zone.lower(): zone for zone in sorted(zoneinfo.available_timezones())}
+    hint = "Such as Europe/Brussels or UTC." if zones else "This machine has no time zone database. Install tzdata."
+    if close := get_close_matches(name.lower(), zones, n=1):
+        hint = f"Did you mean {zones[close[0]]}?"
+    raise UsageError(f"tz = {name!r} is not a known time zone.", hint=hint)
 
 
-def hours_of(text: str, *, key: str) -> Hours:
-    """Windows with their time zone: `mon-fri 08:00-18:00 in Europe/Brussels`; without one they are in UTC."""
-    windows, _, tz = " ".join(text.split()).partition(" in ")
-    zone_of(tz or "UTC", key=key)
-    return Hours(windows_of(windows, key=key), tz or "UTC")
-
-
-def windows_of(text: str, *, key: str = "during") -> tuple[Window, ...]:
-    """Parse a comma-separated list of windows; raises `UsageError` if it is invalid."""
+def windows_of(text: str) -> tuple[Window, ...]:
+    """Parse a comma-separated list of windows; raise `UsageError` if it is invalid."""
     windows: list[Window] = []
     days: list[str] = []
     for part in (" ".join(part.split()) for part in text.lower().split(",")):
         match = _CLOCKS.search(part)
-        # Days that are listed one by one belong to the hours after the last of them.
+        # Days in a list share the hours after the last of them.
         days.append(part[: match.start()].strip() if match else part)
-        if match:
-            try:
-                windows.append(_window([name for name in days if name], match["start"], match["end"]))
-            except ValueError as problem:
-                raise UsageError(f"{key} = {text!r} cannot be read: {problem}.", hint=_HOURS_HINT) from None
-            days = []
+        if not match:
+            continue
+        try:
+            start, end = _minutes(match["start"]), _minutes(match["end"])
+            if start in {end, _DAY_MINUTES}:
+                raise ValueError(f"the window from {match['start']} to {match['end']} is empty")
+            numbers = sorted({number for name in days if name for number in _day_numbers(name)})
+        except ValueError as problem:
+            raise UsageError(f"during = {text!r} cannot be read: {problem}.", hint=_HOURS_HINT) from None
+        windows.append(Window(tuple(numbers) or _EVERY_DAY, start, end))
+        days = []
     if days:
-        raise UsageError(f"{key} = {text!r} cannot be read: {', '.join(days)!r} has no hours.", hint=_HOURS_HINT)
+        raise UsageError(f"during = {text!r} cannot be read: {', '.join(days)!r} has no hours.", hint=_HOURS_HINT)
     return tuple(windows)
-
-
-def _window(days: list[str], start: str, end: str) -> Window:
-    first, last = _minutes(start), _minutes(end)
-    if first in {last, _DAY_MINUTES}:
-        raise ValueError(f"the window from {start} to {end} is empty")
-    numbers = {number for name in days for number in _day_numbers(name)}
-    return Window(tuple(sorted(numbers)) if numbers else _EVERY_DAY, first, last)
 
 
 def _minutes(clock: str) -> int:
@@ -154,18 +152,6 @@ def _day_numbers(name: str) -> Iterator[int]:
     return ((start + day) % 7 for day in range(days + 1))
 
 
-def _day_names(days: tuple[int, ...]) -> str:
-    """Days as they are written: neighbours joined by a dash."""
-    first = [day for day in days if day - 1 not in days]
-    last = [day for day in days if day + 1 not in days]
-    runs = zip(first, last, strict=True)
-    return ",".join(_DAYS[a] if a == b else f"{_DAYS[a]}-{_DAYS[b]}" for a, b in runs)
-
-
-def _clock(minutes: int) -> str:
-    return f"{minutes // 60:02}:{minutes % 60:02}"
-
-
 def _moment(day: date, minutes: int, zone: tzinfo) -> datetime:
     """Return the moment at which the clock first shows `minutes` after midnight, or skips that time."""
     wall = datetime.combine(day, time()) + timedelta(minutes=minutes)
@@ -174,17 +160,6 @@ def _moment(day: date, minutes: int, zone: tzinfo) -> datetime:
         wall += timedelta(minutes=1)
         moment = wall.replace(tzinfo=zone).astimezone(UTC)
     return moment
-
-
-def _zone_hint(name: str) -> str:
-    from difflib import get_close_matches
-
-    known = zoneinfo.available_timezones()
-    if not known:
-        return "This machine has no time zone database. Install tzdata."
-    by_lower_case = {zone.lower(): zone for zone in sorted(known)}
-    close = get_close_matches(name.lower(), by_lower_case, n=1)
-    return f"Did you mean {by_lower_case[close[0]]}?" if close else "Such as Europe/Brussels or UTC."
 
 
 _EVERY = re.compile(r"([1-9][0-9]{0,9})(s|min|h|d|w)")
@@ -209,16 +184,15 @@ _CRON_HINT = (
     " such as '0 3 * * *' for every night at three, or @daily."
 )
 _HINT = "Such as 'every 6h', 'every auto', or 'cron 0 3 * * * in Europe/Brussels during mon-fri 22:00-06:00'."
-# A tenth each way: sources that came due together are spread over a fifth of their interval. Half of it would take
-# longer to spread a thousand sources added at once; with twice as much, users would notice that it is "not every 6
-# hours".
+# A tenth each way spreads sources over a fifth of their interval. With half of it, a thousand sources that were added
+# at once would be spread too slowly; with twice as much, users would notice that it is "not every 6 hours".
 _JITTER = 0.1
 # An hour spreads a thousand sources to one in seven seconds. A tenth of a month would be three days.
 _WIDEST_S = 3_600.0
-# The limits of `auto`. A quarter of an hour is as soon as most people notice; faster updates need push. A week is the
-# longest time that a change may stay unseen; after two, users would think that the source is no longer synced.
+# The limits of `auto`. Updates within a quarter of an hour need push. A week is the longest time for which a change may
+# stay unseen; after two, users would think that the source is no longer synced.
 _BETWEEN_S = (900, 604_800)
-# Any moment will do: the library wants one to count from.
+# An arbitrary moment, which the library requires.
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -237,7 +211,7 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the canonical text of a schedule; raises `UsageError` if it is invalid."""
+        """Parse the canonical text of a schedule; raise `UsageError` if it is invalid."""
         if len(text) > 2 * _MOST_CHARS:
             raise UsageError(f"A schedule may have at most {_MOST_CHARS:,} characters.", hint=_HINT)
         body, _, during = " ".join(text.split()).partition(" during ")
@@ -258,8 +232,9 @@ class Schedule:
         if every is not None and cron is not None:
             raise UsageError("every and cron cannot be combined.")
         if every is None and cron is None:
-            if lonely := "tz" if tz is not None else "during" if during is not None else None:
-                raise UsageError(f"{lonely} needs a schedule.", hint="Set every or cron as well.")
+            if tz is not None or during is not None:
+                name = "tz" if tz is not None else "during"
+                raise UsageError(f"{name} needs a schedule.", hint="Set every or cron as well.")
             return None
         if tz is not None and cron is None and during is None:
             raise UsageError(
@@ -272,19 +247,27 @@ class Schedule:
     def _of(cls, every: str | None, cron: str | None, tz: str | None, during: str | None) -> Self:
         if sum(len(text) for text in (cron, tz, during) if text is not None) > _MOST_CHARS:
             raise UsageError(f"A schedule may have at most {_MOST_CHARS:,} characters.", hint=_HINT)
-        zone_of(tz if tz is not None else "UTC")
-        return cls(
-            every=_interval(every) if every is not None else None,
-            between=_between(every) if every is not None else _BETWEEN_S,
-            cron=_expression(cron) if cron is not None else None,
-            tz=tz if tz is not None else "UTC",
-            during=windows_of(during) if during is not None else (),
-        )
+        tz = tz if tz is not None else "UTC"
+        zone_of(tz)
+        windows = windows_of(during) if during is not None else ()
+        if cron is not None:
+            return cls(cron=_expression(cron), tz=tz, during=windows)
+        every = every or ""
+        auto = _AUTO.fullmatch(" ".join(every.lower().split()))
+        if auto is None:
+            return cls(_length_s(every), tz=tz, during=windows)
+        if auto["shortest"] is None:
+            return cls("auto", tz=tz, during=windows)
+        shortest, longest = _length_s(auto["shortest"]), _length_s(auto["longest"])
+        if shortest > longest:
+            raise UsageError(f"every = {every!r}: the shorter interval must come first.", hint=_EVERY_HINT)
+        return cls("auto", tz=tz, during=windows, between=(shortest, longest))
 
     def __str__(self) -> str:
+        kind = f"every {self.interval}" if self.cron is None else f"cron {self.cron}"
         zone = "" if self.tz == "UTC" else f" in {self.tz}"
         during = f" during {', '.join(map(str, self.during))}" if self.during else ""
-        return f"{self._kind()}{zone}{during}"
+        return f"{kind}{zone}{during}"
 
     @property
     def is_auto(self) -> bool:
@@ -313,20 +296,35 @@ class Schedule:
 
     def words(self) -> str:
         """Describe the schedule: `at 03:00 every day, Europe/Brussels`."""
+        if self.cron is not None:
+            from cronsim import CronSim
+
+            explanation = CronSim(self.cron, _EPOCH).explain()
+            kind = explanation[:1].lower() + explanation[1:]
+        elif isinstance(self.every, int):
+            kind = _every(self.every)
+        else:
+            shortest, longest = map(_every, self.between)
+            limits = "" if self.between == _BETWEEN_S else f", at most {shortest} and at least {longest}"
+            kind = f"as often as it changes{limits}"
         during = f", only during {', '.join(map(str, self.during))}" if self.during else ""
         # An interval is the same in all time zones.
         zone = f", {self.tz}" if self.cron or self.during else ""
-        return f"{self._kind_in_words()}{during}{zone}"
+        return f"{kind}{during}{zone}"
 
     def next_after(self, moment: datetime, *, salt: int, interval_s: float | None = None) -> datetime:
         """Return the next time after a moment, in UTC; the salt selects a place within the jitter of an interval.
 
-        Times missed before the moment do not count: one check covers them. `interval_s` is the learned interval for
-        `auto`.
+        Missed times are skipped, since one check covers them. `interval_s` is the learned interval for `auto`.
         """
-        share = _share(salt)
+        # A number from 0 to 1, always the same for a salt, and independent of that for the next one.
+        share = int.from_bytes(hashlib.sha256(str(salt).encode()).digest()[:8]) / 2**64
         if self.cron is not None:
-            return self._within(self._next_cron(moment), share)
+            from cronsim import CronSim
+
+            times = (at.astimezone(UTC) for at in CronSim(self.cron, moment.astimezone(zone_of(self.tz))))
+            # When the clock goes back, the library returns times of the repeated hour's first pass during its second.
+            return self._within(next(at for at in times if at > moment), share)
         every_s = self.every if isinstance(self.every, int) else interval_s
         if every_s is None:
             raise ValueError("a schedule `every auto` has no time of its own")
@@ -334,17 +332,8 @@ class Schedule:
         at = moment.astimezone(UTC) + timedelta(seconds=every_s + reach_s * (2 * share - 1))
         return self._within(at, share)
 
-    def _next_cron(self, moment: datetime) -> datetime:
-        from cronsim import CronSim
-
-        local = moment.astimezone(zone_of(self.tz))
-        # When the clock goes back, the library returns times of the repeated hour's first passage during its second.
-        return next(at for local_time in CronSim(self.cron or "", local) if (at := local_time.astimezone(UTC)) > moment)
-
     def _within(self, at: datetime, share: float) -> datetime:
-        """Return the moment, or one soon after the next window opens: those that waited for it do not start all at
-        once.
-        """
+        """Return the moment, or one soon after the next window opens: not all that waited for it start at once."""
         if self.hours is None:
             return at
         opened = self.hours.opens(at)
@@ -354,45 +343,11 @@ class Schedule:
         open_s = (closes - opened).total_seconds() if closes else _WIDEST_S
         return opened + timedelta(seconds=min(open_s * _JITTER, _WIDEST_S) * share)
 
-    def _kind(self) -> str:
-        return f"every {self.interval}" if self.cron is None else f"cron {self.cron}"
-
-    def _kind_in_words(self) -> str:
-        if self.cron is not None:
-            from cronsim import CronSim
-
-            explanation = CronSim(self.cron, _EPOCH).explain()
-            return explanation[:1].lower() + explanation[1:]
-        if not isinstance(self.every, int):
-            shortest, longest = map(_every, self.between)
-            limits = "" if self.between == _BETWEEN_S else f", at most {shortest} and at least {longest}"
-            return f"as often as it changes{limits}"
-        return _every(self.every)
-
 
 def _every(length_s: int) -> str:
     number, unit = _in_units(length_s)
     noun = _UNITS[unit][1]
     return f"every {noun}" if number == 1 else f"every {count(number, noun)}"
-
-
-def _interval(text: str) -> int | Literal["auto"]:
-    return "auto" if _limits(text) else _length_s(text)
-
-
-def _limits(text: str) -> re.Match[str] | None:
-    return _AUTO.fullmatch(" ".join(text.lower().split()))
-
-
-def _between(text: str) -> tuple[int, int]:
-    """Return the shortest and the longest interval that `auto` may choose."""
-    match = _limits(text)
-    if match is None or match["shortest"] is None:
-        return _BETWEEN_S
-    shortest, longest = _length_s(match["shortest"]), _length_s(match["longest"])
-    if shortest > longest:
-        raise UsageError(f"every = {text!r}: the shorter interval must come first.", hint=_EVERY_HINT)
-    return shortest, longest
 
 
 def _length_s(text: str) -> int:
@@ -417,27 +372,15 @@ def _in_units(length_s: int) -> tuple[int, str]:
 
 
 def _expression(text: str) -> str:
-    cron = " ".join(text.split())
-    cron = _ALIASES.get(cron.lower(), cron)
-    if problem := _problem(cron):
-        raise UsageError(f"cron = {text!r} is not a schedule: {problem}.", hint=_CRON_HINT)
-    return cron
-
-
-def _problem(cron: str) -> str | None:
-    """Return the error in a cron expression; the library would accept a sixth field, for seconds."""
     from cronsim import CronSim, CronSimError
 
-    if len(cron.split()) != 5:
-        return "it does not have five fields"
+    cron = " ".join(text.split())
+    cron = _ALIASES.get(cron.lower(), cron)
     try:
+        # The library would accept a sixth field, for seconds.
+        if len(cron.split()) != 5:
+            raise CronSimError("it does not have five fields")
         CronSim(cron, _EPOCH)
     except CronSimError as problem:
-        return str(problem).lower()
-    return None
-
-
-def _share(salt: int) -> float:
-    """Return a number from 0 to 1 that is always the same for a salt, and unlike that of the next one."""
-    digest = hashlib.sha256(str(salt).encode()).digest()
-    return int.from_bytes(digest[:8]) / 2**64
+        raise UsageError(f"cron = {text!r} is not a schedule: {str(problem).lower()}.", hint=_CRON_HINT) from None
+    return cron

@@ -10,8 +10,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from rowen.errors import UsageError
 from rowen.model.hashes import Hash, canonical_json
 
-__all__ = ["Compatibility", "Schema", "SchemaChange", "SchemaComparison", "SchemaRef", "SchemaUse"]
-
 Compatibility: TypeAlias = Literal["same", "compatible", "breaking"]
 
 # As in the file layout of others, and never a path: no dot, no slash.

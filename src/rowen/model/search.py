@@ -4,6 +4,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, pairwise
@@ -13,24 +14,6 @@ from rowen.errors import UsageError
 from rowen.model.items import Passage
 from rowen.model.text import finite, normalise
 from rowen.model.wording import brief, count
-
-__all__ = [
-    "Answer",
-    "Condition",
-    "ConditionSign",
-    "Filters",
-    "Hit",
-    "MatchKind",
-    "Query",
-    "SavedNews",
-    "SavedSearch",
-    "Twin",
-    "check_words",
-    "language_code",
-    "pairs",
-    "plain",
-    "spaced",
-]
 
 ConditionSign: TypeAlias = Literal["<", "<=", ">", ">=", "=", "!=", "~", "exists"]
 
@@ -44,10 +27,9 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _SIGN = re.compile(r"<=|>=|!=|==|[=<>~]")
 _PATH = re.compile(r"[A-Za-z_@/][\w@.:/-]*")
-# Schemas have no longer names, and longer values are not useful.
+# Characters of a condition: schemas have no longer names, and longer values are not useful.
 _LONGEST = 500
-# The memory for planning a search grows faster than the square of their number: 10 take 0.2 s, 100 took 20 s and 200
-# took 19 GB.
+# Planning costs more than the square of their number: 10 conditions take 0.2 s, 100 took 20 s and 200 took 19 GB.
 _MOST = 10
 
 
@@ -61,7 +43,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> "Condition":
-        """Parse a condition; raises `UsageError` if it is invalid."""
+        """Parse a condition; raise `UsageError` if it is invalid."""
         match = _SIGN.search(text[:_LONGEST])
         field, value = (text[: match.start()], text[match.end() :].strip()) if match else (text, "")
         path = tuple(part for part in field.strip().split("/") if part)
@@ -72,11 +54,16 @@ class Condition:
         if match is None:
             return cls(path, "exists")
         sign: Any = "=" if match[0] == "==" else match[0]
-        return cls(path, sign, _value(value))
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+            return cls(path, sign, value[1:-1])
+        number: float | None = None
+        with suppress(ValueError):
+            number = finite(float(value))
+        return cls(path, sign, value if number is None else number)
 
     @classmethod
     def parse_all(cls, texts: Iterable[str]) -> "list[Condition]":
-        """Parse conditions that must all hold; raises `UsageError` if one is invalid, and for too many."""
+        """Parse conditions that must all hold; raise `UsageError` if one is invalid, or for too many."""
         listed = list(texts)
         if len(listed) > _MOST:
             raise UsageError(f"{len(listed):,} conditions were given, and at most {_MOST} can be combined.")
@@ -109,17 +96,6 @@ class Condition:
         return path if self.sign == "exists" else f"{path} {self.sign} {_value_text(self.value)}"
 
 
-def _value(text: str) -> str | float:
-    bare = text.strip()
-    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "'\"":
-        return bare[1:-1]
-    try:
-        number = float(bare)
-    except ValueError:
-        return bare
-    return bare if finite(number) is None else number
-
-
 def _value_text(value: str | float) -> str:
     return f"{value:g}" if isinstance(value, float) else value
 
@@ -131,7 +107,8 @@ MAX_TYPED = 10 * MAX_TERMS
 """The maximum number of words read from a pasted text, repetitions included."""
 
 MAX_WORDS_CHARS = 1_000
-"""PostgreSQL nests a query as deep as it has words: 4,000 words that changes are filtered by exceed its stack."""
+"""Characters of the words by which changes are filtered: PostgreSQL nests one level per word, and 4,000 words exceed
+its stack."""
 
 # Longer than the longest word of any language, German compounds included; the index has no longer ones.
 _TERM_CHARS = 200
@@ -161,7 +138,7 @@ class Query:
 
     @classmethod
     def parse(cls, text: str) -> "Query":
-        """Read a query as typed; nothing in it can be an error."""
+        """Parse a query as typed; every text is valid."""
         by_kind: dict[str, list[str]] = {"words": [], "prefixes": [], "phrases": [], "excluded": []}
         typed: Counter[str] = Counter()
         for kind, term in islice(_terms(normalise(text)), MAX_TYPED):
@@ -182,7 +159,7 @@ class Query:
 
 
 def check_words(words: str | None) -> None:
-    """Reject words that are too many to filter changes by."""
+    """Raise `UsageError` if there are too many words to filter changes by."""
     if words is not None and len(words) > MAX_WORDS_CHARS:
         raise UsageError(
             f"The words to filter by have {len(words):,} characters; at most {MAX_WORDS_CHARS:,} are allowed.",
@@ -212,19 +189,13 @@ def _terms(text: str) -> Iterator[tuple[str, str]]:
         elif term.endswith("*"):
             yield "prefixes", _WORDLESS.sub("", term)
         else:
-            yield from _words(term)
-
-
-def _words(term: str) -> Iterator[tuple[str, str]]:
-    """Yield a word; in a script without spaces its pairs of characters, since word boundaries are unknown."""
-    if rest := _WORDLESS.sub("", _UNSPACED.sub("", term)) and _UNSPACED.sub(" ", term):
-        yield from (("words", part) for part in rest.split() if _WORDLESS.sub("", part))
-    for pair in pairs(term):
-        yield ("words" if len(pair) > 1 else "prefixes"), pair
+            yield from (("words", part) for part in spaced(term).split() if _WORDLESS.sub("", part))
+            # In scripts without spaces, word boundaries are unknown.
+            yield from (("words" if len(pair) > 1 else "prefixes", pair) for pair in pairs(term))
 
 
 def pairs(text: str) -> list[str]:
-    """Return the pairs of characters by which scripts without spaces are indexed; a single character is one."""
+    """Return the pairs by which text without spaces is indexed; a single character is returned alone."""
     runs = _UNSPACED.findall(text)
     return [a + b for run in runs for a, b in pairwise(run)] + [run for run in runs if len(run) == 1]
 
@@ -235,7 +206,7 @@ def spaced(text: str) -> str:
 
 
 def language_code(code: str) -> str:
-    """Return a language as languages are compared: pt_BR is pt-br."""
+    """Return the normal form of a language code: pt-br for pt_BR."""
     return code.lower().replace("_", "-")
 
 
@@ -257,7 +228,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The same thing in another source, or elsewhere in the same one."""
+    """A duplicate of an item, in the same or another source."""
 
     url: str
     title: str
@@ -270,8 +241,7 @@ class Hit:
     """One item that answers a query, with its best passage first.
 
     `words` are the words of the query that matched, `similarity` is that of the nearest passage by meaning; the ranks
-    are those of each method alone, None if it did not find the item. `held` says that the source no longer shows the
-    item, and its deletion is pending. `record_kind` is the kind of a catalog's record.
+    are those of each method alone, None if it did not find the item. `held`: the deletion of the item is pending.
     """
 
     url: str

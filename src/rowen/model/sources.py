@@ -9,18 +9,6 @@ from urllib.parse import unquote
 from rowen.model.items import Cursor, Document
 from rowen.model.wording import brief, count
 
-__all__ = [
-    "AppliedSource",
-    "Following",
-    "FoundVersion",
-    "Overview",
-    "Preview",
-    "Source",
-    "SourceAction",
-    "SourceState",
-    "one_or_more",
-]
-
 SourceState: TypeAlias = Literal["active", "paused"]
 SourceAction: TypeAlias = Literal["added", "changed", "paused", "resumed", "unchanged", "removed"]
 

@@ -7,23 +7,6 @@ from typing import Literal, TypeAlias
 
 from rowen.model.queue import LiveWorker, QueueDepth
 
-__all__ = [
-    "CircuitKind",
-    "CircuitState",
-    "CircuitStatus",
-    "DatabaseStatus",
-    "FailingSource",
-    "Health",
-    "OpenCircuit",
-    "OverdueSource",
-    "Savings",
-    "ServerStatus",
-    "Status",
-    "SwitchedOff",
-    "Tidied",
-    "TroubleGroup",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SwitchedOff:
@@ -65,8 +48,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """The results of runs since a moment, by the level that stopped each item, their cost, and the cost that was
-    avoided.
+    """The results of runs since a moment, by level of change detection, with their cost and the avoided cost.
 
     `listing`, `validator`, `body` and `content` count the checks that ended at that level; `paid` those that found
     something new. `requests_spared` and `bytes_spared` are estimates, from the cost of an item in the run that read
@@ -95,13 +77,7 @@ class Savings:
     @property
     def rungs(self) -> tuple[tuple[str, int], ...]:
         """The number of checks that ended at each level, the cheapest first."""
-        return (
-            ("listing", self.listing),
-            ("validator", self.validator),
-            ("body", self.body),
-            ("content", self.content),
-            ("paid", self.paid),
-        )
+        return tuple((name, getattr(self, name)) for name in ("listing", "validator", "body", "content", "paid"))
 
     @property
     def ways(self) -> tuple[tuple[str, float, float], ...]:
@@ -149,7 +125,7 @@ class OpenCircuit:
 
 @dataclass(frozen=True, slots=True)
 class OverdueSource:
-    """The source that has been due for longest and has not begun."""
+    """The source that has been due for the longest time without being started."""
 
     source: str
     due_at: datetime
@@ -210,9 +186,9 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """Vectors that no passage needs: how many were dropped, and how many are kept for a while.
+    """The number of unneeded vectors that were dropped or are kept for a while.
 
-    Beside them, how many runs, answers of models and news of saved searches were forgotten since they were too old.
+    `runs`, `answers` of models and `news` of saved searches count entries that were deleted because of their age.
     """
 
     dropped: int

@@ -1,7 +1,6 @@
-"""Values from outside, made fit to be stored and sent back, and kept within limits.
+"""Text and values of sources: normalised, storable, and within limits.
 
-Everything that enters `model/` from a source passes here once. All of it is a pure function of the value, so that a
-refresh and a rebuild store the same.
+All values of a source pass through here once. The functions are pure, so that a refresh and a rebuild store the same.
 """
 
 import hashlib
@@ -12,49 +11,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from rowen.errors import ItemError, RowenError
-
-__all__ = [
-    "CONSTANT_CHARS",
-    "FACTOR",
-    "LONGEST_ANCHOR",
-    "LONGEST_HEADING",
-    "LONGEST_URL",
-    "LONGEST_VALIDATOR",
-    "MOST_CHARS",
-    "MOST_LINK_CHARS",
-    "UNREADABLE",
-    "UNSTORABLE",
-    "Budget",
-    "OverspentError",
-    "Remarks",
-    "anchor_within",
-    "attempt",
-    "check_storable",
-    "each",
-    "error_within",
-    "finite",
-    "header",
-    "heading_within",
-    "is_storable",
-    "language_within",
-    "left_chars",
-    "letters",
-    "linear_search",
-    "links_within",
-    "media_type_within",
-    "message",
-    "name_within",
-    "normalise",
-    "one_item",
-    "pattern_states",
-    "reading",
-    "spend",
-    "tags_within",
-    "title_within",
-]
 
 _UNICODE_LINE_ENDS = ("\u2028", "\u2029", "\x85")
 # PostgreSQL stores neither NUL nor a lone surrogate; a form feed or bell is no text either.
@@ -62,7 +22,7 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def normalise(text: str) -> str:
-    """NFC, line ends as LF, no trailing white space, nothing that cannot be stored."""
+    """Return a text in NFC, with LF as line ends, without trailing white space and characters that cannot be stored."""
     if not text.isascii():
         for end in _UNICODE_LINE_ENDS:
             text = text.replace(end, "\n")
@@ -85,10 +45,9 @@ F = TypeVar("F")
 S = TypeVar("S")
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""Exceptions of code that reads one record of an unknown shape. They cost that record, and nothing else."""
+"""The exceptions of code that reads a record of an unknown shape; they cost that record only."""
 
 UNSTORABLE = "a text has a NUL or half of a surrogate pair, or a number is none: neither can be stored."
-"""The error message for a value that cannot be stored."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NO_HEADER = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
@@ -102,9 +61,7 @@ def letters(text: str) -> str:
 
 
 def is_storable(value: Any) -> bool:
-    """Return whether plain values can be stored as they are, at any depth: no text with NUL or a lone surrogate, no
-    NaN.
-    """
+    """Return whether plain values can be stored unchanged: no NUL, lone surrogate or NaN at any depth."""
     left = [value]
     while left:
         match left.pop():
@@ -122,43 +79,39 @@ def is_storable(value: Any) -> bool:
 
 
 def check_storable(value: T) -> T:
-    """Return plain values if they can be stored; raises `ValueError` for others."""
+    """Return plain values if they can be stored; raise `ValueError` otherwise."""
     if not is_storable(value):
         raise ValueError(UNSTORABLE.rstrip("."))
     return value
 
 
 def message(text: str) -> str:
-    """Return an error message in the form of all stored text, and of bounded length."""
+    """Return an error message, normalised and of bounded length."""
     return normalise(error_within(text))
 
 
 def header(value: Any) -> str | None:
-    """Return a validator, if it can be sent back byte by byte; None for any other.
-
-    Headers are read and written as UTF-8. Other bytes arrive as lone surrogates, which cannot be written.
-    """
+    """Return a validator that can be sent back unchanged; None for another, such as one that is not UTF-8."""
     if not isinstance(value, str) or not value or len(value) > LONGEST_VALIDATOR:
         return None
     return None if _NO_HEADER.search(value) else value
 
 
 def attempt(read: Callable[[], T], otherwise: Callable[[str], F]) -> T | F:
-    """Read one record, or pass the reason why it cannot be read to `otherwise`.
-
-    An error in one record does not affect the others.
-    """
+    """Read one record; if that fails, pass the reason to `otherwise`, so that other records are not affected."""
     try:
         return read()
     except UNREADABLE as problem:
-        return otherwise(_reason(problem))
+        text = str(problem).rstrip(".")
+        is_clear = isinstance(problem, ValueError | RecursionError) and text
+        return otherwise(text if is_clear else f"{type(problem).__name__} {text}")
 
 
 @contextmanager
 def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
-    """Raise an unexpected exception while one item is handled as an `ItemError`, so that it costs that item alone.
+    """Convert an unexpected exception into an `ItemError`, which affects one item only.
 
-    Errors that Rowen raises deliberately pass, such as those of the database, and so do a cancellation and `passing`.
+    Errors of Rowen, cancellations and the exceptions `passing` are raised unchanged.
     """
     try:
         yield
@@ -185,27 +138,22 @@ def each(items: Iterable[S], make: Callable[[S], T], *, name: Callable[[S], str]
         yield made
 
 
-def _reason(problem: Exception) -> str:
-    text = str(problem).rstrip(".")
-    return text if isinstance(problem, ValueError | RecursionError) and text else f"{type(problem).__name__} {text}"
-
-
 LONGEST_TITLE = 1_000
 """Characters. Of 30,000 titles in recorded answers of portals the longest has 345; a passage has up to 1,500, so that a
 title at most doubles its index entry. A title of 0.4 MB took minutes and half a gigabyte."""
 
 LONGEST_HEADING = 200
-"""Characters of each heading in a passage's path. It has at most six: together no more than a passage."""
+"""Characters of each heading in a passage's path. A path has at most six: together no more than a passage."""
 
 LONGEST_ANCHOR = 256
-"""Characters. An anchor is a heading's words, with a number where they were there before, or an id of twenty."""
+"""Characters. An anchor is a heading's words, with a number if they are repeated, or an id of twenty."""
 
 MOST_TAGS = 1_000
-"""The recorded portals have up to 71 an item."""
+"""Tags of an item; the recorded portals have up to 71."""
 LONGEST_TAG = 300
 """Characters; the longest one recorded has 87."""
 MOST_TAG_CHARS = 20_000
-"""Characters of all tags together. They are stored with each revision; the recorded ones have at most 757 an item."""
+"""Characters of all tags of an item. They are stored with each revision; the recorded portals have at most 757."""
 
 LONGEST_URL = 8_192
 """Characters. Servers refuse longer request lines (RFC 9110 4.1 asks for 8,000); the longest recorded one has 1,328."""
@@ -213,108 +161,91 @@ LONGEST_URL = 8_192
 MOST_LINKS = 50_000
 """Links of one item. Python's general index, as large as a page gets, has 20,000."""
 MOST_LINK_CHARS = 4_000_000
-"""Of all links of an item together: they are stored in one value, which each check may write anew."""
+"""Characters of all links of an item, which are stored in one value that each check may rewrite."""
 
 LONGEST_LANGUAGE = 35
 """Characters (RFC 5646 4.4.1). An index over languages refuses 2,704 bytes."""
 LONGEST_MEDIA_TYPE = 255
 """Characters: 127 for either half (RFC 6838 4.2)."""
 LONGEST_VALIDATOR = 1_024
-"""Characters of an ETag or a date. It is sent back with each request; without it a body is sent again."""
+"""Characters of an ETag or a date, which each request sends back."""
 
 LONGEST_ERROR = 2_000
-"""Characters of an error or a hint: origins are quoted in it, and it is kept for every item that fails."""
+"""Characters of an error or a hint. It may quote the origin, and is stored for every failed item."""
 
 
-class Remarks(list[str]):
-    """Sentences about the parts of an item that were left out."""
-
-    def cut(self, what: str, length: int, kept_length: int) -> None:
-        """Note a value of which only the beginning is kept."""
-        self.append(f"Its {what} has {length:,} characters; the first {kept_length:,} are kept.")
-
-    def left_out(self, what: str) -> None:
-        """Note a value, or some, that are not kept at all."""
-        self.append(f"{what} left out.")
-
-
-def title_within(title: str, remarks: Remarks) -> str:
-    """Return a title, or its beginning."""
-    if len(title) <= LONGEST_TITLE:
-        return title
-    remarks.cut("title", len(title), LONGEST_TITLE)
+def title_within(title: str, remarks: list[str]) -> str:
+    """Return a title, or its beginning with a remark."""
+    if len(title) > LONGEST_TITLE:
+        remarks.append(f"Its title has {len(title):,} characters; the first {LONGEST_TITLE:,} are kept.")
     return _beginning(title, LONGEST_TITLE)
 
 
-def tags_within(tags: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
-    """Return the first tags, without those that are too long to be any."""
-    if len(tags) <= MOST_TAGS and sum(map(len, tags)) <= min(LONGEST_TAG, MOST_TAG_CHARS):
-        return tags
-    chosen = tuple(_within((tag for tag in tags if len(tag) <= LONGEST_TAG), MOST_TAGS, MOST_TAG_CHARS))
-    if len(chosen) < len(tags):
-        remarks.left_out(f"{len(tags) - len(chosen):,} of its {len(tags):,} tags were too long or too many, and are")
+def tags_within(tags: tuple[str, ...], remarks: list[str]) -> tuple[str, ...]:
+    """Return the first tags, without those that are too long; a remark counts the others."""
+    return _first("tags", tags, remarks, longest=LONGEST_TAG, most=MOST_TAGS, most_chars=MOST_TAG_CHARS)
+
+
+def links_within(links: tuple[str, ...], remarks: list[str]) -> tuple[str, ...]:
+    """Return the first links, without those that no server would answer; a remark counts the others."""
+    return _first("links", links, remarks, longest=LONGEST_URL, most=MOST_LINKS, most_chars=MOST_LINK_CHARS)
+
+
+def _first(
+    noun: str, values: tuple[str, ...], remarks: list[str], *, longest: int, most: int, most_chars: int
+) -> tuple[str, ...]:
+    if len(values) <= most and sum(map(len, values)) <= min(longest, most_chars):
+        return values
+    short = [value for value in values if len(value) <= longest]
+    chosen = tuple(
+        value for value, chars in zip(short[:most], accumulate(map(len, short)), strict=False) if chars <= most_chars
+    )
+    if len(chosen) < len(values):
+        left_out = len(values) - len(chosen)
+        remarks.append(f"{left_out:,} of its {len(values):,} {noun} were too long or too many, and are left out.")
     return chosen
 
 
-def links_within(links: tuple[str, ...], remarks: Remarks) -> tuple[str, ...]:
-    """Return the first links, without those that no server would answer."""
-    if len(links) <= MOST_LINKS and sum(map(len, links)) <= LONGEST_URL:
-        return links
-    chosen = tuple(_within((link for link in links if len(link) <= LONGEST_URL), MOST_LINKS, MOST_LINK_CHARS))
-    if len(chosen) < len(links):
-        remarks.left_out(f"{len(links) - len(chosen):,} of its {len(links):,} links were too long or too many, and are")
-    return chosen
-
-
-def language_within(language: str | None, remarks: Remarks) -> str | None:
+def language_within(language: str | None, remarks: list[str]) -> str | None:
     """Return a language tag if its length is valid."""
     if language is None or len(language) <= LONGEST_LANGUAGE:
         return language
-    remarks.left_out("Its language is no language tag, and is")
+    remarks.append("Its language is no language tag, and is left out.")
     return None
 
 
-def media_type_within(media_type: str | None, remarks: Remarks) -> str | None:
+def media_type_within(media_type: str | None, remarks: list[str]) -> str | None:
     """Return a media type if its length is valid."""
     if media_type is None or len(media_type) <= LONGEST_MEDIA_TYPE:
         return media_type
-    remarks.left_out("Its media type is too long to be one, and is")
+    remarks.append("Its media type is too long to be one, and is left out.")
     return None
 
 
 def heading_within(heading: str) -> str:
     """Return a heading, or its beginning."""
-    return heading if len(heading) <= LONGEST_HEADING else _beginning(heading, LONGEST_HEADING)
+    return _beginning(heading, LONGEST_HEADING)
 
 
 def anchor_within(anchor: str | None) -> str | None:
-    """Return an anchor that a browser can be sent to; half of one leads nowhere."""
+    """Return an anchor; None if it is too long, since a part of one leads nowhere."""
     return anchor if anchor is None or len(anchor) <= LONGEST_ANCHOR else None
 
 
-def error_within(words: str) -> str:
+def error_within(error: str) -> str:
     """Return an error or a hint, or its beginning."""
-    return words if len(words) <= LONGEST_ERROR else _beginning(words, LONGEST_ERROR)
+    return _beginning(error, LONGEST_ERROR)
 
 
 def name_within(url: str) -> str:
-    """Return a URL; of one that is too long to be an identity the beginning, and a digest of the whole."""
+    """Return a URL; a URL that is too long is replaced by its beginning and a digest of the whole."""
     if len(url) <= LONGEST_URL:
         return url
     return f"{url[:200]}…{hashlib.sha256(url.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _beginning(text: str, most: int) -> str:
-    return text[: most - 1].rstrip() + "…"
-
-
-def _within(values: Iterable[str], most: int, most_chars: int) -> Iterator[str]:
-    chars = 0
-    for number, value in enumerate(values):
-        chars += len(value)
-        if number == most or chars > most_chars:
-            return
-        yield value
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def finite(value: float) -> float | None:
@@ -327,19 +258,19 @@ def finite(value: float) -> float | None:
 
 
 FACTOR = 50
-"""Characters for each byte. The largest expansion of an honest body is 49: a wide table of one-digit answers, each
-written with the name of its column, a whole question. No recorded catalog reaches 3.
+"""Characters for each byte. The largest known expansion is 49: a wide table of one-digit answers, each
+written with the question that heads its column. No recorded catalog reaches 3.
 """
 
 CONSTANT_CHARS = 2_000_000
-"""For small bodies: office files of a few kB are well packed."""
+"""The allowance for small bodies: office files of a few kB are compressed well."""
 
 MOST_CHARS = 200_000_000
-"""The absolute limit: the text exists several times, as text, as passages and on the way to the store."""
+"""The absolute limit. Memory holds the text several times: whole, as passages, and as rows for the database."""
 
 
 class OverspentError(Exception):
-    """More would be made of a body than its share."""
+    """The text of a body exceeds its budget."""
 
     def __init__(self) -> None:
         super().__init__(f"would become more than {FACTOR} times as long as it is")
@@ -348,12 +279,12 @@ class OverspentError(Exception):
 class Budget:
     """The remaining characters that may be made from a body."""
 
-    def __init__(self, given_bytes: int, *, most_chars: int | None = None) -> None:
-        share = FACTOR * given_bytes + CONSTANT_CHARS
+    def __init__(self, body_bytes: int, *, most_chars: int | None = None) -> None:
+        share = FACTOR * body_bytes + CONSTANT_CHARS
         self.left_chars = share if most_chars is None else min(most_chars, share)
 
     def spend(self, chars: int) -> None:
-        """Spend characters before they are made; raises `OverspentError` if there are not enough left."""
+        """Spend characters before they are made; raise `OverspentError` if too few are left."""
         self.left_chars -= chars
         if self.left_chars < 0:
             raise OverspentError
@@ -363,9 +294,9 @@ _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def reading(given_bytes: int) -> Iterator[None]:
-    """Share one budget among everything that is read inside the context."""
-    token = _current.set(Budget(given_bytes, most_chars=MOST_CHARS))
+def reading(body_bytes: int) -> Iterator[None]:
+    """Share one budget among all reads inside the context."""
+    token = _current.set(Budget(body_bytes, most_chars=MOST_CHARS))
     try:
         yield
     finally:
@@ -379,7 +310,7 @@ def spend(chars: int) -> None:
 
 
 def left_chars() -> int:
-    """Return the rest of the budget, for readers that leave out the remainder rather than fail."""
+    """Return the rest of the budget, for readers that truncate rather than fail."""
     budget = _current.get()
     return MOST_CHARS if budget is None else max(0, budget.left_chars)
 
@@ -397,7 +328,7 @@ _LARGEST = 1_000_000_000
 def linear_search(pattern: str, *, most_states: int) -> Callable[[str], bool]:
     """Return a function that searches a text for a pattern in linear time.
 
-    Raises `ValueError` for a pattern that is too large or not supported, such as one with lookaround.
+    Raise `ValueError` if the pattern is too large or not supported, such as one with lookaround.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -416,8 +347,7 @@ def pattern_states(pattern: str, *, ascii_words: bool = False) -> int:
     """Estimate the number of states of a regular expression, in linear time."""
     word_states = _SET_STATES if ascii_words else _WORD_STATES
     groups = [0]
-    atom = 0
-    in_set = widest = 0
+    atom = in_set = widest = 0
     for token in _TOKEN.finditer(pattern):
         text = token[0]
         if in_set or text[0] == "[":

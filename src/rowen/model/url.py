@@ -13,23 +13,6 @@ import ada_url
 
 from rowen.model.hashes import Hash
 
-__all__ = [
-    "SEGMENT",
-    "Address",
-    "address",
-    "canonical",
-    "file_url",
-    "is_link",
-    "joined",
-    "key",
-    "quoted",
-    "runs_script",
-    "same_site",
-    "segment",
-    "trimmed",
-    "without_session",
-]
-
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
 )
@@ -63,31 +46,26 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def address(url: str) -> str:
-    """Return a URL that can be stored and parsed: controls and lone surrogates are percent-encoded, so that none is
-    lost.
-    """
+    """Return a URL that can be stored and parsed: controls and lone surrogates are percent-encoded, not lost."""
     if url.isascii() and url.isprintable():
         return url
     return _UNFIT.sub(lambda match: quoted(match[0]), url)
 
 
 def trimmed(written: str) -> str:
-    """Return an address from a document without the characters that a URL parser ignores.
-
-    The URL standard strips controls and spaces at both ends, and removes tabs and line breaks anywhere.
-    """
+    """Return an address without the characters that the URL standard ignores: spaces around it, breaks anywhere."""
     if written.isprintable() and not written.startswith(" ") and not written.endswith(" "):
         return written
     return _BREAKS.sub("", written).strip(_IGNORED_AT_ENDS)
 
 
 def runs_script(written: str) -> bool:
-    """Return whether following an address would run a script, or show its content as part of the linking site."""
+    """Return whether a link to this address would run a script, or show its content as part of the linking site."""
     return trimmed(written).lower().startswith(_RUN)
 
 
 def is_link(written: str) -> bool:
-    """Return whether an address may be published as a link: whether it names a place on a network."""
+    """Return whether an address may be published as a link, since it names a place on a network."""
     scheme, colon, _ = written.partition(":")
     return bool(colon) and scheme.lower() in _LINKED
 
@@ -98,15 +76,12 @@ def quoted(text: str, *, safe: str = "") -> str:
 
 
 def segment(text: str, *, safe: str = "") -> str:
-    """Return a text from outside as one segment of a path.
-
-    Dots alone would lead to another folder, also where they are percent-encoded once.
-    """
+    """Return an untrusted text as one segment of a path; dots alone, even encoded once, would name another folder."""
     return quoted(text, safe=safe) if text.strip(".") else text.replace(".", "%252E")
 
 
 def joined(base: str, reference: str) -> str | None:
-    """Return where a reference leads, or None where it is no address, such as `http://[`."""
+    """Return the address of a reference; None if it is invalid, such as `http://[`."""
     try:
         return urljoin(base, reference)
     except ValueError:
@@ -116,8 +91,7 @@ def joined(base: str, reference: str) -> str | None:
 def canonical(url: str) -> str:
     """Return the WHATWG form without default port, tracking parameters and fragment, with `https` for `http`.
 
-    Paths stay case-sensitive and the query keeps its order. A fragment that is a route (`#/…`, `#!…`) names another
-    page and stays. Raises `ValueError` if it is not a URL.
+    A fragment that is a route (`#/…`, `#!…`) names another page and stays. Raise `ValueError` if it is not a URL.
     """
     if url.startswith("file:///"):
         return url
@@ -134,7 +108,8 @@ def _parsed(url: str) -> str:
     if parsed.protocol == "http:" and not parsed.port:
         parsed.protocol = "https:"
     if parsed.search:
-        parsed.search = _without_tracking(parsed.search[1:])
+        parameters = (part for part in parsed.search[1:].split("&") if part)
+        parsed.search = "&".join(part for part in parameters if not _TRACKING.fullmatch(part.partition("=")[0]))
     return _ESCAPE.sub(_normal_escape, str(parsed.href))
 
 
@@ -167,15 +142,13 @@ def path_url(path: str) -> str:
 
 
 def without_session(url: str) -> str:
-    """Return a URL without its fragment and without the session that a server wrote into it: the same for every
-    visitor.
-    """
+    """Return a URL without its fragment and a visitor's session."""
     return _SESSION.sub("", url.partition("#")[0])
 
 
-def same_site(one: str, other: str) -> bool:
-    """Return whether two URLs are of one host, with its port; `www.` in front makes no difference."""
-    return _host(one) == _host(other)
+def same_site(first: str, second: str) -> bool:
+    """Return whether two URLs have the same host and port; a leading `www.` is ignored."""
+    return _host(first) == _host(second)
 
 
 def _host(url: str) -> str:
@@ -185,11 +158,6 @@ def _host(url: str) -> str:
         return str(ada_url.URL(address(url)).host).removeprefix("www.")
     except ValueError:
         return ""
-
-
-def _without_tracking(query: str) -> str:
-    parameters = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
-    return "&".join(parameters)
 
 
 def _normal_escape(match: re.Match[str]) -> str:
@@ -220,7 +188,7 @@ class Address:
         """Parse an address. A URL is trimmed by the URL standard; a path is not changed."""
         url = trimmed(typed)
         match = _SCHEME.match(url)
-        # No scheme that is in use has a dot, and the name of a host mostly has one.
+        # No known scheme has a dot, but most host names do.
         if match is None or "." in match[1] or _PORT.match(url, match.end()):
             return cls(typed)
         scheme = match[1].lower()

@@ -1,14 +1,11 @@
-"""Versions as people write them, and the version that a spec such as `2.x` or `>=1.0,<2` selects.
+"""Versions, and the version that a spec such as `2.x` or `>=1.0,<2` selects.
 
-One reading serves PEP 440, semantic versions, dates and tags. Anything that neither scheme knows is a word, equal to
-itself and to nothing else.
+One parser serves PEP 440, semantic versions, dates and tags. Any other text is a word, equal only to itself.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-
-__all__ = ["Version", "VersionSpec", "parse"]
 
 # Keeps each number far below the 4,300 digits that Python converts. A spec is compared with each version that there is:
 # one of this length and a thousand versions take 25 ms, and real ones have less than a quarter of it.
@@ -47,7 +44,7 @@ class Version(NamedTuple):
 
     @property
     def is_final(self) -> bool:
-        """Whether it is no alpha, beta, candidate or other forerunner."""
+        """Whether it is not an alpha, beta, candidate or other pre-release."""
         return all(phase >= 0 for phase, _, _ in self.tail)
 
     def starts_with(self, numbers: tuple[int, ...]) -> bool:
@@ -71,7 +68,7 @@ def parse(text: str) -> Version | None:
 
 
 def _steps(tail: str) -> Iterator[Step]:
-    """Words with their numbers: `rc1`, `post2.dev3`, `alpha.1.2`."""
+    """Yield words with their numbers: `rc1`, `post2.dev3`, `alpha.1.2`."""
     word: str | None = None
     for position, token in enumerate(_TOKEN.findall(tail)):
         if token.isdigit():
@@ -100,7 +97,9 @@ class _Term(NamedTuple):
     numbers: tuple[int, ...]
     wild: bool
 
-    def accepts(self, version: Version) -> bool:
+    def holds(self, text: str, version: Version | None) -> bool:
+        if version is None:
+            return not self.operator and self.text == text.casefold()
         match self.operator:
             case "" | "=":
                 return self._is_like(version)
@@ -115,27 +114,22 @@ class _Term(NamedTuple):
             case "<=":
                 return version <= self.bound
             case "<":
-                return version < self.bound and not self._is_forerunner(version)
+                # `2.0rc1` leads up to 2, and is not meant by `<2`.
+                leads_up = not version.is_final and self.bound.is_final and version.release == self.bound.release
+                return version < self.bound and not leads_up
             case "-":
                 return version <= self.bound or self._is_like(version)
-            case _:
-                return version >= self.bound and version.starts_with(self._kept()) and version.epoch == self.bound.epoch
+        if self.operator == "^":
+            leading = next((at for at, number in enumerate(self.numbers) if number), len(self.numbers) - 1)
+            fixed = self.numbers[: leading + 1]
+        else:
+            fixed = self.numbers[:2] if self.operator == "~" else self.numbers[:-1]
+        return version >= self.bound and version.starts_with(fixed) and version.epoch == self.bound.epoch
 
     def _is_like(self, version: Version) -> bool:
         if len(self.bound.tail) > 1:
             return version == self.bound
         return version.epoch == self.bound.epoch and version.starts_with(self.numbers)
-
-    def _is_forerunner(self, version: Version) -> bool:
-        """Return whether it leads up to the bound: `2.0rc1` is not meant by `<2`."""
-        return not version.is_final and self.bound.is_final and version.release == self.bound.release
-
-    def _kept(self) -> tuple[int, ...]:
-        """Return the numbers that `^`, `~` and `~=` hold fast."""
-        if self.operator == "^":
-            leading = next((at for at, number in enumerate(self.numbers) if number), len(self.numbers) - 1)
-            return self.numbers[: leading + 1]
-        return self.numbers[:2] if self.operator == "~" else self.numbers[:-1]
 
 
 class _Word(NamedTuple):
@@ -143,9 +137,12 @@ class _Word(NamedTuple):
 
     text: str
 
+    def holds(self, version: str, _: Version | None) -> bool:
+        return self.text == version.casefold()
+
 
 class VersionSpec(NamedTuple):
-    """The accepted versions: all terms of one alternative must hold; without alternatives, any version is accepted."""
+    """A selection of versions: all terms of one alternative must hold; without alternatives, any version matches."""
 
     alternatives: tuple[tuple[_Term | _Word, ...], ...] = ()
 
@@ -153,7 +150,7 @@ class VersionSpec(NamedTuple):
     def parse(cls, text: str) -> "VersionSpec":
         """Parse `2`, `2.x`, `v3`, `^2.1`, `~1.4`, `>=1.0,<2`, `1.2 - 1.4`, `1 || 3`, `latest`, a date or a word.
 
-        Raises `ValueError` if it is invalid.
+        Raise `ValueError` if it is invalid.
         """
         if len(text) > LONGEST:
             raise ValueError(f"a version spec may have at most {LONGEST} characters")
@@ -170,14 +167,13 @@ class VersionSpec(NamedTuple):
         return False
 
     def accepts(self, version: str) -> bool:
-        """Return whether a version is meant."""
+        """Return whether the spec selects a version."""
         parsed = parse(version)
-        return not self.alternatives or any(
-            all(_holds(term, version, parsed) for term in terms) for terms in self.alternatives
-        )
+        matches = (all(term.holds(version, parsed) for term in terms) for terms in self.alternatives)
+        return not self.alternatives or any(matches)
 
     def best(self, versions: Iterable[str], *, pre: bool = False) -> str | None:
-        """Return the highest that is meant; a pre-release only if one is named, or there is nothing else."""
+        """Return the highest selected version; a pre-release only if the spec names one or nothing else is left."""
         candidates = [(version, parse(version)) for version in versions if self.accepts(version)]
         if not (pre or self._names_pre_release):
             candidates = [
@@ -212,23 +208,11 @@ def _term(operator: str, text: str) -> _Term | _Word:
         raise ValueError(f"{operator!r} needs a version, and {text!r} is not one")
     if bound is None:
         return _Word(text.casefold())
-    return _Term(operator, text.casefold(), bound, _numbers(plain, bound), plain != text)
-
-
-def _numbers(text: str, bound: Version) -> tuple[int, ...]:
-    """Return the numbers as written: `2.0` means less than `2` does."""
-    written = re.split(r"[.-]" if _DATE.fullmatch(text.strip()) else r"\.", text.rpartition("!")[2])
+    # The numbers as written: `2.0` selects fewer versions than `2`.
+    written = re.split(r"[.-]" if _DATE.fullmatch(plain.strip()) else r"\.", plain.rpartition("!")[2])
     zeros = 0
     for part in written[len(bound.release) :]:
         if part.strip("0") or not part:
             break
         zeros += 1
-    return bound.release + (0,) * zeros
-
-
-def _holds(term: _Term | _Word, version: str, parsed: Version | None) -> bool:
-    if isinstance(term, _Word):
-        return term.text == version.casefold()
-    if parsed is None:
-        return not term.operator and term.text == version.casefold()
-    return term.accepts(parsed)
+    return _Term(operator, text.casefold(), bound, bound.release + (0,) * zeros, plain != text)

@@ -1,7 +1,7 @@
-"""Text for readers: numbers, sizes and times; names that users give; quotations of foreign text.
+"""Text for readers: numbers, sizes and times; names that users choose; quotations of foreign text.
 
-Foreign text may be written to look like another result, or like instructions. A passage stands between two lines that
-it cannot contain; anything else, such as a title, is one line in which the signs of Markdown are escaped.
+Foreign text may imitate another result, or give instructions to a model. A passage is put between two lines that it
+cannot contain; any other text, such as a title, is put into one line, with the marks of Markdown escaped.
 """
 
 import os
@@ -12,25 +12,6 @@ from urllib.parse import quote
 
 from rowen.errors import UsageError
 from rowen.model.url import runs_script
-
-__all__ = [
-    "LONGEST_NAME",
-    "address",
-    "age",
-    "boundary",
-    "brief",
-    "check_name",
-    "count",
-    "fence",
-    "fenced",
-    "inline",
-    "marked",
-    "moment",
-    "percent",
-    "seconds",
-    "size",
-    "trouble_with_name",
-]
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -56,7 +37,7 @@ def percent(share: float) -> str:
 
 
 def size(size_bytes: float) -> str:
-    """Bytes in the unit that fits."""
+    """Return a number of bytes in a suitable unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size_bytes < 999.5:
             return f"{size_bytes:.0f} {unit}" if size_bytes >= 9.95 or unit == "B" else f"{size_bytes:.1f} {unit}"
@@ -91,7 +72,7 @@ def age(at: datetime | None, now: datetime) -> str:
 
 
 LONGEST_NAME = 100
-"""Characters of a name: it fits into a line of a terminal together with its facts."""
+"""Characters of a name: it fits into a line of a terminal together with other columns."""
 
 
 def trouble_with_name(name: str) -> str | None:
@@ -116,7 +97,7 @@ def check_name(name: str, of: str) -> None:
 _BACKTICKS = re.compile(r"`+")
 _SIGNS = re.compile(r"[\\`\[\]<>#]")
 _NOT_IN_ADDRESS = re.compile(r"[\s<>`\\\x00-\x1f\x7f]")
-# Drawn anew for each answer, and again if a text contains it: it can be neither searched for nor hit by chance.
+# Generated for each answer, and again if a text contains it, so that it can be neither guessed nor repeated by chance.
 _BOUNDARY_BYTES = 4
 
 
@@ -126,7 +107,7 @@ def inline(text: str) -> str:
 
 
 def address(url: str) -> str:
-    """Return a URL that ends where it should; one that would run where it is followed is no link."""
+    """Return a URL that cannot end early in Markdown; one that would run a script is made invalid."""
     if runs_script(url):
         url = url.replace(":", "%3A", 1)
     return _NOT_IN_ADDRESS.sub(lambda match: quote(match[0], errors="replace"), url)
@@ -139,7 +120,7 @@ def fence(texts: Iterable[str]) -> str:
 
 
 def fenced(text: str, mark: str) -> str:
-    """Return a text in a fence."""
+    """Return a text in a Markdown fence."""
     return f"{mark}text\n{text}\n{mark}"
 
 
@@ -152,5 +133,5 @@ def boundary(texts: Iterable[str]) -> str:
 
 
 def marked(text: str, word: str) -> str:
-    """Return a text between two tags that are called by such a word."""
+    """Return a text between two tags with such a word as their name."""
     return f"<{word}>\n{text}\n</{word}>"

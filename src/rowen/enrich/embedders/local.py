@@ -19,8 +19,6 @@ from rowen.enrich.model_folder import ModelFolder, read_folder
 from rowen.enrich.tokenizers import Spelling, WordPiece
 from rowen.errors import ConfigurationError, EmbeddingError, Hint, action
 
-__all__ = ["Local", "multiplying_bytes"]
-
 # Where its authors cut texts, about 1,100 characters; they trained it with 128. Twice as many cost twice as much.
 TOKENS = 256
 # The rest of a larger machine is left to the harvest, the database and others; ROWEN_EMBEDDER_CONCURRENCY takes more.

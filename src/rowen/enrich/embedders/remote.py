@@ -24,8 +24,6 @@ from rowen.errors import (
 from rowen.model.models import Price, TokenUsage, tokens
 from rowen.net.target import parse, redact
 
-__all__ = ["Gemini", "OpenAI"]
-
 # English has about four characters a token; used only where a provider does not count, and before it has.
 _CHARS_PER_TOKEN = 4
 

@@ -28,8 +28,6 @@ from rowen.model.models import TokenUsage
 from rowen.model.schemas import Schema
 from rowen.model.text import finite
 
-__all__ = ["CHARS_PER_TOKEN", "ModelAnswer", "ModelTerms", "answer_of", "cut", "expected_tokens", "merged", "parsed"]
-
 CHARS_PER_TOKEN = 3
 """By which a page is cut: English has four or five, German three. A model that still finds it too long says so."""
 # A page of which even a sixteenth is too long was measured wrongly, or the model is of no use for pages.

@@ -13,8 +13,6 @@ from rowen.model.changes import leaves
 from rowen.model.extraction import Evidence
 from rowen.model.text import finite
 
-__all__ = ["GroundingText", "evidence", "without_ungrounded"]
-
 _NUMBER = re.compile(r"\d[\d.,'’\u00a0\u202f ]*\d|\d")
 _WORD = re.compile(r"\w+")
 # Shorter words stand in every text.

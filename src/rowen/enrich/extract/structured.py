@@ -13,8 +13,6 @@ from rowen.model.items import plain_name
 from rowen.model.schemas import Schema
 from rowen.model.text import finite
 
-__all__ = ["Filled", "converted", "filled", "wanted_names"]
-
 _NUMBER = re.compile(r"-?\d+(?:[.,\s'\u00a0]\d+)*")
 _PREFIX = re.compile(r"https?://(?:www\.)?schema\.org/")
 _TRUE = frozenset({"true", "yes", "1"})

@@ -18,18 +18,6 @@ from rowen.settings import Settings
 if TYPE_CHECKING:
     from rowen.net.client import Client
 
-__all__ = [
-    "KINDS",
-    "Finish",
-    "LanguageModel",
-    "Message",
-    "ModelQuestion",
-    "ModelReply",
-    "ModelSpec",
-    "ModelTools",
-    "make",
-]
-
 Role: TypeAlias = Literal["system", "user", "assistant"]
 Finish: TypeAlias = Literal["done", "length", "refused"]
 KINDS = {

@@ -25,8 +25,6 @@ from rowen.errors import ConfigurationError, ContextOverflowError, ProviderRefus
 from rowen.model.models import Price, TokenUsage, tokens
 from rowen.net.target import parse, redact
 
-__all__ = ["Anthropic", "GeminiChat", "Ollama", "OpenAIChat"]
-
 # English has four characters a token, German three: an estimate that is too high only reserves too much.
 _CHARS_PER_TOKEN = 3
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})

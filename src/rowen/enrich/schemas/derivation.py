@@ -7,8 +7,6 @@ nullable, and what cannot be told in a dialect is left out, or makes the schema 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["lenient", "strict", "without_nulls"]
-
 # Words that decide whether data is valid, and that strict modes do not know. `format` and `pattern` are known to some.
 _UNSUPPORTED = frozenset(
     {"not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies", "patternProperties"}

@@ -20,8 +20,6 @@ from rowen.model.text import pattern_states
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-__all__ = ["Violation", "check_definition", "schema_cost", "violations"]
-
 # The largest bundled schema has 3 kB. At ten times this, a provider refuses it, and each call would pay for it.
 _MOST_BYTES = 100_000
 # OpenAI allows 10 levels, of which each is two or three of JSON; deeper ones describe no page.

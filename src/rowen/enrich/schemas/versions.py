@@ -9,8 +9,6 @@ from typing import Any
 from rowen.model.hashes import canonical_json
 from rowen.model.schemas import Schema, SchemaChange, SchemaComparison
 
-__all__ = ["bundled_schemas", "compare"]
-
 # Words whose smaller value allows more, and whose larger value allows more.
 _LOWER_IS_WIDER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 _HIGHER_IS_WIDER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
