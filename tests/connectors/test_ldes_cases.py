@@ -326,7 +326,7 @@ async def test_members_that_would_have_to_wait_without_end_are_an_error(
     feed: LdesSite, follow: Callable[..., Follower], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay_list(feed)
-    monkeypatch.setattr("rowen.connectors.ldes.walk.MOST_HELD", 8)
+    monkeypatch.setattr("rowen.connectors.ldes.walk.MOST_WAITING", 8)
 
     for order in ("ascending", "descending"):
         with pytest.raises(SourceError, match="more than 8 members would have to be kept in memory"):

@@ -79,7 +79,7 @@ class Announced:
 
     @staticmethod
     def describe_cursor(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
-        """Return the facts of a cursor that users see: whether announcements were collected yet."""
+        """Return whether announcements were collected yet."""
         return {"is_whole": AnnouncedCursor.of(cursor).number > 0}
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:

@@ -9,11 +9,10 @@ from rowen.connectors.base import StoredState, Tools
 from rowen.connectors.web.options import statement_profile
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
 from rowen.model.hashes import body_hash
-from rowen.model.items import Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Validators
+from rowen.model.items import Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Validators
 from rowen.model.rdf import RDFA
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
-from rowen.net.response import Response
 from rowen.net.robots import Robots
 from rowen.net.target import redact
 
@@ -24,13 +23,12 @@ LINKS_VERSION = 2
 """Raised when other links would be read from the same overview: such pages are then read again."""
 
 _ACCEPT = "text/html,application/xhtml+xml,*/*;q=0.5"
-_GONE = frozenset({404, 410})
-_NO_DOCUMENT = "It is no document any more."
+NO_DOCUMENT = "It is no document any more."
 
 
 @dataclass(slots=True)
 class OverviewNote:
-    """A page that only links to documents, with its validators and the version of the rules that read its links."""
+    """A page that only links to documents, with its validators and the version of the rules for its links."""
 
     links: list[str] = field(default_factory=list)
     etag: str | None = None
@@ -58,7 +56,7 @@ class Visited:
 
     def observation_of(self, stored: StoredState) -> Observation:
         """Return the observation of a stored document."""
-        return self.observation or Gone(stored.url, self.why or _NO_DOCUMENT)
+        return self.observation or Gone(stored.url, self.why or NO_DOCUMENT)
 
 
 class DocumentVisitor:
@@ -73,14 +71,14 @@ class DocumentVisitor:
         self._profile = statement_profile(options.shapes, options.nonconforming)
 
     async def visit(self, url: str, stored: StoredState | None, overview: OverviewNote | None) -> Visited:
-        """Request an address, and compare the answer with the stored document or overview."""
+        """Request an address, compare the answer with the stored document or overview, and read it if it differs."""
         links = stored.links if stored else tuple(overview.links) if overview else ()
         validators = stored or overview
         try:
             self._client.pace(url, delay_s=self._options.delay_s)
             if self._robots is not None and not await self._robots.allows(url):
                 why = f"robots.txt does not allow us to request {redact(url)}."
-                return _left_out(url, why, "Ask the publisher, or set the option robots to false.")
+                return _failed(url, why, "Ask the publisher, or set the option robots to false.", None)
             response = await self._client.get(
                 url,
                 etag=validators.etag if validators else None,
@@ -90,10 +88,10 @@ class DocumentVisitor:
                 max_bytes=self._options.max_bytes,
             )
             if response.not_modified:
-                if stored is not None:
-                    return Visited("unchanged", Unchanged(stored.url), links)
-                return Visited("overview", None, links, overview)
-            if response.status in _GONE:
+                if stored is None:
+                    return Visited("overview", None, links, overview)
+                return Visited("unchanged", Unchanged(stored.url), links)
+            if response.status in (404, 410):
                 why = f"status {response.status}"
                 return Visited("gone", Gone(stored.url, why) if stored else None, why=why)
             if not response.ok:
@@ -101,32 +99,27 @@ class DocumentVisitor:
             if stored is not None and stored.body_hash == body_hash(response.body):
                 unchanged = Validators(response.etag, response.last_modified, stored.body_hash)
                 return Visited("unchanged", Unchanged(stored.url, unchanged), links)
-            return self._classify(url, response, await self._read(response))
+            # Links are relative to the final URL.
+            document = await self._tools.read(
+                Raw(
+                    response.url,
+                    response.body,
+                    media_type=response.media_type,
+                    charset=response.charset,
+                    language=self._options.language,
+                    etag=response.etag,
+                    last_modified=response.last_modified,
+                    statements="documents",
+                    profile=self._profile,
+                )
+            )
         except CircuitOpenError as problem:
             return Visited("skipped", Skipped(url, str(problem)), links, why=str(problem))
         except (FetchError, ItemError) as problem:
             # An item that other options let in is deleted; an item that became too large has failed.
             if isinstance(problem, BodyTooLargeError) and stored is not None and stored.body_hash is None:
-                return _left_out(url, str(problem), problem.hint)
+                return _failed(url, str(problem), problem.hint, None)
             return _failed(url, str(problem), problem.hint, links)
-
-    async def _read(self, response: Response) -> Document:
-        """Read the document in an answer, with links relative to the final URL."""
-        return await self._tools.read(
-            Raw(
-                response.url,
-                response.body,
-                media_type=response.media_type,
-                charset=response.charset,
-                language=self._options.language,
-                etag=response.etag,
-                last_modified=response.last_modified,
-                statements="documents",
-                profile=self._profile,
-            )
-        )
-
-    def _classify(self, url: str, response: Response, document: Document) -> Visited:
         stated = document.record.get(RDFA) or {}
         links = tuple(stated.get("links", ())) if self._options.follow else ()
         if document.media_type == "text/html" and stated.get("type", "overview") == "overview":
@@ -136,10 +129,7 @@ class DocumentVisitor:
         return Visited("stored", Fetched(replace(document, url=url, tags=tags, links=links)), links)
 
 
-def _failed(url: str, why: str, hint: object, links: tuple[str, ...]) -> Visited:
-    return Visited("failed", Failed(url, why, str(hint) if hint else None), links, why=why)
-
-
-def _left_out(url: str, why: str, hint: object) -> Visited:
-    """Return the result for a document that the options exclude: nothing is stored, and no link is followed."""
-    return Visited("failed", Failed(url, why, str(hint) if hint else None, keeps_copy=False), why=why)
+def _failed(url: str, why: str, hint: object, links: tuple[str, ...] | None) -> Visited:
+    """Return the result for a failed document; without `links`, the options exclude it, and no copy is kept."""
+    failed = Failed(url, why, str(hint) if hint else None, keeps_copy=links is not None)
+    return Visited("failed", failed, links or (), why=why)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
-from rowen.connectors.announced.visits import DocumentVisitor, OverviewNote, Visited
+from rowen.connectors.announced.visits import NO_DOCUMENT, DocumentVisitor, OverviewNote, Visited
 from rowen.connectors.base import KnowsFeed, StoredState, parse_stored
 from rowen.errors import PortionReadError
 from rowen.model.hashes import Hash
@@ -28,18 +28,13 @@ from rowen.model.url import key
 if TYPE_CHECKING:
     from rowen.connectors.announced import AnnouncedOptions
 
-ROOM = "announced"
-"""The room of announcements, by the names of their documents."""
-OVERVIEWS = "overview"
-"""The room of pages that only link to documents: they are requested in each job that has something to do."""
-GONE = "gone"
-"""The room of addresses that answer 404 or 410; they are requested again at growing intervals."""
-
+# Rooms of notes: announcements by the names of their documents; pages that only link to documents, requested in each
+# job that has something to do; addresses that answer 404 or 410, requested again at growing intervals.
+ROOM, OVERVIEWS, GONE = "announced", "overview", "gone"
+# Parallel requests: the next documents come in while one is read; the pace of hosts holds for all.
 AHEAD = 4
-"""Parallel requests: the next documents come in while one is read; the pace of hosts holds for all."""
-
+# Visits between two checkpoints: a killed job repeats these, by requests that answer 304. Each is a transaction.
 NOTED_EACH = 25
-"""Visits between two checkpoints: a killed job repeats these, by requests that answer 304. Each is a transaction."""
 
 _YOUNG = timedelta(hours=1)  # a deployment that answers 404 for everything is over by then
 # Share of the time that an address has been gone. With a job every ten minutes, an address costs some sixty requests in
@@ -121,11 +116,22 @@ class AnnouncedWalk:
 
     async def observations(self) -> AsyncGenerator[Observation]:
         """Collect the new announcements, and yield the observations of all documents."""
-        await self._load_notes()
-        async for batch in self._known.announced(self._cursor.number):
-            for announcement in batch:
+        async for notes in self._known.recall_all(ROOM):
+            for name, value in notes.items():
+                if (note := parse_stored(value, AnnouncementNote)) is not None:
+                    self._notes[name] = note
+        async for notes in self._known.recall_all(OVERVIEWS):
+            for url, value in notes.items():
+                if (overview := parse_stored(value, OverviewNote)) is not None:
+                    self._overviews[key(url)] = url, overview.current
+        async for notes in self._known.recall_all(GONE):
+            for url, value in notes.items():
+                if (gone := parse_stored(value, GoneNote)) is not None:
+                    self._gone[key(url)] = url, gone
+        async for announcements in self._known.announced(self._cursor.number):
+            for announcement in announcements:
                 self._take_announcement(announcement)
-            self._cursor.number = batch[-1].number
+            self._cursor.number = announcements[-1].number
             yield self._checkpoint()
         async for items in self._known.everything():
             self._stored.update((key(item.url), item) for item in items)
@@ -142,31 +148,17 @@ class AnnouncedWalk:
             raise PortionReadError(f"This job has visited its share, {self._visits:,} addresses; the next one goes on.")
         yield Complete() if self._trouble is None else Incomplete(self._trouble)
 
-    async def _load_notes(self) -> None:
-        async for batch in self._known.recall_all(ROOM):
-            for name, value in batch.items():
-                if (note := parse_stored(value, AnnouncementNote)) is not None:
-                    self._notes[name] = note
-        async for batch in self._known.recall_all(OVERVIEWS):
-            for url, value in batch.items():
-                if (overview := parse_stored(value, OverviewNote)) is not None:
-                    self._overviews[key(url)] = url, overview.current
-        async for batch in self._known.recall_all(GONE):
-            for url, value in batch.items():
-                if (gone := parse_stored(value, GoneNote)) is not None:
-                    self._gone[key(url)] = url, gone
-
     def _take_announcement(self, announcement: Announcement) -> None:
         """Note an announcement, unless a newer version of the same document was announced before."""
         name, before = announcement.name, self._notes.get(announcement.name)
         if announcement.location is None:
-            if before is not None:
-                del self._notes[name]
+            if self._notes.pop(name, None) is not None:
                 self._changes[ROOM, name] = None
             return
         if before is not None:
             is_known = (before.member, before.location) == (announcement.member, announcement.location)
-            if is_known or (before.at and _order(before) > _order(announcement)):
+            versions = [(version.at.removesuffix("Z"), version.member) for version in (before, announcement)]
+            if is_known or (before.at and versions[0] > versions[1]):
                 return
         note = self._notes[name] = AnnouncementNote(announcement.location, announcement.member, announcement.at)
         self._changes[ROOM, name] = note.to_note()
@@ -185,14 +177,18 @@ class AnnouncedWalk:
             while queue or under_way:
                 while queue and len(under_way) < AHEAD:
                     url = queue.popleft()
+                    name = key(url)
+                    stored = self._stored.get(name)
                     if not self._needs_visit(url):
-                        observation, links = self._stored_state(url)
-                        if observation is not None:
-                            yield observation
-                        queue.extend(_unmet(links, self._met))
+                        if stored is not None and name in self._gone:
+                            yield Gone(stored.url, self._gone[name][1].why)
+                        elif stored is not None:
+                            yield Unchanged(stored.url)
+                            queue.extend(_unmet(stored.links, self._met))
                     elif self._visits < self._options.job_urls:
                         self._visits += 1
-                        under_way.append((url, asyncio.create_task(self._visit(url))))
+                        _, overview = self._overviews.get(name, ("", None))
+                        under_way.append((url, asyncio.create_task(self._visitor.visit(url, stored, overview))))
                     else:
                         self._is_full = True
                         queue.clear()
@@ -227,18 +223,6 @@ class AnnouncedWalk:
         drawn = sha256(f"{self._options.seed}/{self._cursor.number}/{url}".encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(drawn[:8]) < self._options.revisit * _WHOLE
 
-    def _stored_state(self, url: str) -> tuple[Observation | None, Sequence[str]]:
-        """Return the stored state of a document that this job does not visit, and its links."""
-        stored = self._stored.get(key(url))
-        _, gone = self._gone.get(key(url), ("", None))
-        if stored is None:
-            return None, ()
-        return (Unchanged(stored.url), stored.links) if gone is None else (Gone(stored.url, gone.why), ())
-
-    async def _visit(self, url: str) -> Visited:
-        _, overview = self._overviews.get(key(url), ("", None))
-        return await self._visitor.visit(url, self._stored.get(key(url)), overview)
-
     def _take_visit(self, url: str, visited: Visited) -> Iterator[Observation]:
         """Yield the observation of a visit, and note its outcome."""
         name = key(url)
@@ -247,9 +231,22 @@ class AnnouncedWalk:
             yield visited.observation
         elif stored is not None or name in self._failed:
             # A page that became an overview, or one that failed before and proved to be no document.
-            yield Gone(stored.url if stored else url, visited.why or "It is no document any more.")
-        self._note_overview(url, visited)
-        self._note_gone(url, visited)
+            yield Gone(stored.url if stored else url, visited.why or NO_DOCUMENT)
+        noted_url, overview = self._overviews.get(name, (url, None))
+        if visited.overview is not None and visited.overview != overview:
+            self._overviews[name] = noted_url, visited.overview
+            self._changes[OVERVIEWS, noted_url] = asdict(visited.overview)
+        elif overview is not None and visited.outcome in ("stored", "gone"):
+            del self._overviews[name]
+            self._changes[OVERVIEWS, noted_url] = None
+        noted_url, gone = self._gone.get(name, (url, None))
+        if visited.outcome == "gone":
+            gone = GoneNote(gone.since if gone else self._now(), self._now(), visited.why or "")
+            self._gone[name] = noted_url, gone
+            self._changes[GONE, noted_url] = gone.to_note()
+        elif gone is not None and visited.outcome not in ("failed", "skipped"):
+            del self._gone[name]
+            self._changes[GONE, noted_url] = None
         for announced in self._names.get(name, ()):
             note = self._notes[announced]
             # A document that is only visited again keeps its outcome.
@@ -262,34 +259,6 @@ class AnnouncedWalk:
             self._trouble = visited.why
         elif visited.outcome == "failed" and stored is None and self._known.cursor is None:
             self._trouble = f"The links of {url} are unknown: {visited.why}"
-
-    def _note_overview(self, url: str, visited: Visited) -> None:
-        name = key(url)
-        noted_url, before = self._overviews.get(name, (url, None))
-        if visited.overview is not None:
-            if visited.overview != before:
-                self._overviews[name] = noted_url, visited.overview
-                self._changes[OVERVIEWS, noted_url] = asdict(visited.overview)
-        elif before is not None and visited.outcome in ("stored", "gone"):
-            del self._overviews[name]
-            self._changes[OVERVIEWS, noted_url] = None
-
-    def _note_gone(self, url: str, visited: Visited) -> None:
-        name = key(url)
-        noted_url, before = self._gone.get(name, (url, None))
-        if visited.outcome == "gone":
-            now = self._now()
-            note = GoneNote(before.since if before else now, now, visited.why or "")
-            self._gone[name] = noted_url, note
-            self._changes[GONE, noted_url] = note.to_note()
-        elif before is not None and visited.outcome not in ("failed", "skipped"):
-            del self._gone[name]
-            self._changes[GONE, noted_url] = None
-
-
-def _order(version: Announcement | AnnouncementNote) -> tuple[str, str]:
-    """Return the key by which versions of a document are ordered: the time, then the name."""
-    return version.at.removesuffix("Z"), version.member
 
 
 def _unmet(urls: Iterable[str], met: set[Hash]) -> Iterator[str]:

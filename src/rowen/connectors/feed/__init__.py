@@ -89,10 +89,10 @@ class Feed:
 
     @staticmethod
     def describe_cursor(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
-        """Return the facts of a cursor that users see; unread archives are the backlog of a feed."""
-        memory = FeedCursor.of(cursor)
-        left = sum(stretch.then is not None for stretch in memory.stretches)
-        return {"hubs": tuple(memory.hubs), "backlog": left, "is_whole": cursor is not None}
+        """Return the hubs, the number of archives to be read, and whether the feed was read before."""
+        stored = FeedCursor.of(cursor)
+        backlog = sum(stretch.then is not None for stretch in stored.stretches)
+        return {"hubs": tuple(stored.hubs), "backlog": backlog, "is_whole": cursor is not None}
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Read the feed, and its archives once."""

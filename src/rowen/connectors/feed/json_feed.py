@@ -54,7 +54,7 @@ def _entry(item: Any, feed: str, base: str, language: str | None) -> FeedEntry:
         content = "".join(f"<p>{escape(part.strip())}</p>" for part in text.split("\n\n") if part.strip())
     authors = item.get("authors") or [item.get("author")]
     authors = authors if isinstance(authors, list) else [authors]
-    attachments = [one for one in _list(item.get("attachments")) if isinstance(one, dict)]
+    attachments = [entry for entry in _list(item.get("attachments")) if isinstance(entry, dict)]
     record: Mapping[str, Any] = {
         "id": identifier or None,
         "link": link,

@@ -4,10 +4,10 @@ A document that breaks the grammar of XML is mended where its meaning is clear, 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from html import escape
 from html.entities import html5
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
 from rowen.connectors.base import unread_url
@@ -48,8 +48,7 @@ _PREFIXES = {
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes",
     "http://wellformedweb.org/CommentAPI/": "wfw",
 }
-_ENTRIES = frozenset({"item", "entry", "deleted-entry"})
-_DOCUMENTS = frozenset({"rss", "feed", "RDF"})
+_ENTRIES, _DOCUMENTS = frozenset({"item", "entry", "deleted-entry"}), frozenset({"rss", "feed", "RDF"})
 _HEADS = frozenset({*_DOCUMENTS, "channel"})
 # Texts are part of the item's text. The others count views and answers: a popular entry would change with every run.
 _LEFT_OUT = frozenset(
@@ -69,23 +68,14 @@ _AMPERSAND = re.compile(
 )
 _ROOT = re.compile(r"<(?:\w+:)?(?:rss|feed|RDF)\b[^<>]*>")
 _CHANNEL = re.compile(r"<(?:\w+:)?channel\b[^<>]*>")
+_NAME = re.compile(r"<([^\s/>]+)")
 _PREFIX = re.compile(r"</?([A-Za-z_][\w.-]{0,30}):[A-Za-z_]|\s([A-Za-z_][\w.-]{0,30}):[A-Za-z_][\w.-]*\s*=\s*[\"']")
 _OPENS = re.compile(r"<((?:\w+:)?(?:item|entry))(?=[\s>])[^<>]*>")
 # More than any window shows; each piece is parsed with a parser of its own.
 _MOST_PIECES = 10_000
-# The namespaces that undeclared prefixes are bound to.
-_NAMESPACES = {
-    "atom": _ATOM,
-    "content": "http://purl.org/rss/1.0/modules/content/",
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "dcterms": "http://purl.org/dc/terms/",
-    "itunes": "http://www.itunes.com/dtds/podcast-1.0.dtd",
-    "media": "http://search.yahoo.com/mrss/",
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "slash": "http://purl.org/rss/1.0/modules/slash/",
-    "thr": "http://purl.org/syndication/thread/1.0",
-    "wfw": "http://wellformedweb.org/CommentAPI/",
-}
+# The namespaces that undeclared prefixes are bound to: of several with one prefix the first.
+_UNBOUND = ("", "at", "xml", "xhtml")
+_NAMESPACES = {prefix: name for name, prefix in reversed(_PREFIXES.items()) if prefix not in _UNBOUND}
 
 
 class _Context(NamedTuple):
@@ -153,13 +143,13 @@ def read_xml_feed(body: bytes, feed: str, url: str, charset: str | None) -> Feed
     for piece in pieces:
         payload = piece.encode("utf-8", "replace")
         try:
-            one = _document(read_xml(payload, _reader()), feed, url)
+            part = _document(read_xml(payload, _reader()), feed, url)
         except SourceError as problem:
             document.failed.append(Failed(unread_url(feed, payload), f"The entry is {problem}", payload=payload))
             continue
-        document.entries += one.entries
-        document.failed += one.failed
-        document.deleted += one.deleted
+        document.entries += part.entries
+        document.failed += part.failed
+        document.deleted += part.deleted
     return document
 
 
@@ -183,16 +173,13 @@ def _mend(text: str) -> str:
 
 def _split_entries(text: str) -> list[str]:
     """Return a document for each entry, with its surrounding elements; one without an end extends to the next."""
-
-    def name(tag: str) -> str:
-        return re.split(r"[\s/>]", tag[1:], maxsplit=1)[0]
-
     root, channel = _ROOT.search(text), _CHANNEL.search(text)
     if root is None:
         return []
-    has_entries_in_channel = name(root[0]).rpartition(":")[2] == "rss"
-    around = [root[0], *([channel[0]] if channel and has_entries_in_channel else [])]
-    before, after = "".join(around), "".join(f"</{name(tag)}>" for tag in reversed(around))
+    around = [root[0]]
+    if channel and _NAME.findall(root[0])[0].rpartition(":")[2] == "rss":
+        around.append(channel[0])
+    before, after = "".join(around), "".join(f"</{_NAME.findall(tag)[0]}>" for tag in reversed(around))
     begins = list(_OPENS.finditer(text))
     if len(begins) > _MOST_PIECES:
         raise UnreadableError(f"The feed is broken XML, and has more than {_MOST_PIECES} entries.")
@@ -245,28 +232,23 @@ def _document(elements: list[XmlElement], feed: str, url: str) -> FeedDocument:
             if identifier := tree.get("ref", "").strip():
                 document.deleted.append(Deletion(entry_url(feed, identifier, None), stamp_of(tree.get("when"))))
         else:
-            document.add(attempt(lambda: _entry(tree, context.within(tree)), failure))  # noqa: B023 (called at once)
+            read = _read_atom if prefixed(tree.tag) == "atom:entry" else _read_rss
+            document.add(attempt(lambda: read(tree, context.within(tree)), failure))  # noqa: B023 (called at once)
     document.keep_latest()
     return document
 
 
-def _entry(tree: Element, context: _Context) -> FeedEntry:
-    read = _atom if prefixed(tree.tag) == "atom:entry" else _rss
-    return read(tree, context)
-
-
-def _atom(tree: Element, context: _Context) -> FeedEntry:
+def _read_atom(tree: Element, context: _Context) -> FeedEntry:
     fields = _Fields(tree)
     # Feeds of videos have their descriptions among their media.
     group = fields.first("media:group")
     media = _Fields(group).all("media:description") if group is not None else ()
     texts = (*fields.all("atom:content", "atom:summary"), *media)
     content = next((text for text in texts if len(text) or said(text)), None)
-    authors = [name for one in fields.all("atom:author") if (name := said(_Fields(one).first("atom:name")))]
-    enclosures = [one for one in fields.all("atom:link") if one.get("rel") == "enclosure"]
+    authors = [name for author in fields.all("atom:author") if (name := said(_Fields(author).first("atom:name")))]
     title = fields.first("atom:title")
     is_html = title is not None and title.get("type", "").lower() in ("html", "text/html")  # RFC 4287, section 3.1
-    return _made(
+    return _make_entry(
         tree,
         context if content is None else context.within(content),
         identifier=fields.words("atom:id"),
@@ -274,16 +256,20 @@ def _atom(tree: Element, context: _Context) -> FeedEntry:
         title=one_line(said(title)) if is_html else said(title),
         content="" if content is None else _atom_content(content),
         authors=authors or _creators(fields),
-        tags=[one.get("label") or one.get("term") or "" for one in fields.all("atom:category")],
+        tags=[category.get("label") or category.get("term") or "" for category in fields.all("atom:category")],
         updated=iso(fields.words("atom:updated", "atom:modified")),
         published=iso(fields.words("atom:published", "atom:issued", "atom:created")),
-        enclosures=[href for enclosure in enclosures if (href := resolved(context.base, enclosure.get("href")))],
+        enclosures=[
+            href
+            for link in fields.all("atom:link")
+            if link.get("rel") == "enclosure" and (href := resolved(context.base, link.get("href")))
+        ],
     )
 
 
 def _atom_link(fields: _Fields, base: str) -> str | None:
-    links = [one for one in fields.all("atom:link") if one.get("rel", "alternate").lower() == "alternate"]
-    links.sort(key=lambda one: one.get("type", "text/html") not in ("text/html", "application/xhtml+xml"))
+    links = [link for link in fields.all("atom:link") if link.get("rel", "alternate").lower() == "alternate"]
+    links.sort(key=lambda link: link.get("type", "text/html") not in ("text/html", "application/xhtml+xml"))
     return next((href for link in links if (href := resolved(base, link.get("href")))), None)
 
 
@@ -300,13 +286,13 @@ def _atom_content(tree: Element) -> str:
 
 def _markup(tree: Element) -> str:
     """Return XHTML as HTML: names without their namespaces."""
-    for one in tree.iter():
-        one.tag = local(one.tag)
-        one.attrib = {local(name): value for name, value in one.attrib.items()}
+    for element in tree.iter():
+        element.tag = local(element.tag)
+        element.attrib = {local(name): value for name, value in element.attrib.items()}
     return tostring(tree, encoding="unicode", method="html")
 
 
-def _rss(tree: Element, context: _Context) -> FeedEntry:
+def _read_rss(tree: Element, context: _Context) -> FeedEntry:
     fields = _Fields(tree)
     guid = fields.first("guid")
     identifier = said(guid) or tree.get(_ABOUT, "") or fields.words("dc:identifier", "atom:id")
@@ -316,12 +302,11 @@ def _rss(tree: Element, context: _Context) -> FeedEntry:
         link = resolved(context.base, said(guid))
     content = fields.first("content:encoded")
     if content is None or not said(content):
-        content = next((one for one in fields.all(*_RSS_CONTENT) if len(one) or said(one)), None)
+        content = next((text for text in fields.all(*_RSS_CONTENT) if len(text) or said(text)), None)
     html = ""
     if content is not None:
         html = "".join(map(_markup, content)) if len(content) else "".join(content.itertext()).strip()
-    attached = fields.all("enclosure", "media:content")
-    return _made(
+    return _make_entry(
         tree,
         context,
         identifier=identifier,
@@ -329,18 +314,22 @@ def _rss(tree: Element, context: _Context) -> FeedEntry:
         title=one_line(fields.words("title", "dc:title", "itunes:title", "media:title")),
         content=html,
         authors=_creators(fields),
-        tags=[said(one) for one in fields.all("category", "dc:subject")],
+        tags=[said(tag) for tag in fields.all("category", "dc:subject")],
         updated=iso(fields.words("atom:updated", "dcterms:modified")),
         published=iso(fields.words("pubDate", "dc:date", "dcterms:created", "dcterms:issued", "atom:published")),
-        enclosures=[href for one in attached if (href := resolved(context.base, one.get("url")))],
+        enclosures=[
+            href
+            for enclosure in fields.all("enclosure", "media:content")
+            if (href := resolved(context.base, enclosure.get("url")))
+        ],
     )
 
 
 def _creators(fields: _Fields) -> list[str]:
-    return [said(one) for one in fields.all("dc:creator", "author", "itunes:author")]
+    return [said(author) for author in fields.all("dc:creator", "author", "itunes:author")]
 
 
-def _made(
+def _make_entry(
     tree: Element,
     context: _Context,
     *,
@@ -354,14 +343,14 @@ def _made(
     published: str | None,
     enclosures: list[str],
 ) -> FeedEntry:
-    record: Mapping[str, Any] = {
+    record = {
         "id": identifier or None,
         "link": link,
         "published": published,
         "updated": updated,
         "authors": list(dict.fromkeys(name for name in authors if name)),
         "enclosures": enclosures,
-        "entry": plain_tree(tree, _PREFIXES, leave_out=lambda one: prefixed(one.tag) in _LEFT_OUT),
+        "entry": plain_tree(tree, _PREFIXES, leave_out=lambda element: prefixed(element.tag) in _LEFT_OUT),
     }
     return FeedEntry(
         entry_url(context.feed, identifier.strip(), link, [title, content, published]),

@@ -39,6 +39,7 @@ ACCEPT = (
 _CONTEXT_BYTES = 4 << 20  # the largest vocabularies in use have 1 MB
 _MOST_CONTEXTS = 50  # of one stream: contexts refer to contexts
 _SHAPE_BYTES = 4 << 20  # that of a whole application profile has 300 kB
+_SHAPE_HINT = "Correct the option shape, or leave it out."
 _MOST_STEPS = 3  # from a stream to its view, and from there to the page that it names; more are a circle
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,8 @@ class StreamClient:
 
     def __init__(self, client: Client, url: str, options: LdesOptions, tools: Tools) -> None:
         client.pace(url, delay_s=options.delay_s)
+        self._url = url
         self.contexts: dict[str, Any] = {}
-        self.pins: dict[str, str] = {}
         self.fresh: dict[str, Any] = {}
         self._client = client
         self._options = options
@@ -75,11 +76,6 @@ class StreamClient:
             raise SourceError(f"{redact(url)} answered with status {response.status}.")
         return body_of(response)
 
-    def remember(self, contexts: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take over stored contexts."""
-        for url, note in contexts.items():
-            self.contexts[url], self.pins[url] = note["context"], note["sha256"]
-
     async def with_contexts(self, document: StreamBody) -> Mapping[str, Any]:
         """Return the contexts of a document, by the names in it; each is fetched once, and pinned."""
         if b'"@context"' not in document.body:
@@ -90,7 +86,7 @@ class StreamClient:
     async def _context(self, name: str, base: str, depth: int = 0) -> Any:
         url = join(parse(base), name).url
         if url in self.contexts:
-            return self.contexts[url]
+            return self.contexts[url]["context"]
         if len(self.contexts) >= _MOST_CONTEXTS or depth > _MOST_CONTEXTS:
             raise SourceError(f"{redact(base)} needs more than {_MOST_CONTEXTS} JSON-LD contexts.")
         try:
@@ -103,22 +99,104 @@ class StreamClient:
             raise SourceError(f"The JSON-LD context {redact(url)} answered with status {response.status}.")
         # A context decides the meaning of every word: another one than the pinned is an error, not another meaning.
         digest = hashlib.sha256(response.body).hexdigest()
-        pin = self._options.contexts.get(url, self.pins.get(url))
+        pin = self._options.contexts.get(url)
         if pin is not None and pin.lower() != digest:
             raise SourceError(
                 f"The JSON-LD context {redact(url)} has changed: it should have the SHA-256 {pin}, and has {digest}. "
                 "Nothing was read under it.",
                 hint="If the change is intended, set the option contexts to the new one, and sync in full.",
             )
-        self.pins[url] = digest
         content = read_json(response.body, url)
         context = content.get("@context", {}) if isinstance(content, dict) else {}
         several = context if isinstance(context, list) else [context]
-        inner = [await self._context(one, response.url, depth + 1) if isinstance(one, str) else one for one in several]
-        flat = [part for one in inner for part in (one if isinstance(one, list) else [one])]
-        self.contexts[url] = flat
-        self.fresh[url] = {"context": flat, "sha256": digest}
+        flat: list[Any] = []
+        for part in several:
+            inner = await self._context(part, response.url, depth + 1) if isinstance(part, str) else part
+            flat += inner if isinstance(inner, list) else [inner]
+        self.contexts[url] = self.fresh[url] = {"context": flat, "sha256": digest}
         return flat
+
+    async def enter(self, *, shape: Topology | None) -> Root:
+        """LDES, section 4.1: find the root page. A `shape` in the arguments replaces any other."""
+        page, stream = self._url, EventStream()
+        for _ in range(_MOST_STEPS):
+            response = await self.get(page)
+            if not response.ok:
+                kind = SourceGoneError if response.status in (404, 410) else SourceError
+                hint = None
+                if response.status in (401, 403):
+                    hint = "If it needs a key, set a reference to it in the option headers."
+                raise kind(f"{redact(page)} answered with status {response.status}.", hint=hint)
+            document = body_of(response)
+            contexts = await self.with_contexts(document)
+            entry: StreamEntry = await self._tools.parse(read_entry, document, page, contexts)
+            stream = _merge(stream, entry.stream)
+            if entry.view is None:
+                stream = await self._describe(stream, response.url)
+                return Root(page, replace(stream, shape=shape or await self._shape(stream)), response)
+            page = entry.view
+        raise SourceError(f"{redact(self._url)} leads from view to view, and to no page.")
+
+    async def _describe(self, stream: EventStream, root: str) -> EventStream:
+        """Return the stream with the description in its own document, if the page has none."""
+        if stream.name is None or stream.time or stream.version_of or not stream.name.startswith("http"):
+            return stream
+        own = stream.name.partition("#")[0]
+        if own == root.partition("#")[0]:
+            return stream
+        try:
+            document = await self.document(own)
+            contexts = await self.with_contexts(document)
+            return _merge(stream, await self._tools.parse(read_description, document, stream.name, root, contexts))
+        except (FetchError, SourceError) as problem:
+            log.warning("read %s without the description of its stream: %s", redact(root), problem)
+            return stream
+
+    async def _shape(self, stream: EventStream) -> Topology | None:
+        """Return the shape of a stream: one that the user names is required, that of the feed may be missing."""
+        if self._options.is_without_shape:
+            return None
+        url = self._options.shape or stream.shape_url
+        if url is None:
+            return stream.shape
+        try:
+            document = await self.document(url.partition("#")[0])
+            shape: Topology = await self._tools.parse(read_shape, document, url, await self.with_contexts(document))
+        except (FetchError, SourceError) as problem:
+            if self._options.shape:
+                raise SourceError(
+                    f"The shape {redact(url)} cannot be read: {problem} Nothing was harvested.", hint=_SHAPE_HINT
+                ) from problem
+            log.warning("read a stream without its shape: %s", problem)
+            return stream.shape
+        return shape
+
+    async def shape_in_file(self) -> Topology | None:
+        """Return the shape that the user names as a local file; None if there is no such option."""
+        path = self._options.shape_file
+        if path is None:
+            return None
+        try:
+            body = await asyncio.to_thread(read_regular, path, limit_bytes=_SHAPE_BYTES + 1)
+            if len(body) > _SHAPE_BYTES:
+                raise ValueError(f"it has more than {_SHAPE_BYTES:,} bytes")
+        except (OSError, ValueError) as problem:
+            why = (problem.strerror if isinstance(problem, OSError) else None) or problem
+            raise _unreadable(path, f"{why}.") from None
+        document = StreamBody(body, path.as_uri(), None, None)
+        try:
+            contexts = await self.with_contexts(document)
+            shape: Topology = await self._tools.parse(read_shape, document, document.url, contexts)
+        except FetchError as problem:
+            raise _unreadable(path, str(problem)) from None
+        except (SourceError, ItemError, ValueError):
+            # The message of a parser may quote the file, and the error of a run is shown to all readers.
+            raise _unreadable(path, "it holds no SHACL shape that can be read.") from None
+        return shape
+
+
+def _unreadable(path: Path, why: str) -> SourceError:
+    return SourceError(f"The shape in {path} cannot be read: {why} Nothing was requested.", hint=_SHAPE_HINT)
 
 
 def body_of(response: Response) -> StreamBody:
@@ -126,107 +204,16 @@ def body_of(response: Response) -> StreamBody:
     return StreamBody(response.body, response.url, response.media_type, response.charset)
 
 
-class Entered(NamedTuple):
+class Root(NamedTuple):
     """The root of a stream, and the answer of that page, which need not be requested again."""
 
-    root: str
+    page: str
     stream: EventStream
     response: Response
 
 
-async def enter(
-    url: str, options: LdesOptions, tools: Tools, client: StreamClient, *, shape: Topology | None = None
-) -> Entered:
-    """LDES, section 4.1: find the root page. A `shape` in the arguments replaces any other."""
-    page, stream = url, EventStream()
-    for _ in range(_MOST_STEPS):
-        response = await client.get(page)
-        if not response.ok:
-            kind = SourceGoneError if response.status in (404, 410) else SourceError
-            hint = None
-            if response.status in (401, 403):
-                hint = "If it needs a key, set a reference to it in the option headers."
-            raise kind(f"{redact(page)} answered with status {response.status}.", hint=hint)
-        document = body_of(response)
-        entry: StreamEntry = await tools.parse(read_entry, document, page, await client.with_contexts(document))
-        stream = _merged(stream, entry.stream)
-        if entry.view is None:
-            stream = await _described(stream, response.url, tools, client)
-            if shape:
-                return Entered(page, replace(stream, shape=shape), response)
-            return Entered(page, await _shaped(stream, options, tools, client), response)
-        page = entry.view
-    raise SourceError(f"{redact(url)} leads from view to view, and to no page.")
-
-
-def _merged(stream: EventStream, other: EventStream) -> EventStream:
+def _merge(stream: EventStream, other: EventStream) -> EventStream:
     """Return a description of a stream with the gaps filled from another one."""
     default = EventStream()
     names = [name for name in EventStream.__slots__ if getattr(stream, name) == getattr(default, name)]
     return replace(stream, **{name: getattr(other, name) for name in names})
-
-
-async def _described(stream: EventStream, root: str, tools: Tools, client: StreamClient) -> EventStream:
-    """Return the stream with the description in its own document, if the page has none."""
-    if stream.name is None or stream.time or stream.version_of or not stream.name.startswith("http"):
-        return stream
-    own = stream.name.partition("#")[0]
-    if own == root.partition("#")[0]:
-        return stream
-    try:
-        document = await client.document(own)
-        contexts = await client.with_contexts(document)
-        return _merged(stream, await tools.parse(read_description, document, stream.name, root, contexts))
-    except (FetchError, SourceError) as problem:
-        log.warning("read %s without the description of its stream: %s", redact(root), problem)
-        return stream
-
-
-async def _shaped(stream: EventStream, options: LdesOptions, tools: Tools, client: StreamClient) -> EventStream:
-    """Return the stream with its shape. A shape that the user names is required; that of the feed may be missing."""
-    if options.is_without_shape:
-        return replace(stream, shape=None)
-    url = options.shape or stream.shape_url
-    if url is None:
-        return stream
-    try:
-        document = await client.document(url.partition("#")[0])
-        shape = await tools.parse(read_shape, document, url, await client.with_contexts(document))
-    except (FetchError, SourceError) as problem:
-        if options.shape:
-            raise SourceError(
-                f"The shape {redact(url)} cannot be read: {problem} Nothing was harvested.",
-                hint="Correct the option shape, or leave it out.",
-            ) from problem
-        log.warning("read a stream without its shape: %s", problem)
-        return stream
-    return replace(stream, shape=shape)
-
-
-async def shape_in_file(options: LdesOptions, tools: Tools, client: StreamClient) -> Topology | None:
-    """Return the shape that the user names as a local file; None if there is no such option."""
-    path = options.shape_file
-    if path is None:
-        return None
-    try:
-        body = await asyncio.to_thread(read_regular, path, limit_bytes=_SHAPE_BYTES + 1)
-        if len(body) > _SHAPE_BYTES:
-            raise ValueError(f"it has more than {_SHAPE_BYTES:,} bytes")
-    except (OSError, ValueError) as problem:
-        why = (problem.strerror if isinstance(problem, OSError) else None) or problem
-        raise _unreadable(path, f"{why}.") from None
-    document = StreamBody(body, path.as_uri(), None, None)
-    try:
-        return await tools.parse(read_shape, document, document.url, await client.with_contexts(document))
-    except FetchError as problem:
-        raise _unreadable(path, str(problem)) from None
-    except (SourceError, ItemError, ValueError):
-        # The message of a parser may quote the file, and the error of a run is shown to all readers.
-        raise _unreadable(path, "it holds no SHACL shape that can be read.") from None
-
-
-def _unreadable(path: Path, why: str) -> SourceError:
-    return SourceError(
-        f"The shape in {path} cannot be read: {why} Nothing was requested.",
-        hint="Correct the option shape, or leave it out.",
-    )

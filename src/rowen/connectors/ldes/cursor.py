@@ -5,7 +5,7 @@ Pages are notes beside the cursor, since there may be many.
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any
 
@@ -13,19 +13,14 @@ from rowen.connectors.base import Known, parse_stored
 from rowen.connectors.ldes.page import Relation
 from rowen.connectors.ldes.stream import EventStream
 
-OPEN = "page"
-"""The room of pages that are requested in each run, since they may change."""
-UNREAD = "unread"
-"""The room of pages that others lead to, and that were never read."""
-CLOSED = "closed"
-"""The room of pages that are never requested again: immutable ones, and those that are gone."""
-DELETED = "deleted"
-"""The room of deleted objects with the time of their deletion: older versions of them may come later."""
-CONTEXTS = "context"
-"""The room of JSON-LD contexts, as they were when they were first needed."""
+# The rooms of notes.
+OPEN = "page"  # pages that are requested in each run, since they may change
+UNREAD = "unread"  # pages that others lead to, and that were never read
+CLOSED = "closed"  # pages that are never requested again: immutable ones, and those that are gone
+DELETED = "deleted"  # deleted objects with the time of their deletion: older versions of them may come later
+CONTEXTS = "context"  # JSON-LD contexts, as they were when they were first needed
 
-_UNBOUNDED = -(2**63)
-"""Before all times, in either order: pages without bounds are read first."""
+_UNBOUNDED = -(2**63)  # before all times, in either order: pages without bounds are read first
 
 
 @dataclass(slots=True)
@@ -43,10 +38,7 @@ class PageNote:
 
     def to_note(self) -> dict[str, object]:
         """Return the note as JSON."""
-        return {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}
-
-
-_FIELDS = tuple(one.name for one in fields(PageNote))
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(slots=True)

@@ -12,9 +12,7 @@ from rowen.formats.rdf.syntax import Said, lexical, node_of
 
 Tree = dict[str, Any]
 
-_GREATEST = 2**63
-"""Eight bytes hold a sequence where versions are compared; a longer one counts as the greatest."""
-
+_GREATEST = 2**63  # eight bytes hold a sequence where versions are compared; a longer one counts as the greatest
 _LANG_STRING = f"{RDF}langString"
 _MOST_DEPTH = 30  # each level is a call within a call; a member that goes deeper is cut there
 _MOST_NODES = 20_000  # of one member; further ones are left out
@@ -32,13 +30,6 @@ class _Word(NamedTuple):
     name: str
     head: str
     write: Callable[[str], None] | None
-
-
-class Described(NamedTuple):
-    """A member as a tree, and as a text."""
-
-    tree: Tree
-    text: str
 
 
 class Describer:
@@ -60,8 +51,8 @@ class Describer:
         self._paragraphs: list[str] = []
         self._lines: list[str] = []
 
-    def describe(self, member: str, extracted: MemberParts | None, *, left_out: str | None = None) -> Described:
-        """Describe a member: descriptions are paragraphs, other words a list; one property may be `left_out`."""
+    def describe(self, member: str, extracted: MemberParts | None, *, left_out: str | None) -> tuple[Tree, str]:
+        """Return a member as a tree and a text of paragraphs and a list; one property may be `left_out`."""
         whole = self._said
         if extracted is not None:
             self._said, self._backwards = extracted.said, extracted.backwards
@@ -76,7 +67,7 @@ class Describer:
         self._said = whole
         if lines:
             paragraphs.append("\n".join(lines))
-        return Described(tree, "\n\n".join(paragraphs))
+        return tree, "\n\n".join(paragraphs)
 
     def _node(self, key: str, graph: str, depth: int) -> Tree:
         self._written.add(key)
@@ -84,7 +75,12 @@ class Describer:
         if key in self._said:
             self._add(tree, self._said[key], graph, depth)
         if key in self._backwards:
-            self._add_backwards(tree, key, depth)
+            before = len(self._lines), len(self._paragraphs)
+            reverse: dict[str, list[Any]] = {}
+            for predicate, subject in self._backwards[key]:
+                reverse.setdefault(short(predicate), []).append(self._node_value({"@id": subject}, subject, depth))
+            tree["@reverse"] = {name: sorted(values, key=_order) for name, values in reverse.items()}
+            self._rewrite_words([tree["@reverse"]], before)
         if key in self._named:
             inner = self._named[key]
             before = len(self._lines), len(self._paragraphs)
@@ -122,43 +118,29 @@ class Describer:
             else:
                 text = value["@id"]
                 if text.startswith("_:") or (spelled and text in spelled):
-                    self._add_node(tree, word, value, graph, depth)
+                    before = len(self._lines), len(self._paragraphs)
+                    if write is not None and not text.startswith("_:"):
+                        write(head + text)
+                    tree[name] = self._node_value(value, graph, depth)
+                    if write is None:
+                        self._drop_words(before)
                     continue
                 tree[name] = value
             if write is not None and text:
                 write(head + text)
-
-    def _add_node(self, tree: Tree, word: _Word, value: Mapping[str, Any], graph: str, depth: int) -> None:
-        before = len(self._lines), len(self._paragraphs)
-        key = value["@id"]
-        if word.write is not None and not key.startswith("_:"):
-            word.write(word.head + key)
-        tree[word.name] = self._node_value(value, graph, depth)
-        if word.write is None:
-            self._drop_words(before)
 
     def _add_several(
         self, tree: Tree, word: _Word, values: Sequence[Mapping[str, Any]], graph: str, depth: int
     ) -> None:
         """Add several values, sorted; two properties may have one short name."""
         before = len(self._lines), len(self._paragraphs)
-        trees = [
-            self._node_value(value, graph, depth) if "@id" in value else _literal(value) for value in _once(values)
-        ]
+        distinct = {tuple(value.items()): value for value in values}.values()  # a repeated statement is one
+        trees = [self._node_value(value, graph, depth) if "@id" in value else _literal(value) for value in distinct]
         several = sorted([*_each(tree.get(word.name)), *trees], key=_order)
         tree[word.name] = several if len(several) > 1 else several[0]
         self._drop_words(before)
         if word.write is not None:
             self._write_values(word, sorted(trees, key=_order), depth)
-
-    def _add_backwards(self, tree: Tree, key: str, depth: int) -> None:
-        """Add the nodes that point to a node, by property."""
-        before = len(self._lines), len(self._paragraphs)
-        reverse: dict[str, list[Any]] = {}
-        for predicate, node in self._backwards[key]:
-            reverse.setdefault(short(predicate), []).append(self._node_value({"@id": node}, node, depth))
-        tree["@reverse"] = {name: sorted(several, key=_order) for name, several in reverse.items()}
-        self._rewrite_words([tree["@reverse"]], before)
 
     def _drop_words(self, before: tuple[int, int]) -> None:
         del self._lines[before[0] :]
@@ -208,11 +190,6 @@ class Describer:
         return self._node(key, key, depth + 1)
 
 
-def _once(values: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return values without repetitions: a repeated statement is one."""
-    return list({tuple(value.items()): value for value in values}.values())
-
-
 def _literal(value: Mapping[str, Any]) -> Any:
     if "@type" not in value:
         return value if len(value) > 1 else value["@value"]
@@ -233,8 +210,12 @@ def _title_of(tree: Tree, language: str | None) -> str:
         first = tree.get(name)
         if not inside and type(first) is dict and (only := first.get("@value")):
             return str(only)
-        values = [*_each(first), *(one for inner in inside for one in _each(inner.get(name)))]
-        titles = [(words, _language(value)) for value in values if (words := _words(value))]
+        values = [*_each(first), *(value for inner in inside for value in _each(inner.get(name)))]
+        titles = [
+            (words, value.get("@language", "") if isinstance(value, dict) else "")
+            for value in values
+            if (words := _words(value))
+        ]
         if titles:
             return next((words for words, own in titles if language and own.startswith(language)), titles[0][0])
     name = str(tree.get("@id", ""))
@@ -249,7 +230,7 @@ def _tags_of(tree: Tree) -> list[str]:
         tags += [_label(short(kind["@id"])) for kind in kinds if type(kind) is dict and "@id" in kind]
         for name in _TAGS:
             if name in part:
-                tags += [words for one in _each(part[name]) if (words := _words(one))]
+                tags += [words for value in _each(part[name]) if (words := _words(value))]
     return tags
 
 
@@ -260,10 +241,6 @@ def _each(value: Any) -> list[Any]:
 def _words(value: Any) -> str:
     words = value.get("@value", "") if isinstance(value, dict) else value
     return words if isinstance(words, str) else ""
-
-
-def _language(value: Any) -> str:
-    return value.get("@language", "") if isinstance(value, dict) else ""
 
 
 def _label(name: str) -> str:
@@ -317,8 +294,11 @@ class MemberReader:
         sequence = 0 if stream.sequence is None else self._number(name, stream.sequence)
         version_sequence = 0 if stream.version_sequence is None else self._number(name, stream.version_sequence)
         is_final = transaction is not None and self._text(name, stream.finalised) == stream.finalised_value
-        is_plain = stream.shape is None and name in self._quads.said
-        extracted = None if is_plain else self._extracted(name)
+        extracted = None if stream.shape is None else extract(self._quads, name, stream.shape)
+        if name not in self._quads.said and name not in self._quads.named and name.startswith("http"):
+            self.wanted.append(name)
+        if extracted is not None:
+            self.wanted += extracted.wanted
         tree, text = self._describer.describe(name, extracted, left_out=left_out)
         if is_version:
             tree["@id"] = version_of
@@ -328,16 +308,6 @@ class MemberReader:
             name, version_of, time, sequence, version_time, version_sequence, deletes, transaction, is_final,
             title, text, tags, tree,
         )  # fmt: skip
-
-    def _extracted(self, name: str) -> MemberParts | None:
-        """Return the parts of a member by its shape; None without one. A member that is not in the page is wanted."""
-        quads, shape = self._quads, self._stream.shape
-        parts = None if shape is None else extract(quads, name, shape)
-        if name not in quads.said and name not in quads.named and name.startswith("http"):
-            self.wanted.append(name)
-        if parts is not None:
-            self.wanted += parts.wanted
-        return parts
 
     def _values(self, name: str, path: Path) -> Any:
         if type(path) is str and not self._has_graphs:

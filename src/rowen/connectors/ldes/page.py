@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rowen.connectors.ldes.members import MemberReader, StreamMember
-from rowen.connectors.ldes.rdf import MOST_QUADS, RDF, SH, Interval, Quads, interval_of, path_of
-from rowen.connectors.ldes.shapes import Topology, topology_of
+from rowen.connectors.ldes.rdf import MOST_QUADS, RDF, SH, Quads, interval_of, path_of
+from rowen.connectors.ldes.shapes import ShapeReader, Topology
 from rowen.connectors.ldes.stream import LDES, TREE, EventStream, stream_of
 from rowen.errors import SourceError
 from rowen.formats.rdf.contexts import remote
@@ -81,16 +81,14 @@ class StreamEntry(NamedTuple):
 
 def contexts_of(document: StreamBody) -> list[str]:
     """Return the JSON-LD contexts that a document refers to."""
-    if format_of(RdfBody(*document)) != "jsonld":
-        return []
-    return remote(document.body, document.url)
+    return remote(document.body, document.url) if format_of(RdfBody(*document)) == "jsonld" else []
 
 
 def _quads(document: StreamBody, contexts: Mapping[str, Any], more: Sequence[StreamBody] = ()) -> Quads:
     quads = Quads()
     quads.add(read_nodes(RdfBody(*document), contexts=contexts, most_quads=MOST_QUADS))
-    for one in more:
-        quads.add(read_nodes(RdfBody(*one), contexts=contexts, most_quads=MOST_QUADS, is_further=True))
+    for further in more:
+        quads.add(read_nodes(RdfBody(*further), contexts=contexts, most_quads=MOST_QUADS, is_further=True))
     return quads
 
 
@@ -143,14 +141,14 @@ def read_shape(document: StreamBody, name: str, contexts: Mapping[str, Any]) -> 
     """Return a shape in a document; raise `SourceError` if there is none."""
     quads = _quads(document, contexts)
     if name in quads.said:
-        return topology_of(quads, [name])
+        return ShapeReader(quads).read([name])
     shapes = [node for node, value in quads.with_property(_TYPE) if node_of(value) == f"{SH}NodeShape"]
     if not shapes:
         raise SourceError(f"{document.url} holds no SHACL shape.")
     # Of several, one that is no part of another; named ones first.
     parts = {node_of(value) for word in (f"{SH}node", f"{RDF}first") for _, value in quads.with_property(word)}
     whole = [node for node in shapes if node not in parts] or shapes
-    return topology_of(quads, [next((node for node in whole if not node.startswith("_:")), whole[0])])
+    return ShapeReader(quads).read([next((node for node in whole if not node.startswith("_:")), whole[0])])
 
 
 def read_page(
@@ -173,7 +171,13 @@ def read_page(
         here = {_same(document.url), _same(requested)}
         subjects = {node for name in (f"{TREE}relation", f"{LDES}immutable") for node, _ in quads.with_property(name)}
         pages = [node for node in subjects if not node.startswith("_:") and _same(node) in here]
-        names, broken = _names(quads, stream)
+        listed = list(quads.with_property(f"{TREE}member"))
+        nodes = {node for node, _ in listed}
+        streams = {node for node in nodes if stream.name is None or _same(node) == _same(stream.name)}
+        values = [value for node, value in listed if node in streams] or [value for _, value in listed]
+        keys = [node_of(value) for value in values]
+        names = dict.fromkeys(key for key in keys if key and not key.startswith("_:"))
+        broken = sum(key is None or key.startswith("_:") for key in keys)
         reader = MemberReader(quads, stream, language, by_object=by_object)
         members = [reader.read(name) for name in names]
         immutable = any(
@@ -186,17 +190,6 @@ def read_page(
             gc.enable()
 
 
-def _names(quads: Quads, stream: EventStream) -> tuple[list[str], int]:
-    """Return the names of the members, once each, and the number of members without one."""
-    listed = list(quads.with_property(f"{TREE}member"))
-    nodes = {node for node, _ in listed}
-    streams = {node for node in nodes if stream.name is None or _same(node) == _same(stream.name)}
-    own = [value for node, value in listed if node in streams]
-    keys = [node_of(value) for value in own or [value for _, value in listed]]
-    names = dict.fromkeys(key for key in keys if key and not key.startswith("_:"))
-    return list(names), sum(key is None or key.startswith("_:") for key in keys)
-
-
 def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Relation]:
     """Return the pages that this one leads to; the bounds of several relations to one page all apply."""
     own = [node for page in pages for node in quads.nodes(page, f"{TREE}relation")]
@@ -205,28 +198,22 @@ def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Rela
         url = quads.first(node, f"{TREE}node")
         if url is None or url.partition(":")[0].lower() not in ("http", "https", "file"):
             continue
-        relation, before = _relation(quads, node, stream, url), relations.get(url)
-        if before is not None:
-            lows = [low for low in (before.low, relation.low) if low is not None]
-            highs = [high for high in (before.high, relation.high) if high is not None]
-            is_older = before.is_older or relation.is_older
-            relation = Relation(url, max(lows, default=None), min(highs, default=None), is_older)
-        relations[url] = relation
+        before = relations.get(url, Relation(url, None, None, False))
+        kinds = {kind.removeprefix(TREE) for kind in quads.nodes(node, _TYPE)}
+        path = path_of(quads, quads.first(node, f"{TREE}path"))
+        value = next(iter(quads.values(node, f"{TREE}value")), None)
+        span = interval_of(lexical(value)) if value is not None and stream.time is not None else None
+        if span is None or path != stream.time:
+            relations[url] = before
+            continue
+        # A later time is later by a microsecond at least: no member of that time has to wait for the page.
+        lows = [span.low + ("GreaterThanRelation" in kinds)] if kinds & (_LOWER | _WITHIN) else []
+        highs = [span.high - ("LessThanRelation" in kinds)] if kinds & (_UPPER | _WITHIN) else []
+        lows += [] if before.low is None else [before.low]
+        highs += [] if before.high is None else [before.high]
+        is_older = before.is_older or bool(kinds & _UPPER)
+        relations[url] = Relation(url, max(lows, default=None), min(highs, default=None), is_older)
     return list(relations.values())
-
-
-def _relation(quads: Quads, relation: str, stream: EventStream, url: str) -> Relation:
-    kinds = {node.removeprefix(TREE) for node in quads.nodes(relation, _TYPE)}
-    path = path_of(quads, quads.first(relation, f"{TREE}path"))
-    value = next(iter(quads.values(relation, f"{TREE}value")), None)
-    span: Interval | None = interval_of(lexical(value)) if value is not None and stream.time is not None else None
-    if span is None or path != stream.time:
-        return Relation(url, None, None, False)
-    is_upper = bool(kinds & _UPPER)
-    # A later time is later by a microsecond at least: no member of that time has to wait for the page.
-    low = span.low + ("GreaterThanRelation" in kinds) if kinds & (_LOWER | _WITHIN) else None
-    high = span.high - ("LessThanRelation" in kinds) if is_upper or kinds & _WITHIN else None
-    return Relation(url, low, high, is_upper)
 
 
 def _same(url: str) -> str:

@@ -63,8 +63,8 @@ class Quads:
             key = node.pop("@id")
             if "@graph" in node:
                 inner = self.named.setdefault(key, {})
-                for one in node.pop("@graph"):
-                    _join(inner, one.pop("@id"), one)
+                for part in node.pop("@graph"):
+                    _join(inner, part.pop("@id"), part)
             if key in said:
                 _join(said, key, node)
             elif node:
@@ -161,8 +161,8 @@ def path_of(quads: Quads, node: str | None, depth: int = 0) -> Path:
             way = path_of(quads, inner, depth + 1)
             return _inverted(way) if operator == "inv" else [operator, way]
     if several := quads.first(node, f"{SH}alternativePath"):
-        return ["alt", *(path_of(quads, one, depth + 1) for one in quads.listed(several))]
-    return ["seq", *(path_of(quads, one, depth + 1) for one in quads.listed(node))]
+        return ["alt", *(path_of(quads, way, depth + 1) for way in quads.listed(several))]
+    return ["seq", *(path_of(quads, step, depth + 1) for step in quads.listed(node))]
 
 
 def _inverted(path: Path) -> Path:
@@ -180,10 +180,10 @@ def follow(quads: Quads, start: str, graph: str, path: Path) -> Sequence[Value]:
     """Return the values that a path leads to from a node, in the default graph and in the graph of that name."""
     if type(path) is str and graph not in quads.named:
         return quads.values(start, path)
-    return [one.value for one in reached(quads, start, graph, path)]
+    return [end.value for end in reach(quads, start, graph, path)]
 
 
-def reached(quads: Quads, start: str, graph: str, path: Path) -> list[Reached]:
+def reach(quads: Quads, start: str, graph: str, path: Path) -> list[Reached]:
     """Return the same values, each with the statements that lead there."""
     return _Walker(quads, graph).go([Reached({"@id": start}, None)], path, 0)
 
@@ -237,10 +237,10 @@ class _Walker:
             further = self.go(waiting, way, depth + 1)
             ends += further
             waiting = []
-            for one in further:
-                if (key := node_of(one.value)) is not None and key not in visited:
+            for end in further:
+                if (key := node_of(end.value)) is not None and key not in visited:
                     visited.add(key)
-                    waiting.append(one)
+                    waiting.append(end)
         return ends
 
 

@@ -6,7 +6,7 @@ A topology is plain JSON, since it is part of the cursor: shapes by name, so tha
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from rowen.connectors.ldes.rdf import SH, Path, Quads, Reached, TrailStep, Value, path_of, reached
+from rowen.connectors.ldes.rdf import SH, Path, Quads, Reached, TrailStep, Value, path_of, reach
 from rowen.errors import SourceError
 from rowen.formats.rdf.syntax import Said, lexical, node_of
 
@@ -23,12 +23,7 @@ _MOST_FOCUSED = 2_000  # nodes of one member that shapes lead to; a shape that l
 _MOST_DEPTH = 30  # of nodes within nodes: each is a call within a call
 
 
-def topology_of(quads: Quads, nodes: Sequence[str]) -> Topology:
-    """Return the topology of a shape, or of several that have to fit all together (`sh:and`)."""
-    return _ShapeReader(quads).topology(nodes)
-
-
-class _ShapeReader:
+class ShapeReader:
     """Reads shapes and those that they lead to; nodes get numbers, since blank labels mean nothing elsewhere."""
 
     def __init__(self, quads: Quads) -> None:
@@ -37,7 +32,8 @@ class _ShapeReader:
         self._waiting: list[str] = []
         self._parts = 0
 
-    def topology(self, nodes: Sequence[str]) -> Topology:
+    def read(self, nodes: Sequence[str]) -> Topology:
+        """Return the topology of a shape, or of several that have to fit all together (`sh:and`)."""
         start = _empty()
         for node in nodes:
             self._add_shape(start, node, ())
@@ -56,8 +52,8 @@ class _ShapeReader:
         quads, within = self._quads, (*within, node)
         if self._is_true(node, "closed"):
             shape["closed"] = True
-            ignored = [one for head in quads.nodes(node, f"{SH}ignoredProperties") for one in quads.listed(head)]
-            shape["optional"] += [one for one in ignored if not one.startswith("_:")]
+            for head in quads.nodes(node, f"{SH}ignoredProperties"):
+                shape["optional"] += [prop for prop in quads.listed(head) if not prop.startswith("_:")]
         for inner in quads.nodes(node, f"{SH}property"):
             self._add_property(shape, inner, within)
         for inner in quads.nodes(node, f"{SH}node"):
@@ -68,17 +64,17 @@ class _ShapeReader:
         """Add the lists of shapes that have to fit all together, or one of which has to fit."""
         for head in self._quads.nodes(node, f"{SH}and"):
             for inner in self._quads.listed(head):
-                self._add_any(shape, inner, within)
+                self._add_part(shape, inner, within)
         for word in ("or", "xone"):
             for head in self._quads.nodes(node, SH + word):
-                several = [_empty() for _ in self._quads.listed(head)]
-                for one, inner in zip(several, self._quads.listed(head), strict=True):
-                    self._add_any(one, inner, within)
+                alternatives = [_empty() for _ in self._quads.listed(head)]
+                for alternative, inner in zip(alternatives, self._quads.listed(head), strict=True):
+                    self._add_part(alternative, inner, within)
                 # Most such lists choose between types of values, and do not decide what belongs to a member.
-                if any(one != _empty() for one in several):
-                    shape["one_of"].append(several)
+                if any(alternative != _empty() for alternative in alternatives):
+                    shape["one_of"].append(alternatives)
 
-    def _add_any(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
+    def _add_part(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
         """Add a part of a list: a shape of nodes, or of one property."""
         if self._quads.first(node, f"{SH}path") is not None:
             self._add_property(shape, node, within)
@@ -95,8 +91,14 @@ class _ShapeReader:
         paths = shape["required" if is_required else "optional"]
         paths += [] if path in paths else [path]
         for node in quads.nodes(prop, f"{SH}node"):
-            if not self._is_true(node, "deactivated"):
-                shape["links"].append([path, self._name(node)])
+            if self._is_true(node, "deactivated"):
+                continue
+            if node not in self._names:
+                self._names[node] = str(len(self._names) + 1)
+                self._waiting.append(node)
+            if len(self._names) > _MOST_SHAPES:
+                raise SourceError(f"A shape leads to more than {_MOST_SHAPES} others.", hint="Set shape=none.")
+            shape["links"].append([path, self._names[node]])
         words = (f"{SH}{word}" for word in ("property", "and", "or", "xone"))
         if any(quads.values(prop, word) for word in words) and len(within) <= _DEEPEST_SHAPE and prop not in within:
             # A property may describe its values itself.
@@ -106,14 +108,6 @@ class _ShapeReader:
             self._add_lists(values, prop, within)
             if values != _empty():
                 shape["links"].append([path, values])
-
-    def _name(self, node: str) -> str:
-        if node not in self._names:
-            self._names[node] = str(len(self._names) + 1)
-            self._waiting.append(node)
-            if len(self._names) > _MOST_SHAPES:
-                raise SourceError(f"A shape leads to more than {_MOST_SHAPES} others.", hint="Set shape=none.")
-        return self._names[node]
 
     def _count_part(self) -> None:
         self._parts += 1
@@ -182,26 +176,20 @@ class _Extraction:
             return
         self._focused.add((node, id(shape)))
         self.parts.nodes.add(node)
-        if not shape["closed"]:
-            self._describe(node)
-        if node.startswith("http") and not self._fits(node, shape):
-            self.parts.wanted.append(node)
-        self._add_properties(node, shape, depth)
-
-    def _describe(self, node: str) -> None:
-        """Add a node's statements in the default graph, and those of the blank nodes that they lead to."""
-        waiting = [node]
+        # The statements of an open shape's node in the default graph, and of the blank nodes that they lead to.
+        waiting = [] if shape["closed"] else [node]
         while waiting:
             key = waiting.pop()
-            if key in self._described:
-                continue
-            self._described.add(key)
-            for predicate, values in self._quads.said.get(key, {}).items():
+            for predicate, values in ({} if key in self._described else self._quads.said.get(key, {})).items():
                 for value in values:
                     self.parts.add(key, predicate, value)
                     inner = node_of(value)
                     if inner is not None and inner.startswith("_:"):
                         waiting.append(inner)
+            self._described.add(key)
+        if node.startswith("http") and not self._fits(node, shape):
+            self.parts.wanted.append(node)
+        self._add_properties(node, shape, depth)
 
     def _add_properties(self, node: str, shape: NodeShape, depth: int) -> None:
         for path in (*shape["required"], *shape["optional"]):
@@ -209,17 +197,17 @@ class _Extraction:
         for path, link in shape["links"]:
             # A link leads to a shape by its name, or contains it.
             inner = self._topology["shapes"][link] if isinstance(link, str) else link
-            for one in self._add_path(node, path):
-                if (key := node_of(one.value)) is not None:
+            for end in self._add_path(node, path):
+                if (key := node_of(end.value)) is not None:
                     self.focus(key, inner, depth + 1)
-        for several in shape["one_of"]:
-            for inner in several:
+        for alternatives in shape["one_of"]:
+            for inner in alternatives:
                 if self._fits(node, inner):
                     self._add_properties(node, inner, depth)
 
     def _add_path(self, node: str, path: Path) -> Sequence[Reached]:
         """Add the statements along a path, except those of the member's own graph, which belong to it anyway."""
-        ends = self._reached(node, path)
+        ends = reach(self._quads, node, self._member, path)
         for end in ends:
             trail = end.trail
             while trail is not None:
@@ -233,9 +221,6 @@ class _Extraction:
 
     def _fits(self, node: str, shape: NodeShape) -> bool:
         """Return whether all required properties are there."""
-        return all(self._reached(node, path) for path in shape["required"]) and all(
-            any(self._fits(node, inner) for inner in several) for several in shape["one_of"]
+        return all(reach(self._quads, node, self._member, path) for path in shape["required"]) and all(
+            any(self._fits(node, inner) for inner in alternatives) for alternatives in shape["one_of"]
         )
-
-    def _reached(self, node: str, path: Path) -> Sequence[Reached]:
-        return reached(self._quads, node, self._member, path)

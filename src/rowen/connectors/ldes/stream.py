@@ -1,12 +1,11 @@
 """The description of a stream: its paths, its retention, its polling interval."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from rowen.connectors.ldes.rdf import RDF, Path, Quads, path_of
-from rowen.connectors.ldes.shapes import Topology, topology_of
+from rowen.connectors.ldes.shapes import ShapeReader, Topology
 from rowen.errors import SourceError
 from rowen.formats.rdf.syntax import lexical
 
@@ -73,7 +72,10 @@ def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
     stream.transaction, stream.finalised = path("transactionPath"), path("transactionFinalizedPath")
     for value in quads.values(name, f"{LDES}transactionFinalizedObject"):
         stream.finalised_value = lexical(value)
-    stream.polling_s = _seconds(quads.values(name, f"{LDES}pollingInterval"))
+    for value in quads.values(name, f"{LDES}pollingInterval"):
+        if stream.polling_s is None:
+            with suppress(ValueError):
+                stream.polling_s = max(0.0, float(lexical(value)))
     # The retention policies of the view, by their types: members that they drop are kept here all the same.
     views = [root, *quads.nodes(name, f"{TREE}view")]
     views += [node for view in views for node in quads.nodes(view, f"{TREE}viewDescription")]
@@ -83,17 +85,8 @@ def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
     shapes = quads.nodes(name, f"{TREE}shape")
     try:
         described = [shape for shape in shapes if shape in quads.said]
-        stream.shape = topology_of(quads, described) if described else None
+        stream.shape = ShapeReader(quads).read(described) if described else None
     except SourceError as problem:
         log.warning("read a stream without its shape: %s", problem)
     stream.shape_url = next((shape for shape in shapes if shape not in quads.said and shape.startswith("http")), None)
     return stream
-
-
-def _seconds(values: Iterable[Mapping[str, Any]]) -> float | None:
-    for value in values:
-        try:
-            return max(0.0, float(lexical(value)))
-        except ValueError:
-            continue
-    return None

@@ -17,10 +17,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowen.connectors.base import Known, StoredState, Tools, is_unread, unread_url
-from rowen.connectors.ldes.client import StreamClient, body_of, enter, shape_in_file
+from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.cursor import CONTEXTS, DELETED, Frontier, FrontierPage, LdesCursor
 from rowen.connectors.ldes.members import StreamMember
-from rowen.connectors.ldes.page import PageAnswer, Relation, StreamBody, read_page
+from rowen.connectors.ldes.page import PageAnswer, StreamBody, read_page
 from rowen.connectors.ldes.rdf import microseconds, moment_of
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.model.dates import in_utc
@@ -43,20 +43,16 @@ from rowen.net.target import redact
 if TYPE_CHECKING:
     from rowen.connectors.ldes import LdesOptions
 
+# Parallel requests: the next pages come in while one is read. More do not speed up two processes that parse; the pace
+# of the host holds for all of them.
 AHEAD = 4
-"""Parallel requests: the next pages come in while one is read. More do not speed up two processes that parse; the pace
-of the host holds for all of them."""
-
-MOST_HELD = 200_000
-"""Members that wait for their turn in the order of time, at 2 kB each; with bounds, those of a few pages do."""
-
+# Members that wait for their turn in the order of time, at 2 kB each; with bounds, those of a few pages do.
+MOST_WAITING = 200_000
+# Objects whose last version is kept in memory until the database has it: a run has a few groups of 500 in progress.
 MOST_RECENT = 20_000
-"""Objects whose last version is kept in memory until the database has it: a run has a few groups of 500 in progress."""
-
 # Parts that are fetched may lack parts of their own; a decision, its article, its legal ground are three.
 _MOST_ROUNDS = 5
 _WITHOUT_TIME = -1  # before all times: members without one
-_GONE = 410
 _NO_NUMBER = bytes(8)
 
 
@@ -88,14 +84,15 @@ class Versions:
         urls = list(dict(named))
         stored = await self._known.look_up(urls)
         deleted = await self._known.recall(DELETED, urls) if self._by_object else {}
-        decision = Decision([], {}, 0, None)
+        observations: list[Observation] = []
+        notes: dict[NoteName, Any] = {}
         fresh, latest = 0, None
         for url, member in named:
             place, before = _place(member), stored.get(url)
             if not self._is_later(url, place, before, deleted):
                 is_stored = before is not None and before.body_hash == place and url not in self._recent
                 if place.hex() > deleted.get(url, "") and is_stored:
-                    decision.observations.append(Unchanged(url))
+                    observations.append(Unchanged(url))
                 continue
             fresh += 1
             if member.time is not None and (latest is None or member.time > latest):
@@ -105,9 +102,9 @@ class Versions:
             if len(self._recent) > MOST_RECENT:
                 self._recent.popitem(last=False)
             if member.deletes and self._by_object:
-                decision.notes[DELETED, url] = place.hex()
+                notes[DELETED, url] = place.hex()
                 # Also if nothing is stored yet: an earlier version may be on its way.
-                decision.observations.append(Gone(url, "The stream lists it as deleted."))
+                observations.append(Gone(url, "The stream lists it as deleted."))
                 continue
             at = moment_of(member.time) if member.time is not None else None
             document = Document(
@@ -119,8 +116,8 @@ class Versions:
                 language=self._language,
                 validators=Validators(body_hash=place),
             )
-            decision.observations.append(Fetched(document))
-        return decision._replace(fresh=fresh, latest=latest)
+            observations.append(Fetched(document))
+        return Decision(observations, notes, fresh, latest)
 
     def url(self, member: StreamMember) -> str:
         """Return the URL of a member's item.
@@ -171,7 +168,7 @@ class LdesWalk:
         self._client = client
         window = [in_utc(at) if at else None for at in (options.after, options.before)]
         self._window = [at.isoformat() if at else None for at in window]
-        self._bounds = [microseconds(at) if at else None for at in window]
+        self._after, self._before = (microseconds(at) if at else None for at in window)
         self._is_ordered = options.order != "fast"
         self._newest_first = options.order == "descending"
         self._rank: int | None = None
@@ -215,11 +212,11 @@ class LdesWalk:
     async def _load(self) -> LdesCursor:
         """Return the stored cursor, or a new one for the root of the stream."""
         memory = LdesCursor.of(self._known.cursor)
-        shape = await shape_in_file(self._options, self._tools, self._client)
+        shape = await self._client.shape_in_file()
         if memory is None:
-            entered = await enter(self._url, self._options, self._tools, self._client, shape=shape)
-            self._first = entered.root, entered.response
-            return LdesCursor(entered.root, entered.stream, self._window)
+            root = await self._client.enter(shape=shape)
+            self._first = root.page, root.response
+            return LdesCursor(root.page, root.stream, self._window)
         if memory.window != self._window:
             raise SourceError(
                 f"The window of {redact(self._url)} (after, before) was {memory.window} and is now {self._window}: "
@@ -233,7 +230,7 @@ class LdesWalk:
                 hint="Sync in full to begin anew.",
             )
         async for batch in self._known.recall_all(CONTEXTS):
-            self._client.remember(batch)
+            self._client.contexts.update(batch)
         return memory
 
     async def _visits(self) -> AsyncGenerator[_Visit]:
@@ -247,7 +244,7 @@ class LdesWalk:
                     return
                 page, task = under_way.popleft()
                 visit = await task
-                self._rank = min((one.rank for one, _ in under_way), default=None)
+                self._rank = min((page.rank for page, _ in under_way), default=None)
                 yield visit
         finally:
             for _, task in under_way:
@@ -263,7 +260,7 @@ class LdesWalk:
                 response = await self._client.get(page.url, etag=note.etag, last_modified=note.last_modified)
             if response.not_modified:
                 return _Visit(page)
-            if response.status == _GONE:
+            if response.status == 410:
                 return _Visit(page, is_gone=True)
             if not response.ok:
                 return _Visit(page, why=f"{redact(page.url)} answered with status {response.status}.")
@@ -326,22 +323,35 @@ class LdesWalk:
         return seen + await self._emit(self._in_order(bound))
 
     async def _take_page(self, page: FrontierPage, answer: PageAnswer, response: Response) -> None:
+        after, before = self._after, self._before
+        # Pages that may have members within the window.
         relations = [
-            relation for relation in answer.relations if relation.url != page.url and self._may_have_members(relation)
+            relation
+            for relation in answer.relations
+            if relation.url != page.url
+            and (after is None or relation.high is None or relation.high >= after)
+            and (before is None or relation.low is None or relation.low <= before)
         ]
         notes: dict[NoteName, Any] = dict(await self._frontier.discover(page, relations))
         if response.redirects and response.url != page.url:
             self._frontier.meet(response.url)
-        is_own = not response.redirects
-        page.note = replace(
-            page.note,
-            etag=response.etag if is_own else None,
-            last_modified=response.last_modified if is_own else None,
-        )
+        # Validators of another page are none of this one.
+        etag, last_modified = (None, None) if response.redirects else (response.etag, response.last_modified)
+        page.note = replace(page.note, etag=etag, last_modified=last_modified)
         cache_control = response.headers.get("Cache-Control", "").lower()
         closed = answer.immutable or "immutable" in {word.strip() for word in cache_control.split(",")}
         self._memory.pages += page.before is None
-        members = [member for member in answer.members if self._is_in_window(member)]
+        # A member without a time is within the window only if there is none.
+        members = [
+            member
+            for member in answer.members
+            if (after is None and before is None)
+            or (
+                member.time is not None
+                and (after is None or member.time > after)
+                and (before is None or member.time < before)
+            )
+        ]
         page.left = len(members)
         page.finished = {**notes, **self._frontier.finished(page, closed=closed)}
         if answer.broken:
@@ -363,13 +373,13 @@ class LdesWalk:
         if member.is_final:
             # Its other members may come later: the newest ones come first, or pages in no order.
             self._over[member.transaction] = None
-            if len(self._over) > MOST_HELD:
+            if len(self._over) > MOST_WAITING:
                 del self._over[next(iter(self._over))]
         elif member.transaction not in self._over:
             return
         del self._open[member.transaction]
-        for one, its_page in several:
-            self._push(one, its_page)
+        for waiting in several:
+            self._push(*waiting)
 
     def _push(self, member: StreamMember, page: FrontierPage) -> None:
         if not self._is_ordered:
@@ -379,9 +389,9 @@ class LdesWalk:
         time = member.time if member.time is not None else _WITHOUT_TIME
         entry = way * time, way * member.sequence, way * member.is_final, next(self._numbers), member, page
         heapq.heappush(self._heap, entry)
-        if len(self._heap) > MOST_HELD:
+        if len(self._heap) > MOST_WAITING:
             raise SourceError(
-                f"The pages of {redact(self._url)} have no bounds of time, so that more than {MOST_HELD:,} members "
+                f"The pages of {redact(self._url)} have no bounds of time, so that more than {MOST_WAITING:,} members "
                 "would have to be kept in memory to put them in order.",
                 hint="Set order=fast.",
             )
@@ -410,7 +420,7 @@ class LdesWalk:
                 page.left -= handed_on
                 if decision.fresh:
                     self._frontier.release(page.url)
-        for page in [one for one in self._finished if one.left == 0 and one.finished is not None]:
+        for page in [page for page in self._finished if page.left == 0 and page.finished is not None]:
             self._finished.remove(page)
             notes |= page.finished or {}
         if notes:
@@ -422,18 +432,3 @@ class LdesWalk:
         self._memory.contexts.update((url, note["sha256"]) for url, note in fresh.items())
         contexts: dict[NoteName, Any] = {(CONTEXTS, url): note for url, note in fresh.items()}
         return Checkpoint(self._memory.to_cursor(), notes={**notes, **contexts})
-
-    def _is_in_window(self, member: StreamMember) -> bool:
-        """Return whether a member is within the window; one without a time is only if there is no window."""
-        after, before = self._bounds
-        if after is None and before is None:
-            return True
-        time = member.time
-        return time is not None and (after is None or time > after) and (before is None or time < before)
-
-    def _may_have_members(self, relation: Relation) -> bool:
-        """Return whether a page may have members within the window."""
-        after, before = self._bounds
-        is_early = after is not None and relation.high is not None and relation.high < after
-        is_late = before is not None and relation.low is not None and relation.low > before
-        return not (is_early or is_late)
