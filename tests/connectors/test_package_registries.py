@@ -81,7 +81,7 @@ async def test_pip_that_does_not_run_is_a_usage_error_with_the_way_out(monkeypat
     monkeypatch.setattr("rowen.connectors.packages.lookup._PIP", ("/nowhere/python",))
     monkeypatch.setattr("rowen.connectors.packages.lookup._PIP_DEFAULT", (sys.executable, "-c", "raise SystemExit(1)"))
 
-    with pytest.raises(ConfigurationError, match="pip does not tell") as caught:
+    with pytest.raises(ConfigurationError, match="pip does not report") as caught:
         await registry_of(PackageAddress("pypi", "hay"))
 
     assert "--option registry=URL" in (caught.value.hint or "")
@@ -104,7 +104,7 @@ async def test_npm_tells_the_registry_of_a_scope_before_its_own(
 async def test_without_npm_the_registry_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(ConfigurationError, match="npm does not tell"):
+    with pytest.raises(ConfigurationError, match="npm does not report"):
         await registry_of(PackageAddress("npm", "hay"))
 
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors.registry import check_options
-from rowen.connectors.sparql import Sparql, asked_of
+from rowen.connectors.sparql import Sparql, resolve_endpoint
 from rowen.connectors.sparql.endpoint import read_rows
 from rowen.errors import UsageError
 from tests.conftest import ScratchDatabase
@@ -51,12 +51,12 @@ def test_only_addresses_that_show_an_endpoint_are_recognised(address: str, url: 
 
 
 def test_a_catalogue_of_data_europa_eu_is_asked_for_at_its_endpoint() -> None:
-    told = ("https://data.europa.eu/sparql", "http://data.europa.eu/88u/catalogue/govdata")
+    expected = ("https://data.europa.eu/sparql", "http://data.europa.eu/88u/catalogue/govdata")
 
-    assert asked_of("https://data.europa.eu/data/catalogues/govdata", None) == told
-    assert asked_of("https://data.europa.eu/sparql", "govdata") == told
-    assert asked_of("https://p.example/query", "urn:x:1") == ("https://p.example/query", "urn:x:1")
-    assert asked_of("https://p.example/query", None) == ("https://p.example/query", None)
+    assert resolve_endpoint("https://data.europa.eu/data/catalogues/govdata", None) == expected
+    assert resolve_endpoint("https://data.europa.eu/sparql", "govdata") == expected
+    assert resolve_endpoint("https://p.example/query", "urn:x:1") == ("https://p.example/query", "urn:x:1")
+    assert resolve_endpoint("https://p.example/query", None) == ("https://p.example/query", None)
     with pytest.raises(UsageError, match="named by an IRI"):
         check_options("sparql", {"catalogue": "a> b"})
 

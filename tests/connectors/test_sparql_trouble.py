@@ -1,6 +1,8 @@
 """SPARQL endpoints that fail for a moment, fail over one dataset, or keep silent about one that they list."""
 
+import json
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from aiohttp import web
@@ -138,3 +140,33 @@ async def test_a_batch_that_fails_at_times_is_asked_for_in_parts_and_grows_again
 
     assert (run.status, run.stats.created) == ("completed", 400)
     assert run.stats.requests < 60
+
+
+class Garbled(SparqlEndpoint):
+    """Adds unreadable rows to each answer, and nests one dataset too deeply."""
+
+    def _results(self, question: str, kind: str) -> web.Response:
+        answer = json.loads(super()._results(question, kind).text or "")
+        rows = answer["results"]["bindings"]
+        odd = {"type": "triple", "value": {}}
+        rows[:0] = [None, "row", {"d": odd, "s": odd, "p": odd, "o": odd, "iri": odd}] if kind != "count" else []
+        if f"<{self.iri('d00005')}>" in question:
+            chain = [{"type": "uri", "value": self.iri("d00005")}]
+            chain += [{"type": "bnode", "value": f"n{number}"} for number in range(100)]
+            part = {"type": "uri", "value": "http://x.example/part"}
+            rows[3:3] = [{"s": node, "p": part, "o": inner} for node, inner in pairwise(chain)]
+        return web.json_response(answer)
+
+
+async def test_an_unreadable_row_or_record_costs_only_itself(database: ScratchDatabase) -> None:
+    portal = Garbled()
+    portal.fill(20)
+    try:
+        async with database.open() as r:
+            run = await keep(r, portal)
+    finally:
+        portal.close()
+
+    assert (run.status, run.stats.created, run.stats.failed) == ("completed", 19, 1)
+    assert names(database) == portal.records.keys() - {"d00005"}
+    assert database.query("select url like '%d00005' from quarantine") == [(True,)]

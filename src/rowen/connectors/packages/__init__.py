@@ -1,12 +1,12 @@
 """Packages by name: the page of a release, its changelog and its documentation."""
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
-from rowen.connectors.base import Known, Options, StoredState, Tools
+from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.packages.archive import PackageFiles, download
 from rowen.connectors.packages.indexes import Index, NpmIndex, PyPIIndex, Release
 from rowen.connectors.packages.lookup import Lookup, PackageCursor, ResolvedRelease, registry_of
@@ -56,7 +56,11 @@ class Package:
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Look the release up, and walk over its sites."""
         stored = await known.look_up([self._address.url, self._address.changelog_url])
-        before = _usable(PackageCursor.of(known.cursor), stored, failed={item.url for item in known.failed})
+        before = PackageCursor.of(known.cursor)
+        failed = {item.url for item in known.failed}
+        if any(url in failed or url not in stored or stored[url].body_hash is None for url in before.items):
+            # The registry's validators only hold if all its items are stored and would be read alike.
+            before = replace(before, at=None, etag=None, last_modified=None, body=None, archive=None, items=[])
         registry = await self._registry()
         async with self._tools.client() as client:
             resolved = await self._resolve(client, registry, before)
@@ -64,7 +68,7 @@ class Package:
             if resolved is None:
                 now, observations = replace(before), [Unchanged(url) for url in before.items]
             else:
-                now, observations = await self._take(client, registry, resolved, before)
+                now, observations = await self._read(client, registry, resolved, before)
             for observation in observations:
                 yield observation
             if now.docs and now.root is None and now.version is not None:
@@ -93,7 +97,7 @@ class Package:
         lookup = Lookup(client, index, self._address, credentials=registry.credentials, before=before)
         return await lookup.resolve(prereleases=self._options.prereleases)
 
-    async def _take(
+    async def _read(
         self, client: Client, registry: _Registry, resolved: ResolvedRelease, before: PackageCursor
     ) -> tuple[PackageCursor, list[Observation]]:
         """Return the new cursor, and the observations of the package's page and changelog."""
@@ -119,9 +123,28 @@ class Package:
                     credentials=registry.credentials,
                     parse=self._tools.parse,
                 )
-        observations = [await self._page(release, files)]
-        if wants_changelog:
-            observations += await self._changelog(release, files, before)
+        if not release.has_readme and files and files.readme:
+            text = files.readme.body.decode("utf-8", "replace")
+            release = replace(release, readme=text, readme_type=media_type_of(files.readme.name) or "")
+        url, language = self._address.url, options.language
+        observations: list[Observation] = []
+        try:
+            observations.append(Fetched(await read_page(release, url, self._tools, language=language)))
+        except ItemError as problem:
+            observations.append(Failed(url, str(problem), problem.hint))
+        items = [url]
+        if wants_changelog and files is None and self._address.changelog_url in before.items:
+            items.append(self._address.changelog_url)
+            observations.append(Unchanged(items[-1]))
+        elif wants_changelog and files is not None and (file := files.changelog) is not None:
+            items.append(self._address.changelog_url)
+            record = {"name": release.name, "file": file.name}
+            raw = Raw(items[-1], file.body, file.name, "text/plain", record=record, language=language)
+            try:
+                read = await self._tools.read(raw)
+                observations.append(Fetched(replace(read, title=f"{release.name} changelog")))
+            except ItemError as problem:
+                observations.append(Failed(items[-1], str(problem), problem.hint))
         now = PackageCursor(
             resolved.at,
             resolved.etag,
@@ -129,44 +152,13 @@ class Package:
             resolved.body,
             release.version,
             archive,
-            [url for observation in observations if (url := _url(observation))],
+            items,
             docs,
             None if self._address.wanted and options.docs == "auto" else docs,
             changelog,
             before.sites,
         )
         return now, observations
-
-    async def _page(self, release: Release, files: PackageFiles | None) -> Observation:
-        if not release.has_readme and files and files.readme:
-            text = files.readme.body.decode("utf-8", "replace")
-            release = replace(release, readme=text, readme_type=media_type_of(files.readme.name) or "")
-        try:
-            return Fetched(await read_page(release, self._address.url, self._tools, language=self._options.language))
-        except ItemError as problem:
-            return Failed(self._address.url, str(problem), problem.hint)
-
-    async def _changelog(
-        self, release: Release, files: PackageFiles | None, before: PackageCursor
-    ) -> list[Observation]:
-        url = self._address.changelog_url
-        if files is None:
-            return [Unchanged(url)] if url in before.items else []
-        if (file := files.changelog) is None:
-            return []
-        raw = Raw(
-            url,
-            file.body,
-            name=file.name,
-            media_type="text/plain",
-            record={"name": release.name, "file": file.name},
-            language=self._options.language,
-        )
-        try:
-            read = await self._tools.read(raw)
-        except ItemError as problem:
-            return [Failed(url, str(problem), problem.hint)]
-        return [Fetched(replace(read, title=f"{release.name} changelog"))]
 
     def _sites(self, now: PackageCursor, *, had_pages: bool) -> Iterator[DocsSite]:
         def site(root: str, name: str, **chosen: Any) -> DocsSite:
@@ -175,7 +167,9 @@ class Package:
             return DocsSite(root, memory=memory, had_pages=reached, hint=_HINT.format(name), **chosen)
 
         docs, options = now.root or now.docs, self._options
-        if now.changelog and not (docs and _lies_below(now.changelog, docs)):
+        # The walk over the documentation reaches pages below its folder.
+        folder = docs and (docs[: docs.rfind("/", docs.find("//") + 2) + 1] or f"{docs}/")
+        if now.changelog and not (folder and now.changelog.startswith(folder)):
             yield site(now.changelog, "changelog", options=options.for_changelog())
         if docs:
             yield site(docs, "docs", options=options.for_docs(), named=options.named_docs)
@@ -219,24 +213,3 @@ async def read_page(release: Release, url: str, tools: Tools, *, language: str |
         text="\n\n".join(part for part in (lead, read.text) if part.strip()),
         record={"name": release.name, "version": release.version, **{k: v for k, v in facts.items() if v}},
     )
-
-
-def _lies_below(url: str, root: str) -> bool:
-    """Return whether the walk over a site reaches this page."""
-    return url.startswith(root[: root.rfind("/", root.find("//") + 2) + 1] or f"{root}/")
-
-
-def _usable(cursor: PackageCursor, stored: Mapping[str, StoredState], *, failed: set[str]) -> PackageCursor:
-    """Return the cursor, without the registry's validators unless all its items are stored and would be read alike."""
-    if all(url in stored and stored[url].body_hash is not None and url not in failed for url in cursor.items):
-        return cursor
-    return replace(cursor, at=None, etag=None, last_modified=None, body=None, archive=None, items=[])
-
-
-def _url(observation: Observation) -> str | None:
-    match observation:
-        case Fetched(item):
-            return item.url
-        case Unchanged(url) | Failed(url):
-            return url
-    return None

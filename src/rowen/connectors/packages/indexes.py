@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from rowen.model.url import quoted, segment
 
@@ -18,7 +18,7 @@ _LONGEST_LICENCE = 100
 _NPM_FIELDS = ("author", "engines", "dependencies", "peerDependencies", "deprecated", "type", "types")
 _REPOSITORY = re.compile(r"^(?:git\+)?(?:https?|git|ssh)://(?:git@)?(?P<place>[^#]+?)(?:\.git)?(?:#.*)?$")
 _SHORT = re.compile(r"^(?:(?P<host>github|gitlab|bitbucket):)?(?P<place>[\w.-]+/[\w.-]+)$")
-_HOSTS = {"github": "github.com", "gitlab": "gitlab.com", "bitbucket": "bitbucket.org"}
+_HOSTS = {None: "github.com", "github": "github.com", "gitlab": "gitlab.com", "bitbucket": "bitbucket.org"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +48,6 @@ class Offer:
     versions: tuple[str, ...]
     latest: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-
-
-class Index(Protocol):
-    """The answers of one kind of registry."""
-
-    def __init__(self, base: str) -> None: ...
-
-    def project(self, name: str) -> str:
-        """Return the URL of all releases."""
-        ...
-
-    def release(self, name: str, version: str) -> str:
-        """Return the URL of one release."""
-        ...
-
-    def is_answer(self, answer: dict[str, Any]) -> bool:
-        """Return whether this is an answer of such a registry."""
-        ...
-
-    def offer(self, answer: dict[str, Any]) -> Offer:
-        """Return the releases in an answer about all of them."""
-        ...
-
-    def read(self, answer: dict[str, Any], version: str) -> Release | None:
-        """Return one release, or None if it is not in the answer."""
-        ...
 
 
 class PyPIIndex:
@@ -199,9 +173,12 @@ def _repository(declared: Any) -> str:
     """Return the web address of a repository, whose declaration may be short, or meant for git."""
     place = plain_text(table(declared).get("url")) or plain_text(declared)
     if short := _SHORT.match(place):
-        return f"https://{_HOSTS[short['host'] or 'github']}/{short['place']}"
+        return f"https://{_HOSTS[short['host']]}/{short['place']}"
     repository = _REPOSITORY.match(place)
     return f"https://{repository['place']}" if repository else ""
+
+
+Index: TypeAlias = PyPIIndex | NpmIndex
 
 
 def plain_text(value: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
 from rowen.connectors.base import parse_stored
-from rowen.connectors.packages.indexes import Index, Offer, Release, plain_text, table
+from rowen.connectors.packages.indexes import Index, Release, plain_text, table
 from rowen.connectors.packages.options import PackageAddress
 from rowen.errors import ConfigurationError, SourceError, SourceGoneError, UsageError
 from rowen.model.hashes import body_hash
@@ -21,7 +21,7 @@ from rowen.net.response import Response
 from rowen.net.target import redact
 from rowen.programs import environment, find, isolated_python, run
 
-_GONE = frozenset({404, 410})
+_GONE = (404, 410)
 _HINT = "Check the name; set another registry by --option registry=URL."
 
 # pip and npm only print a setting; a program that takes longer hangs.
@@ -38,13 +38,12 @@ _PIP_KEYS = (":env:.index-url", "install.index-url", "global.index-url")
 
 async def registry_of(address: PackageAddress) -> str:
     """Return the URL of the registry that pip or npm is configured with; it may hold a login, and is never stored."""
-    query = _pip_index if address.ecosystem == "pypi" else _npm_registry
+    program, query = ("pip", _pip_index) if address.ecosystem == "pypi" else ("npm", _npm_registry)
     url = await asyncio.to_thread(query, address.name)
     if url is not None and Address.of(url).is_web:
         return url
-    program = "pip" if address.ecosystem == "pypi" else "npm"
     raise ConfigurationError(
-        f"The registry of packages such as {address.name!r} is unknown: {program} does not tell it.",
+        f"The registry of packages such as {address.name!r} is unknown: {program} does not report it.",
         hint="Set the registry by --option registry=URL.",
     )
 
@@ -121,13 +120,18 @@ class PackageCursor:
 
 
 class ResolvedRelease(NamedTuple):
-    """A release, and the answer that it was read from."""
+    """A release, and the answer that it was read from with the hash of its body."""
 
     release: Release
     at: str
     etag: str | None
     last_modified: str | None
     body: str
+
+    @classmethod
+    def of(cls, release: Release, url: str, response: Response) -> "ResolvedRelease":
+        """Return a release that was read from an answer."""
+        return cls(release, url, response.etag, response.last_modified, body_hash(response.body).hex())
 
 
 class Lookup:
@@ -162,11 +166,11 @@ class Lookup:
                 if self._is_same(url, response):
                     return None
                 answer = self._answer(url, response)
-                version = plain_text(answer.get("version")) or plain_text(table(answer.get("info")).get("version"))
-                release = self._index.read(answer, version) if version else None
+                named = plain_text(answer.get("version")) or plain_text(table(answer.get("info")).get("version"))
+                release = self._index.read(answer, named) if named else None
                 if release is None:
                     raise SourceError(f"{redact(url)} does not describe a release.", hint=_HINT)
-                return _resolved(release, url, response)
+                return ResolvedRelease.of(release, url, response)
         url = self._index.project(name)
         response = await self._get(url)
         if response.status in _GONE:
@@ -174,27 +178,19 @@ class Lookup:
         if self._is_same(url, response):
             return None
         answer = self._answer(url, response)
-        version = self._choose(self._index.offer(answer), spec, prereleases)
+        offer = self._index.offer(answer)
+        chosen = offer.tags.get(wanted) or (None if wanted or prereleases else offer.latest)
+        version = chosen or spec.best(offer.versions, pre=prereleases)
+        if version is None:
+            newest = offer.latest or VersionSpec().best(offer.versions) or "none at all"
+            raise SourceGoneError(f"{name} has no release that {wanted or 'latest'!r} means; the latest is {newest}.")
         release = self._index.read(answer, version)
         if release is None:
             own_url = self._index.release(name, version)
             release = self._index.read(self._answer(own_url, await self._get(own_url)), version)
             if release is None:
                 raise SourceError(f"{redact(own_url)} describes another release than {version}.")
-        return _resolved(release, url, response)
-
-    def _choose(self, offer: Offer, spec: VersionSpec, prereleases: bool) -> str:
-        wanted = self._address.wanted
-        if wanted in offer.tags:
-            return offer.tags[wanted]
-        version = None if wanted or prereleases else offer.latest
-        version = version or spec.best(offer.versions, pre=prereleases)
-        if version is None:
-            newest = offer.latest or VersionSpec().best(offer.versions) or "none at all"
-            raise SourceGoneError(
-                f"{self._address.name} has no release that {wanted or 'latest'!r} means; the latest is {newest}."
-            )
-        return version
+        return ResolvedRelease.of(release, url, response)
 
     async def _get(self, url: str) -> Response:
         known = self._before if url == self._before.at else PackageCursor()
@@ -221,7 +217,3 @@ class Lookup:
         if not isinstance(answer, dict) or not self._index.is_answer(answer):
             raise SourceError(f"{redact(url)} did not answer as a package registry does.", hint=_HINT)
         return answer
-
-
-def _resolved(release: Release, url: str, response: Response) -> ResolvedRelease:
-    return ResolvedRelease(release, url, response.etag, response.last_modified, body_hash(response.body).hex())

@@ -65,7 +65,7 @@ def recognise(ecosystem: Ecosystem, typed: str) -> str | None:
             rest = typed.removeprefix(start)
             address = PackageAddress.parse(ecosystem, unquote(rest) if start.startswith("pkg:") else rest)
             if address is None:
-                raise UsageError(f"{rest!r} is no name of a package.", hint=f"Such as {ecosystem}:name@version.")
+                raise UsageError(f"{rest!r} is no name of a package.", hint=f"For example {ecosystem}:name@version.")
             return address.url
     return None
 

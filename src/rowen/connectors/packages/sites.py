@@ -1,18 +1,17 @@
 """The sites of a package, its documentation and a changelog that is a page: the links to them, and their walks."""
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from rowen.connectors.base import FailedBefore, Known, StoredState, Tools
+from rowen.connectors.base import Known, StoredState, Tools
 from rowen.connectors.packages.lookup import DocsCursor
 from rowen.connectors.web import Web
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import FetchError, SourceError
 from rowen.model.items import Checkpoint, Complete, Cursor, Failed, Incomplete, Observation
-from rowen.model.runs import Mode
 from rowen.model.url import segment
 from rowen.model.versions import parse
 from rowen.net.client import Client
@@ -39,10 +38,11 @@ def docs_of(links: Mapping[str, str], *, name: str, registry: str) -> str | None
     A homepage counts if its host or path contains the name of the package: that of a company is not its documentation.
     """
     own = _LETTERS.sub("", name.lower().rpartition("/")[2])
-    for label, url in _by_label(links):
+    by_label = [(_LETTERS.sub("", label.lower()), url) for label, url in links.items()]
+    for label, url in by_label:
         if _DOCS.fullmatch(label) and _site(url, registry):
             return url
-    for label, url in _by_label(links):
+    for label, url in by_label:
         if _HOME.fullmatch(label) and (parts := _site(url, registry)) and not _REGISTRY_PAGE.search(parts.path):
             is_docs = _DOCS_HOST.fullmatch(parts.hostname or "")
             if is_docs or own in _LETTERS.sub("", f"{parts.netloc}{parts.path}".lower()):
@@ -52,18 +52,13 @@ def docs_of(links: Mapping[str, str], *, name: str, registry: str) -> str | None
 
 def changelog_of(links: Mapping[str, str], *, registry: str) -> str | None:
     """Return the page with the changelog that a package names; of files on GitHub the raw file."""
-    for label, url in _by_label(links):
-        if _CHANGELOG.fullmatch(label):
+    for label, url in links.items():
+        if _CHANGELOG.fullmatch(_LETTERS.sub("", label.lower())):
             if blob := _BLOB.match(url):
                 return f"https://raw.githubusercontent.com/{blob[1]}/{blob[2]}"
             if _site(url, registry):
                 return url
     return None
-
-
-def _by_label(links: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for label, url in links.items():
-        yield _LETTERS.sub("", label.lower()), url
 
 
 def _site(url: str, registry: str) -> SplitResult | None:
@@ -124,14 +119,9 @@ class _KnownOfSite:
     """The stored state of a package, with the cursor of one site."""
 
     def __init__(self, known: Known, cursor: Cursor) -> None:
-        self.mode: Mode = known.mode
         self.cursor: Cursor = cursor
-        self.count: int = known.count
-        self.failed: Sequence[FailedBefore] = known.failed
-        self.losable: int = known.losable
-        self.look_up = known.look_up
-        self.recall = known.recall
-        self.recall_all = known.recall_all
+        self.mode, self.count, self.failed, self.losable = known.mode, known.count, known.failed, known.losable
+        self.look_up, self.recall, self.recall_all = known.look_up, known.recall, known.recall_all
         self._known = known
 
     async def everything(self) -> AsyncIterator[Sequence[StoredState]]:

@@ -1,7 +1,7 @@
 """SPARQL endpoints that describe datasets by DCAT."""
 
 import re
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from rowen.connectors.base import Known
@@ -29,15 +29,8 @@ _LIST = re.compile(r"/data/(?:[a-z]{2}/)?datasets/?")
 _SHORT = re.compile(r"[\w.~-]+")
 
 
-class Asked(NamedTuple):
-    """The endpoint, and the catalogue whose datasets are wanted; None for all."""
-
-    endpoint: str
-    catalogue: str | None
-
-
 def page_of(address: str) -> str | None:
-    """Return the page of a catalogue of data.europa.eu, by which it is known, whichever of its addresses is given."""
+    """Return the page of a catalogue of data.europa.eu, which identifies it, for any of its addresses."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -51,22 +44,18 @@ def page_of(address: str) -> str | None:
     return _PAGE + chosen[0] if len(chosen) == 1 and _SHORT.fullmatch(chosen[0]) else None
 
 
-def asked_of(url: str, catalogue: str | None) -> Asked:
-    """Return the endpoint of a source, and the catalogue if its URL is the page of one."""
+def resolve_endpoint(url: str, catalogue: str | None) -> tuple[str, str | None]:
+    """Return the endpoint of a source, and the IRI of the catalogue if its URL or an option names one.
+
+    For catalogues of data.europa.eu the short name will do.
+    """
     if page := page_of(url):
-        return Asked(_ENDPOINT, catalogue_iri(page.removeprefix(_PAGE), _ENDPOINT))
-    return Asked(url, catalogue_iri(catalogue, url) if catalogue else None)
+        url, catalogue = _ENDPOINT, page.removeprefix(_PAGE)
+    is_short = catalogue is not None and ":" not in catalogue and urlsplit(url).hostname == _EUROPA
+    return url, f"{_IRI}{catalogue}" if is_short else catalogue
 
 
-def catalogue_iri(named: str, endpoint: str) -> str:
-    """Return the IRI of a catalogue; for data.europa.eu its short name will do."""
-    if ":" in named:
-        return named
-    return _IRI + named if urlsplit(endpoint).hostname == _EUROPA else named
-
-
-_PREFIX = "sparql:"
-_TELLING = re.compile(r"/sparql/?$", re.IGNORECASE)
+_USUAL_PATH = re.compile(r"/sparql/?$", re.IGNORECASE)
 _ASK = "ASK { ?d a <http://www.w3.org/ns/dcat#Dataset> }"
 
 
@@ -80,19 +69,19 @@ class Sparql(CatalogConnector):
     def recognise(cls, address: str) -> str | None:
         """Return the source URL of `sparql:https://…`, of an address in `/sparql`, or of a data.europa.eu page."""
         path = address.partition("?")[0].partition("#")[0]
-        is_telling = address.startswith(_PREFIX) or _TELLING.search(path) or page_of(address)
-        return cls.accept(address) if is_telling else None
+        is_endpoint = address.startswith("sparql:") or _USUAL_PATH.search(path) or page_of(address)
+        return cls.accept(address) if is_endpoint else None
 
     @classmethod
     def accept(cls, address: str) -> str | None:
-        """Return the endpoint at any web address that a user says to be one."""
+        """Return the endpoint at any web address."""
         url = web_url(address, cls.kind)
         return (page_of(url) or url) if url else None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
         """Return the endpoint at an address, or below it, if it has a dataset."""
-        url = probe.url if _TELLING.search(probe.base) else f"{probe.base}/sparql"
+        url = probe.url if _USUAL_PATH.search(probe.base) else f"{probe.base}/sparql"
         body = urlencode({"query": _ASK}).encode()
         match await probe.json(url, accept=RESULTS, body=body, headers={"Content-Type": FORM}):
             case {"boolean": True}:
@@ -102,5 +91,5 @@ class Sparql(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = portal.idle_s = self._options.timeout_s
-        endpoint, catalogue = asked_of(self._url, self._options.catalogue)
+        endpoint, catalogue = resolve_endpoint(self._url, self._options.catalogue)
         return Identified(Endpoint(portal, endpoint), self._url, self._options, catalogue=catalogue)

@@ -1,4 +1,4 @@
-"""Requests to a SPARQL endpoint, and its rows: complete answers are distinguished from cut ones."""
+"""The queries for a SPARQL endpoint, and the rows of its answers: complete ones are distinguished from cut ones."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,6 @@ from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 from rowen.formats.rdf.graph import Blank, Iri, Literal, Term, short
-from rowen.net.response import Response
 
 RESULTS = "application/sparql-results+json"
 _ACCEPT = f"{RESULTS}, application/json;q=0.5"
@@ -24,7 +23,7 @@ Row = Mapping[str, Term]
 class Rows(NamedTuple):
     """The rows of an answer; `is_cut` if the endpoint reached its maximum.
 
-    `in_time` is False where it says that its time was over: rows may then be missing anywhere.
+    `in_time` is False if the endpoint reported a timeout: rows may then be missing anywhere.
     """
 
     rows: Sequence[Row]
@@ -40,15 +39,15 @@ class Endpoint:
         self._portal = portal
         self._url = url
 
-    async def ask(self, question: str, *names: str, could_be_less: bool = False, once: bool = False) -> Rows:
+    async def ask(self, query: str, *names: str, could_be_less: bool = False, once: bool = False) -> Rows:
         """Return the rows of an answer that has these variables.
 
-        A question that `could_be_less` and is too much for the endpoint raises `TooMuchError`, as does one that is
-        asked `once`.
+        A query that `could_be_less` and is too much for the endpoint raises `TooMuchError`, as does one that is sent
+        `once`.
         """
         response = await self._portal.post(
             self._url,
-            urlencode({"query": question}, errors="surrogatepass").encode(),
+            urlencode({"query": query}, errors="surrogatepass").encode(),
             media_type=FORM,
             accept=_ACCEPT,
             could_be_less=could_be_less,
@@ -56,17 +55,19 @@ class Endpoint:
         )
         rows = read_rows(read_json(response.body, self._url), self._url, *names)
         in_time = not _TIMED_OUT.search(response.headers.get("X-SQL-State", ""))
-        return Rows(rows, not in_time or _is_cut(response, len(rows)), self._portal.clock(response), in_time)
+        cap = response.headers.get("X-SPARQL-MaxRows", "")
+        is_cut = not in_time or (bool(rows) and (len(rows) % _CAP == 0 or cap == str(len(rows))))
+        return Rows(rows, is_cut, self._portal.clock(response), in_time)
 
 
 def read_rows(answer: Any, where: str, *names: str) -> list[Row]:
-    """Return the rows of results in JSON. What a variable is not bound to is left out of its row."""
+    """Return the rows of results in JSON, without cells that are unbound or unreadable."""
     try:
         head, bindings = answer["head"].get("vars"), answer["results"]["bindings"]
     except (TypeError, KeyError, AttributeError):
         head, bindings = None, None
     if not isinstance(head, list) or not isinstance(bindings, list) or not set(names) <= set(map(str, head)):
-        raise UnreadableError(f"{where} answered something else than was asked for.")
+        raise UnreadableError(f"{where} answered another query.")
     return [{name: term for name in row if (term := _term(row[name]))} for row in bindings if isinstance(row, dict)]
 
 
@@ -85,12 +86,6 @@ def _term(cell: Any) -> Term | None:
     return None
 
 
-def _is_cut(response: Response, count: int) -> bool:
-    """Return whether an answer was cut: the endpoint says so, or its size is a usual maximum of endpoints."""
-    cap = response.headers.get("X-SPARQL-MaxRows", "")
-    return count > 0 and (count % _CAP == 0 or cap == str(count))
-
-
 _PREFIXES = """PREFIX dcat: <http://www.w3.org/ns/dcat#>
 PREFIX dct: <http://purl.org/dc/terms/>
 PREFIX foaf: <http://xmlns.com/foaf/0.1/>
@@ -107,21 +102,21 @@ _SAFE = re.compile(r"[a-zA-Z][\w+.-]*:[^\x00-\x20\x7f\ud800-\udfff<>\"{}|\\^`]*"
 
 
 def floor_of(since: datetime) -> str:
-    """Return the day from which on to ask: dates are compared as texts, and zones move them by most of a day."""
+    """Return the first day to request: dates are compared as texts, and zones move them by most of a day."""
     return (since - timedelta(days=1)).date().isoformat()
 
 
-class Questions:
-    """Questions about the datasets of an endpoint, of one of its graphs, or of one catalogue in it."""
+class Queries:
+    """The queries for the datasets of an endpoint, of one of its graphs, or of one catalogue in it."""
 
     def __init__(self, graph: str | None = None, catalogue: str | None = None) -> None:
         self._from = f"FROM <{graph}>\n" if graph else ""
         self._catalogue = catalogue
-        # What lists a dataset comes first, since it leaves a small part of the endpoint.
+        # The catalogue comes first, since it leaves a small part of the endpoint.
         self._listed = f"VALUES ?lists {_LISTS} <{catalogue}> ?lists ?d . " if catalogue else ""
 
     def identifiers(self, after: str, since: datetime | None, limit: int) -> str:
-        """Return the next identifiers behind one, by their code points."""
+        """Return the query for the next identifiers behind one, by their code points."""
         behind = f"FILTER(STR(?d) > {_quoted(after)})" if after else ""
         return (
             f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
@@ -129,22 +124,22 @@ class Questions:
         )
 
     def existence(self, iri: str) -> str:
-        """Return whether there still is such a dataset: its identifier, or nothing."""
+        """Return the query for the identifier of a dataset, if it still exists."""
         return (
             f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
             f"WHERE {{ VALUES ?d {{ <{iri}> }} {self._all(None)} }}\nLIMIT 1"
         )
 
     def catalogue(self) -> str:
-        """Return whether anything is said of the catalogue."""
+        """Return the query for one statement about the catalogue."""
         return f"{_PREFIXES}SELECT ?p\n{self._from}WHERE {{ <{self._catalogue}> ?p ?o }}\nLIMIT 1"
 
     def count(self, since: datetime | None) -> str:
-        """Return how many datasets there are, each counted once, whatever is said of it."""
+        """Return the query for the number of datasets, each counted once."""
         return f"{_PREFIXES}SELECT (COUNT(DISTINCT ?d) AS ?n)\n{self._from}WHERE {{ {self._all(since)} }}"
 
     def descriptions(self, iris: Sequence[str]) -> str:
-        """Return all that is said of some datasets, of their parts and of their files."""
+        """Return the query for all statements about some datasets, their parts and their files."""
         these = "VALUES ?d { " + " ".join(f"<{iri}>" for iri in iris) + " }"
         # Filters stand next to what they are about: a link may lead to a whole catalog, which must not be followed.
         return (
@@ -162,13 +157,13 @@ class Questions:
         every = f"{self._listed}VALUES ?class {_CLASSES} ?d a ?class . FILTER(isIRI(?d))"
         if since is None:
             return every
-        # What has no date, or none that can be compared, may have changed at any time.
+        # A dataset without a comparable date may have changed at any time.
         undated = '!BOUND(?m) || !REGEX(STR(?m), "^[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]")'
         return f"{every} OPTIONAL {{ ?d dct:modified ?m }} FILTER({undated} || STR(?m) >= {_quoted(floor_of(since))})"
 
 
 def is_safe(iri: str) -> bool:
-    """Return whether an IRI can stand in a question."""
+    """Return whether an IRI can be part of a query."""
     return bool(_SAFE.fullmatch(iri))
 
 

@@ -1,4 +1,4 @@
-"""The datasets of a SPARQL endpoint: identifiers in their order, then what is said of them, batch by batch."""
+"""The datasets of a SPARQL endpoint: identifiers in their order, then their descriptions, batch by batch."""
 
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -11,7 +11,7 @@ from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.records import one_by_one
 from rowen.connectors.plain_options import option
-from rowen.connectors.sparql.endpoint import Endpoint, Questions, Rows, floor_of, is_safe
+from rowen.connectors.sparql.endpoint import Endpoint, Queries, Rows, floor_of, is_safe
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of
@@ -19,24 +19,21 @@ from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.items import Failed
 from rowen.model.text import attempt
 
+# At once: half of the least limit of endpoints in use, so that an answer of so many is our limit and not theirs.
 IDENTIFIERS = 5000
-"""At once: half of the least limit of endpoints in use, so that an answer of so many is our limit and not theirs."""
-
-_SUSPICIOUS = 5  # limits are round: a last page whose length divides by it is confirmed by one more question
+_SUSPICIOUS = 5  # limits are round: a last page whose length divides by it is confirmed by one more query
 _GROWING = 8  # good batches before a larger one is tried: a failed one costs up to `timeout_s`
 _NAMES = ("d", "s", "p", "o", "end")
-
-
 _IRI = re.compile(r"[a-zA-Z][\w+.-]*:[^\s<>\"{}|\\^`]+")
 
 
-def _graph(value: str) -> str:
+def _check_graph(value: str) -> str:
     if not _IRI.fullmatch(value):
         raise ValueError("a graph is named by an IRI, such as https://data.example.org/graph")
     return value
 
 
-def _catalogue(value: str) -> str:
+def _check_catalogue(value: str) -> str:
     if not (_IRI.fullmatch(value) or re.fullmatch(r"[\w.~-]+", value)):
         raise ValueError("a catalogue is named by an IRI, or at data.europa.eu by the end of it, such as govdata")
     return value
@@ -45,19 +42,19 @@ def _catalogue(value: str) -> str:
 class SparqlOptions(CatalogOptions):
     """Options of kind `sparql`; `language` is the one to prefer where a record has several."""
 
-    # Datasets in one question: their names fill a query of some 20 kB; endpoints that fail are asked for fewer.
     secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"graph", "catalogue"}
 
-    page_size: int = option(default=256, ge=1, le=10_000, description="datasets to ask for at once")
+    # Their names fill a query of some 20 kB; a failed request is repeated for fewer datasets.
+    page_size: int = option(default=256, ge=1, le=10_000, description="number of datasets in one query")
     graph: str | None = option(
-        default=None, check=_graph, description="the named graph to read, where it is not the default one"
+        default=None, check=_check_graph, description="IRI of the named graph to read, instead of the default graph"
     )
     catalogue: str | None = option(
         default=None,
-        check=_catalogue,
+        check=_check_catalogue,
         description="IRI of the catalogue to read, of several; a short name at data.europa.eu",
     )
-    timeout_s: float = option(default=300.0, gt=0, le=3600, description="how long an answer may take")
+    timeout_s: float = option(default=300.0, gt=0, le=3600, description="maximum duration of an answer")
 
     def listing(self) -> dict[str, Any]:
         """Return the options that decide which records are listed."""
@@ -74,7 +71,7 @@ class Identified(Listing):
     def __init__(self, endpoint: Endpoint, url: str, options: SparqlOptions, *, catalogue: str | None = None) -> None:
         self._endpoint = endpoint
         self._url = url
-        self._questions = Questions(options.graph, catalogue)
+        self._queries = Queries(options.graph, catalogue)
         self._catalogue = catalogue
         self._language = options.language
         self._landing_page = options.landing_page
@@ -88,14 +85,19 @@ class Identified(Listing):
         after, listed, doubt = place.get("after", "") if isinstance(place, dict) else "", 0, None
         declared = await self.count() if since is None else None
         if declared == 0 and self._catalogue is not None:
-            await self._need_catalogue(self._catalogue)
+            answer = await self._endpoint.ask(self._queries.catalogue(), "p")
+            if not answer.rows:  # no statement about the catalogue: its name is wrong, or it is gone
+                raise SourceError(
+                    f"{self._url} knows no catalogue {self._catalogue}. Nothing was deleted.",
+                    hint="Check the option catalogue, or the address of the source.",
+                )
         while True:
             try:
-                answer = await self._endpoint.ask(self._questions.identifiers(after, since, IDENTIFIERS), "iri")
+                answer = await self._endpoint.ask(self._queries.identifiers(after, since, IDENTIFIERS), "iri")
             except SourceError as problem:
                 if since is None:
                     raise
-                yield ListingPage((), doubt=f"The endpoint cannot be asked by date: {problem}")
+                yield ListingPage((), doubt=f"The endpoint cannot filter by date: {problem}")
                 return
             iris = [iri.text for row in answer.rows if isinstance(iri := row.get("iri"), Literal)]
             listed += len(iris)
@@ -106,83 +108,73 @@ class Identified(Listing):
                 batch, waiting = waiting[: self._batch], waiting[self._batch :]
                 rows = await self._describe(batch, since)
                 yield ListingPage(rows, {"after": batch[-1]}, declared, answer.clock)
-            if self._is_end(iris, after, listed, declared):
+            # If the list may have been cut, request what follows.
+            if not iris or iris[-1] == after:
+                break
+            if declared is not None and listed >= declared and len(iris) < IDENTIFIERS:
+                break
+            if declared is None and len(iris) < IDENTIFIERS and len(iris) % _SUSPICIOUS != 0:
                 break
             after = iris[-1]
         if iris and after and iris[-1] == after:
             doubt = "The endpoint does not list identifiers in their order."
         yield ListingPage((), None, declared, answer.clock, doubt)
 
-    async def _need_catalogue(self, catalogue: str) -> None:
-        """Refuse a catalogue that nothing is said of: its name is wrong, or it is gone."""
-        if not (await self._endpoint.ask(self._questions.catalogue(), "p")).rows:
-            raise SourceError(
-                f"{self._url} knows no catalogue {catalogue}. Nothing was deleted.",
-                hint="Check the option catalogue, or the address that the source was added by.",
-            )
-
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many datasets there are, or were modified since; None if that is too much for the endpoint."""
+        """Return the number of datasets, or of those modified since; None if that is too much for the endpoint."""
         try:
-            answer = await self._endpoint.ask(self._questions.count(since), "n", could_be_less=True)
+            answer = await self._endpoint.ask(self._queries.count(since), "n", could_be_less=True)
         except SourceError as problem:
             if since is None and not isinstance(problem, TooMuchError):
                 raise
             return None
-        said = answer.rows[0].get("n") if answer.rows else None
-        return int(said.text) if isinstance(said, Literal) and re.fullmatch(r"\d{1,12}", said.text) else None
+        count = answer.rows[0].get("n") if answer.rows else None
+        return int(count.text) if isinstance(count, Literal) and re.fullmatch(r"\d{1,12}", count.text) else None
 
     async def record(self, url: str, handle: str | None = None) -> Row | None:
         """Return one dataset by its IRI, if that is known."""
         if handle is None or item_url(Graph(), Iri(handle), self._url) != url:
             return None
         if not is_safe(handle):
-            return self._given_up(handle, "its IRI cannot stand in a question")
-        answer = await self._endpoint.ask(self._questions.descriptions([handle]), *_NAMES, once=True)
+            return self._given_up(handle, "its IRI cannot be part of a query")
+        answer = await self._endpoint.ask(self._queries.descriptions([handle]), *_NAMES, once=True)
         graph, closed = _graph_of(answer)
         if answer.is_cut or handle not in closed:
             rows = await self._cut(handle, graph, answer)
             return rows[0] if rows else self._given_up(handle, "the endpoint does not list it any more")
         return self._row(Iri(handle), graph, frozenset({Iri(handle)}), None)
 
-    @staticmethod
-    def _is_end(found: Sequence[str], after: str, listed: int, declared: int | None) -> bool:
-        """Return whether there are no more identifiers; if the list may have been cut, request what follows."""
-        if not found or found[-1] == after:
-            return True
-        if declared is not None:
-            return listed >= declared and len(found) < IDENTIFIERS
-        return len(found) < IDENTIFIERS and len(found) % _SUSPICIOUS != 0
-
     async def _describe(self, iris: Sequence[str], since: datetime | None) -> list[Row]:
         """Return the rows of some datasets; request halves as long as the answer is too large or was cut off."""
         safe = [iri for iri in iris if is_safe(iri)]
-        rows = [self._given_up(iri, "its IRI cannot stand in a question") for iri in iris if not is_safe(iri)]
+        rows = [self._given_up(iri, "its IRI cannot be part of a query") for iri in iris if not is_safe(iri)]
         if not safe:
             return rows
         try:
-            answer = await self._described(safe)
+            answer = await self._request(safe)
         except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
-            why = f"the endpoint cannot tell of it: {problem}"
+            why = f"the endpoint cannot describe it: {problem}"
             return rows + (await self._halves(safe, since) or [self._given_up(safe[0], why)])
         graph, closed = _graph_of(answer)
         if answer.is_cut or not closed.issuperset(safe):
             rest = await self._halves(safe, since)
             return rows + (rest if rest is not None else await self._cut(safe[0], graph, answer))
-        self._succeed(len(safe))
+        self._successes += 1
+        if self._successes >= _GROWING and len(safe) >= self._batch:
+            self._batch, self._successes = min(self._batch * 2, self._wanted), 0
         items = frozenset(map(Iri, safe))
         return rows + await one_by_one(lambda iri: self._row(Iri(iri), graph, items, since), safe)
 
-    async def _described(self, iris: Sequence[str]) -> Rows:
+    async def _request(self, iris: Sequence[str]) -> Rows:
         """Return the answer for some datasets; request a single one again if the endpoint answers other requests."""
-        question = self._questions.descriptions(iris)
+        query = self._queries.descriptions(iris)
         try:
-            return await self._endpoint.ask(question, *_NAMES, could_be_less=True)
+            return await self._endpoint.ask(query, *_NAMES, could_be_less=True)
         except (TooMuchError, UnreadableError):
             if len(iris) > 1:
                 raise
-        await self._endpoint.ask(self._questions.identifiers("", None, 1), "iri")
-        return await self._endpoint.ask(question, *_NAMES, could_be_less=True)
+        await self._endpoint.ask(self._queries.identifiers("", None, 1), "iri")
+        return await self._endpoint.ask(query, *_NAMES, could_be_less=True)
 
     async def _halves(self, iris: Sequence[str], since: datetime | None) -> list[Row] | None:
         """Return the rows of two requests for half of the datasets each; None for a single dataset."""
@@ -191,12 +183,6 @@ class Identified(Listing):
         middle = self._batch = len(iris) // 2
         self._successes = 0
         return await self._describe(iris[:middle], since) + await self._describe(iris[middle:], since)
-
-    def _succeed(self, count: int) -> None:
-        """Ask for more again, after some time of having been answered."""
-        self._successes += 1
-        if self._successes >= _GROWING and count >= self._batch:
-            self._batch, self._successes = min(self._batch * 2, self._wanted), 0
 
     def _given_up(self, iri: str, why: str, payload: bytes | None = None) -> Row:
         return Row(self._failed(iri, why, payload), handle=iri)
@@ -208,18 +194,15 @@ class Identified(Listing):
     async def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
         """Return a dataset whose statements were cut off; without any statement it may be gone by now."""
         if Iri(iri) not in graph:
-            why = "the endpoint lists it, but tells nothing of it"
-            return [self._given_up(iri, why)] if await self._is_there(iri) else []
+            try:
+                answer = await self._endpoint.ask(self._queries.existence(iri), "iri", could_be_less=True)
+            except (TooMuchError, UnreadableError):
+                exists = True  # only an empty answer proves that it is gone
+            else:
+                exists = answer.is_cut or bool(answer.rows)
+            return [self._given_up(iri, "the endpoint lists it, but does not describe it")] if exists else []
         why = f"the endpoint gives no more than {len(answer.rows)} rows at once"
         return [self._given_up(iri, why, payload=_payload(graph, Iri(iri)))]
-
-    async def _is_there(self, iri: str) -> bool:
-        """Return whether a dataset is there still, as far as the endpoint can tell: gone is only what it says to be."""
-        try:
-            answer = await self._endpoint.ask(self._questions.existence(iri), "iri", could_be_less=True)
-        except (TooMuchError, UnreadableError):
-            return True
-        return answer.is_cut or bool(answer.rows)
 
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
         def failed(why: str) -> Failed:
@@ -227,18 +210,14 @@ class Identified(Listing):
 
         def read() -> Row:
             how = {"language": self._language, "landing_page": self._landing_page}
-            found = unread_node(graph, node, self._url, borders=borders, failed=failed, **how)
-            return Row(found.seen, _told(found.modified, since), handle=str(node))
+            seen, modified = unread_node(graph, node, self._url, borders=borders, failed=failed, **how)
+            # Whole days were requested: a date before `since` is within the day of `since`, or none.
+            if modified is not None and since is not None and modified < since:
+                floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
+                modified = None if modified >= floor else modified
+            return Row(seen, modified, handle=str(node))
 
         return attempt(read, lambda why: Row(failed(why), handle=str(node)))
-
-
-def _told(modified: datetime | None, since: datetime | None) -> datetime | None:
-    """Return when a record was modified; not before `since`, since a whole day was requested."""
-    if modified is None or since is None or modified >= since:
-        return modified
-    floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
-    return None if modified >= floor else modified
 
 
 def _payload(graph: Graph, node: Iri) -> bytes | None:
