@@ -225,7 +225,7 @@ async def test_a_later_fetch_takes_the_place_of_the_copy(hub: Hub, home: Path) -
 async def test_what_cannot_be_used_here_is_not_kept(hub: Hub, home: Path) -> None:
     hub.offer("modules.json", b'[{"type": "a.Dense"}]')
 
-    with pytest.raises(ConfigurationError, match="a module Dense, which is not known"):
+    with pytest.raises(ConfigurationError, match="a module Dense, which is not supported"):
         await fetch(hub, home)
     assert left_in(home) == []
 

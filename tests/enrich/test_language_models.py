@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rowen.enrich.extract.conversation import ModelAnswer, ModelTerms, answer_of
-from rowen.enrich.extract.prompt import PageText, asked
+from rowen.enrich.extract.prompt import PageText, page_question
 from rowen.enrich.ledger import Purse, paid_from
 from rowen.enrich.llm.base import KINDS, LanguageModel, ModelTools, make
 from rowen.errors import (
@@ -133,11 +133,11 @@ async def test_what_a_correction_quotes_of_the_page_is_fenced(openai: Model) -> 
 
 
 def test_the_mark_around_a_page_has_128_bits_and_is_the_same_each_time() -> None:
-    system, user = asked(PAGE)
+    system, user = page_question(PAGE)
 
     [mark] = set(re.findall(r"</?(page-[0-9a-f]+)>", system.text + user.text))
     assert len(mark) == len("page-") + 128 // 4
-    assert asked(PAGE) == (system, user)
+    assert page_question(PAGE) == (system, user)
 
 
 async def test_answers_in_fences_cost_no_second_call(model: Model) -> None:

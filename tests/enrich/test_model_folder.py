@@ -111,11 +111,11 @@ def test_whatever_gives_other_vectors_has_another_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"modules": [{"type": "a.Dense"}]}, "a module Dense, which is not known"),
-        ({"modules": {"a": 1}}, "modules.json of another shape"),
+        ({"modules": [{"type": "a.Dense"}]}, "a module Dense, which is not supported"),
+        ({"modules": {"a": 1}}, "an invalid modules.json"),
         ({"modules": "{"}, "modules.json that is no JSON"),
         ({"1_Pooling__config": {**CLS, "pooling_mode_mean_tokens": True}}, "pooling_mode_cls_token and"),
-        ({"1_Pooling__config": {"pooling_mode_lasttoken": True}}, "pooling_mode_lasttoken, which is not known"),
+        ({"1_Pooling__config": {"pooling_mode_lasttoken": True}}, "pooling_mode_lasttoken, which is not supported"),
         ({"1_Pooling__config": "[" * 100_000}, "that is no JSON"),
     ],
 )  # fmt: skip
@@ -129,8 +129,8 @@ def test_what_is_not_known_is_refused_in_clear_words(tmp_path: Path, files: dict
 @pytest.mark.parametrize(
     ("tokenizer", "told"),
     [
-        ({**TOKENIZER, "normalizer": {"type": "Lowercase"}}, "asks for Lowercase"),
-        ({**TOKENIZER, "normalizer": None}, "asks for no BertNormalizer"),
+        ({**TOKENIZER, "normalizer": {"type": "Lowercase"}}, "requires Lowercase"),
+        ({**TOKENIZER, "normalizer": None}, "requires a WordPiece model without BertNormalizer"),
         ({**TOKENIZER, "model": {"type": "WordLevel", "vocab": {}}}, "a model of type WordLevel"),
         ({**TOKENIZER, "model": {"type": "WordPiece", "vocab": {"a": 1}}}, "no tokenizer that can be read"),
         ({"model": 3}, "no tokenizer that can be read"),
@@ -177,7 +177,7 @@ def test_a_file_that_leads_elsewhere_or_is_too_large_is_refused(
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer.json").symlink_to(tmp_path / "elsewhere.json")
 
-    with pytest.raises(ConfigurationError, match=r"tokenizer\.json that lies elsewhere"):
+    with pytest.raises(ConfigurationError, match=r"tokenizer\.json that is a link to another folder"):
         local(folder)
 
 

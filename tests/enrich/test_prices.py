@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowen.enrich.llm.base import ModelTools, make
-from rowen.enrich.provider import known_price, told_price
+from rowen.enrich.provider import configured_price, known_price
 from rowen.errors import ConfigurationError
 from rowen.model.models import Price
 from rowen.settings import load
@@ -39,10 +39,10 @@ def test_a_price_is_known_only_of_a_provider_s_own_address(
 def test_what_the_user_says_goes_first_and_may_differ_by_model() -> None:
     told = "1/4, small=0.1/0.4,free=0"
 
-    assert told_price(told, "small") == Price(0.1, 0.4)
-    assert told_price(told, "free") == Price(0.0, 0.0)
-    assert told_price(told, "other") == Price(1.0, 4.0)
-    assert told_price("small=1", "other") is None
+    assert configured_price(told, "small") == Price(0.1, 0.4)
+    assert configured_price(told, "free") == Price(0.0, 0.0)
+    assert configured_price(told, "other") == Price(1.0, 4.0)
+    assert configured_price("small=1", "other") is None
 
 
 async def _no_client() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rowen.enrich.extract.conversation import ModelAnswer
-from rowen.enrich.extract.prompt import asked
+from rowen.enrich.extract.prompt import page_question
 from rowen.enrich.llm.base import ModelQuestion
 from rowen.enrich.schemas.validation import violations
 from rowen.errors import AnswerInvalidError, AnswerMismatchError, AnswerTruncatedError, ContextOverflowError
@@ -97,12 +97,12 @@ async def test_a_text_that_is_too_long_for_it_is_told_as_such(real: RealModel) -
     page = PAGE._replace(text="words " * 6_000)
     async with desk(real, fetch_tries=1) as at:
         with pytest.raises(ContextOverflowError):
-            await at.model.ask(ModelQuestion(asked(page), "tiny", tiny.definition, 50))
+            await at.model.ask(ModelQuestion(page_question(page), "tiny", tiny.definition, 50))
 
 
 async def test_an_answer_that_is_cut_off_is_told_as_such(real: RealModel) -> None:
     async with desk(real, fetch_tries=1) as at:
-        reply = await at.model.ask(ModelQuestion(asked(PAGE), LAMP.name, LAMP.definition, 4))
+        reply = await at.model.ask(ModelQuestion(page_question(PAGE), LAMP.name, LAMP.definition, 4))
     assert (reply.finish, reply.usage.received) == ("length", 4)
 
 

@@ -47,7 +47,7 @@ async def test_a_costly_schema_keeps_nobody_waiting(database: ScratchDatabase, f
             "allOf": [{"$dynamicRef": "#x"}] * 2}}}).definition, "references multiply"),
         (schema(unevaluatedProperties={"allOf": [{"$recursiveRef": "#"}] * 2}).definition, "references multiply"),
         (schema(anyOf=[{"$ref": "#"}]).definition, "refers to itself"),
-        (schema(properties={"a": {"$ref": "#/$defs/a"}}).definition, "nothing stands there"),
+        (schema(properties={"a": {"$ref": "#/$defs/a"}}).definition, "which does not exist"),
         (schema(**{"$defs": {"a": {"$id": "https://a.example/"}}}).definition, r"\$id"),
         (schema(properties={f"p{at}": {} for at in range(6_000)}).definition, "5,000 subschemas"),
         (schema(properties={"a": {"pattern": r"((\p{L}{9}){9}){9}"}}).definition, "patterns"),

@@ -151,7 +151,7 @@ def _recipes() -> list[Any]:
 def _answer() -> list[Any]:
     model = ModelSpec("openai", "m", "https://m.example")
     # The marks around the page are no part of the question.
-    words = [re.sub(r"page-[0-9a-f]+", "page-", one.text) for one in prompt.asked(PAGE, "Be brief.")]
+    words = [re.sub(r"page-[0-9a-f]+", "page-", message.text) for message in prompt.page_question(PAGE, "Be brief.")]
     return [words, prompt.answer_key(PAGE, SCHEMA, model, context_tokens=8000)]
 
 

@@ -1,7 +1,7 @@
-"""The contract of an embedder: texts go in, as many vectors come out, in the same order.
+"""The contract of an embedder, which returns a vector for each text, in the same order.
 
-A kind is a class of this shape, declared by the entry point `rowen.embedders`. It checks nothing twice: whether the
-vectors are of the right number and length, and numbers at all, is the flow's business (`vectors.py`).
+A kind is a class with this interface, declared by the entry point `rowen.embedders`. Vectors are validated in
+`vectors.py`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rowen.net.client import Client
 
 WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
-"""What to do about an embedder that cannot be had now."""
+"""The hint for an unavailable embedder."""
 GROUP = "rowen.embedders"
 NONE = "none"
 """The kind that embeds nothing."""
-# Vectors of these may still be in a database, which says so when it is searched or synced.
+# A database may still have vectors of these kinds; a search or sync then shows the message.
 _REMOVED = {
     "local-fast": "The embedder local-fast is no longer part of Rowen; search goes by words alone."
     " `rowen embed --embedder local` makes vectors of the local model beside the old ones, and then switches."
@@ -31,7 +31,7 @@ _REMOVED = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Which embedder: enough to call it again. What is None is left to the kind."""
+    """The specification of an embedder; the kind has a default for each field that is None."""
 
     kind: str
     model: str | None = None
@@ -41,9 +41,9 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may hold, how many may run at a time, and how much of a text is read.
+    """The limits of a request, of concurrent requests, and of the part of a text that is read.
 
-    What is `heavy` uses this machine's processors, and leaves them to the harvest while there is one.
+    A `heavy` embedder uses this machine's processors, and waits while there is a harvest.
     """
 
     texts: int
@@ -53,7 +53,7 @@ class Limits:
     heavy: bool = False
 
     def within(self, settings: Settings) -> "Limits":
-        """These limits with what the settings override."""
+        """Return the limits with those of the settings."""
         return replace(
             self,
             texts=settings.embedder_batch or self.texts,
@@ -62,9 +62,9 @@ class Limits:
 
 
 class Embedded(NamedTuple):
-    """One answer: vectors in the order of the texts, tokens spent, and how many texts were cut.
+    """One answer: vectors in the order of the texts, the tokens, and the number of truncated texts.
 
-    A text that is too long to be read at once may have several vectors, one a part: `parts` says how many each has.
+    A long text may have one vector per part: `parts` lists the number of vectors of each text.
     """
 
     vectors: Sequence[Any]
@@ -74,7 +74,7 @@ class Embedded(NamedTuple):
 
 
 class EmbedderTools(NamedTuple):
-    """What the flow lends to an embedder: the HTTP client, opened when first asked for, settings, and the ledger."""
+    """The HTTP client, which is opened at first use, the settings, and the ledger."""
 
     client: "Callable[[], Awaitable[Client]]"
     settings: Settings
@@ -84,8 +84,8 @@ class EmbedderTools(NamedTuple):
 class Embedder(Protocol):
     """Turns texts into vectors.
 
-    `name` tells two ways of embedding apart: model, quantisation, token limit, dimensions. `weight` is what its
-    ranking counts beside that of the words, `price` what a million tokens cost in US dollars, None if nobody knows.
+    `name` identifies model, quantisation, token limit and dimensions. `weight` is the weight of its ranking relative to
+    that by words, `price` the price of a million tokens in US dollars, None if unknown.
     """
 
     kind: ClassVar[str]
@@ -98,11 +98,11 @@ class Embedder(Protocol):
 
     @property
     def spec(self) -> Spec:
-        """Return how to make it again, defaults filled in."""
+        """The specification, with defaults."""
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """Return the vectors of texts, none of them blank; some models read a question otherwise than a passage."""
+        """Return the vectors of texts that are not blank; some models distinguish questions from passages."""
         ...
 
     async def close(self) -> None:
@@ -114,7 +114,7 @@ _registered: dict[str, type[Embedder]] = {}
 
 
 def register(embedder: type[Embedder]) -> None:
-    """Add a kind in this process; packages declare theirs by the entry point `rowen.embedders` instead."""
+    """Add a kind in this process; packages use the entry point `rowen.embedders` instead."""
     _registered[embedder.kind] = embedder
 
 
@@ -124,11 +124,8 @@ def kinds() -> tuple[str, ...]:
 
 
 def make(spec: Spec, tools: EmbedderTools) -> Embedder:
-    """Return the embedder that is meant."""
-    return _class(spec.kind)(spec, tools)
-
-
-def _class(kind: str) -> type[Embedder]:
+    """Return a new embedder; raise `ConfigurationError` for an unknown kind."""
+    kind = spec.kind
     if kind in _REMOVED and kind not in _registered:
         raise ConfigurationError(_REMOVED[kind], hint=f"The embedders are: {', '.join(kinds())}.")
     if kind not in _registered and kind in _installed():
@@ -136,11 +133,11 @@ def _class(kind: str) -> type[Embedder]:
             _registered[kind] = _installed()[kind].load()
         except ImportError as problem:
             raise EmbeddingError(
-                f"The embedder {kind!r} cannot be loaded: {problem}.", hint="Reinstall the package that brings it."
+                f"The embedder {kind!r} cannot be loaded: {problem}.", hint="Reinstall the package that provides it."
             ) from problem
-    if kind in _registered:
-        return _registered[kind]
-    raise ConfigurationError(f"There is no embedder {kind!r}.", hint=f"The embedders are: {', '.join(kinds())}.")
+    if kind not in _registered:
+        raise ConfigurationError(f"There is no embedder {kind!r}.", hint=f"The embedders are: {', '.join(kinds())}.")
+    return _registered[kind](spec, tools)
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Sentence models by their name on a model hub, kept in the data folder with the checksum of each file.
+"""Sentence models from a model hub, stored in the data folder with the checksum of each file.
 
-Hubs of the common form give a file at `{hub}/{owner}/{model}/resolve/{revision}/{path}`. What is fetched stands beside
-its place until all of it is there and can be read; no credentials are sent.
+Hubs serve a file at `{hub}/{owner}/{model}/resolve/{revision}/{path}`. A model is moved into place when all of it has
+been fetched and can be read. No credentials are sent.
 """
 
 from __future__ import annotations
@@ -55,18 +55,14 @@ _COMMIT = re.compile(r"([0-9a-f]{40})")
 _WEIGHTS = tuple(f"{place}{name}" for name in WEIGHTS for place in ("onnx/", ""))
 _TOKENIZERS = ("tokenizer.json", "vocab.txt")
 _DECLARATIONS = (
-    "config.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
+    *("config.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
 )
-# The largest weights over a line of 10 Mbit/s. A server that falls silent is given up much earlier.
+# The largest weights at 10 Mbit/s. A server that sends nothing is abandoned much earlier.
 _WEIGHTS_LIMIT_S = 3600.0
 _PARTIAL = ".partial-"
-# No live download leaves its folder untouched for so long: each file has an hour.
-_LEFT_BEHIND_S = 86_400
+# No running download leaves its folder unchanged for so long: each file has an hour.
+_ABANDONED_S = 86_400
 
 
 class _HubName(NamedTuple):
@@ -82,7 +78,7 @@ class _HubName(NamedTuple):
 
 
 def hub_address(settings: Settings) -> str:
-    """Return the address of the hub, which only the settings can name."""
+    """Return the address of the hub from the settings; raise `ConfigurationError` if there is none."""
     from rowen.net.target import parse
 
     if not settings.model_hub:
@@ -108,9 +104,9 @@ def fetched_folder(model: str, home: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-async def fetch_model(asked: str, client: Client, settings: Settings) -> FetchedModel:
-    """Download a model, `owner/model` or `owner/model@revision`, and put it in the place of an older copy."""
-    name, hub = _named(asked), hub_address(settings)
+async def fetch_model(reference: str, client: Client, settings: Settings) -> FetchedModel:
+    """Download a model, `owner/model` or `owner/model@revision`, and replace an older copy."""
+    name, hub = _named(reference), hub_address(settings)
     target = name.folder(settings.home)
     with _new_folder(target) as folder:
         download = _Download(client, f"{hub}/{name}", folder, name.revision)
@@ -118,23 +114,23 @@ async def fetch_model(asked: str, client: Client, settings: Settings) -> Fetched
         model = await asyncio.to_thread(read_folder, folder)
         await asyncio.to_thread(model.spelling)
         fetched = FetchedModel(str(name), download.revision, str(target), download.size_bytes, download.files)
-        told = {"name": fetched.name, "hub": hub, "revision": fetched.revision, "files": fetched.files}
-        (folder / MANIFEST).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+        manifest = {"name": fetched.name, "hub": hub, "revision": fetched.revision, "files": fetched.files}
+        (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
     return fetched
 
 
-def _named(asked: str) -> _HubName:
-    found = _NAME.fullmatch(asked)
-    if found is None:
+def _named(reference: str) -> _HubName:
+    match = _NAME.fullmatch(reference)
+    if match is None:
         raise UsageError(
-            f"{asked!r} is no name of a model. Nothing was fetched.", hint="owner/model[@revision] is one."
+            f"{reference!r} is no name of a model. Nothing was fetched.", hint="owner/model[@revision] is one."
         )
-    return _HubName(found[1], found[2], found[3] or "main")
+    return _HubName(match[1], match[2], match[3] or "main")
 
 
 @dataclass(slots=True)
 class _Download:
-    """The files of one model, on their way into a folder."""
+    """The download of one model into a folder."""
 
     client: Client
     url: str
@@ -144,7 +140,7 @@ class _Download:
     files: dict[str, str] = field(default_factory=dict)
 
     async def everything(self) -> None:
-        """The small files first: what lacks a tokenizer is not worth its weights."""
+        """Fetch all files, the small ones first: weights are useless without a tokenizer."""
         await self._one_of(_TOKENIZERS, "tokenizer", LARGEST_JSON)
         for path in _DECLARATIONS:
             await self._take(path, LARGEST_JSON)
@@ -165,7 +161,7 @@ class _Download:
         )
 
     async def _take(self, path: str, most_bytes: int) -> bool:
-        """Fetch a file; says whether there is one."""
+        """Fetch a file; return whether it exists."""
         if path in self.files:
             return True
         url = f"{self.url}/resolve/{self.revision}/{quote(path)}"
@@ -174,15 +170,17 @@ class _Download:
             if answer.head.status == 404:
                 return False
             if not answer.head.ok:
-                raise _refused(url, answer.head.status)
-            # From here on, all files are of one commit, whatever is pushed meanwhile.
-            self.revision = _told(answer.head, "X-Repo-Commit", _COMMIT) or self.revision
+                is_private = answer.head.status in (401, 403)
+                hint = "There is no such model, or it is not public; no credentials are sent." if is_private else None
+                raise FetchError(f"{url} answered with status {answer.head.status}. Nothing was kept.", hint=hint)
+            # All other files are of the same commit, even if the model is changed meanwhile.
+            self.revision = _header(answer.head, "X-Repo-Commit", _COMMIT) or self.revision
             digest = await self._write(path, answer, most_bytes)
-        expected = _told(answer.head, "X-Linked-ETag", _SHA256)
+        expected = _header(answer.head, "X-Linked-ETag", _SHA256)
         if expected not in (None, digest):
             raise BadAnswerError(
                 f"{url} has not the checksum that the hub tells: {digest} instead of {expected}. Nothing was kept.",
-                hint="Try again; if it stays so, what is between you and the hub changes files.",
+                hint="Try again; if the error persists, a proxy between you and the hub changes files.",
             )
         self.files[path] = digest
         return True
@@ -205,26 +203,23 @@ class _Download:
         return digest.hexdigest()
 
 
-def _told(head: Response, name: str, form: re.Pattern[str]) -> str | None:
-    """Return a header's value, if it has the form; hubs tell it before they redirect to where large files lie."""
+def _header(head: Response, name: str, form: re.Pattern[str]) -> str | None:
+    """Return a header's value, if it has the form; hubs send it before they redirect to the place of a large file."""
     for headers in (*(hop.headers for hop in head.redirects), head.headers):
-        if found := form.fullmatch(headers.get(name, "")):
-            return found[1].lower()
+        if match := form.fullmatch(headers.get(name, "")):
+            return match[1].lower()
     return None
-
-
-def _refused(url: str, status: int) -> FetchError:
-    hint = "There is no such model, or it is not public; no credentials are sent." if status in (401, 403) else None
-    return FetchError(f"{url} answered with status {status}. Nothing was kept.", hint=hint)
 
 
 @contextmanager
 def _new_folder(target: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `target` in the end; after an error nothing of it is left."""
+    """Yield a folder that replaces `target` on success, and is removed after an error."""
     models = target.parent.parent
     try:
         models.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep(models)
+        for abandoned in models.glob(f"{_PARTIAL}*"):
+            if time.time() - abandoned.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(abandoned, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=models))
         try:
             fresh = partial / target.name
@@ -239,12 +234,5 @@ def _new_folder(target: Path) -> Iterator[Path]:
     except OSError as problem:
         raise EmbeddingError(
             f"{target} could not be written: {problem.strerror or problem}. Nothing of it was kept.",
-            hint="Check the space and the rights of ROWEN_HOME.",
+            hint="Check the free space and the permissions of ROWEN_HOME.",
         ) from problem
-
-
-def _sweep(models: Path) -> None:
-    """Remove what killed downloads left behind."""
-    for left in models.glob(f"{_PARTIAL}*"):
-        if time.time() - left.stat().st_mtime > _LEFT_BEHIND_S:
-            shutil.rmtree(left, ignore_errors=True)

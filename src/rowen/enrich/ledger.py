@@ -1,4 +1,4 @@
-"""The ledger of paid calls as providers see it, and the budgets that are checked before the next call."""
+"""The ledger of paid calls, and the budgets that are checked before each call."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from rowen.model.models import Charge, LedgerEntry, SpentUsd
 from rowen.settings import Settings
 
 SOURCE_PERIOD = timedelta(days=30)
-"""What a source may cost is counted over so long: a monthly bill is what providers write."""
+"""The period of a source's budget: providers bill monthly."""
 
 _NOBODY = Charge()
 _charge: ContextVar[Charge] = ContextVar("rowen_charge", default=_NOBODY)
@@ -22,7 +22,7 @@ _charge: ContextVar[Charge] = ContextVar("rowen_charge", default=_NOBODY)
 def charged_to(
     *, run_id: int | None = None, source_id: int | None = None, subject: str | None = None
 ) -> Iterator[None]:
-    """Put the calls that are made inside on the account of a run and a source, also those of tasks started inside."""
+    """Charge calls inside the context, and in tasks that are started there, to a run and a source."""
     token = _charge.set(Charge(run_id, source_id, subject))
     try:
         yield
@@ -31,30 +31,30 @@ def charged_to(
 
 
 def current_charge() -> Charge:
-    """Return the account that current calls are charged to."""
+    """Return the run and source that current calls are charged to."""
     return _charge.get()
 
 
 class Ledger(Protocol):
-    """Keeps the entries, for as long as budgets are counted at least."""
+    """Stores entries, at least for the period of the budgets."""
 
     async def record(self, entry: LedgerEntry) -> None:
-        """Keep an entry."""
+        """Store an entry."""
         ...
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """Return the spending of the charge's run, of its source since a time, and of all since the day began."""
+        """Return the spending of the run, of its source since a time, and of all sources since the day began."""
         ...
 
 
 class NoLedger:
-    """Keeps nothing, so that no budget ever binds."""
+    """Stores nothing, so that no budget is ever exceeded."""
 
     async def record(self, entry: LedgerEntry) -> None:
-        """Forget the entry."""
+        """Ignore the entry."""
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """Return nothing spent."""
+        """Return zeros."""
         return SpentUsd()
 
 
@@ -73,7 +73,7 @@ class Budgets:
 
     @classmethod
     def of(cls, settings: Settings) -> "Budgets":
-        """Return the budgets that the settings name."""
+        """Return the budgets of the settings."""
         return cls(**{field.name: getattr(settings, f"budget_{field.name}") for field in fields(cls)})
 
     def __bool__(self) -> bool:
@@ -81,32 +81,30 @@ class Budgets:
 
     @property
     def needs_price(self) -> bool:
-        """Return whether a budget is in money."""
+        """Whether a budget is in money."""
         return any(limit is not None for limit in (self.run_usd, self.source_usd, self.day_usd, self.call_usd))
 
     def check_call(self, provider: str, usd: float, tokens: int) -> None:
-        """Raise if one call alone would cost more than a call may."""
+        """Raise `BudgetExceededError` if one call alone exceeds the budget of a call."""
         _refuse_beyond(provider, "call", "one call", (self.call_usd, 0.0, usd), (self.call_tokens, 0, tokens))
 
     def check(self, provider: str, spent: SpentUsd, charge: Charge, more_usd: float, more_tokens: int = 0) -> None:
-        """Raise if what is in flight, together with a call that is about to be made, would exceed a budget."""
-        checked = (
-            ("run", "this run", charge.run_id, (self.run_usd, spent.by_run), (self.run_tokens, spent.tokens_by_run)),
-            (
-                *("source", "this source in 30 days", charge.source_id),
-                *((self.source_usd, spent.for_source), (self.source_tokens, spent.tokens_for_source)),
-            ),
-            ("day", "one day", 0, (self.day_usd, spent.by_day), (self.day_tokens, spent.tokens_by_day)),
-        )
-        for scope, what, applies, usd, tokens in checked:
-            if applies is not None:
-                _refuse_beyond(provider, scope, what, (*usd, more_usd), (*tokens, more_tokens))
+        """Raise `BudgetExceededError` if the next call, together with those in flight, exceeds a budget."""
+        if charge.run_id is not None:
+            usd, tokens = (self.run_usd, spent.by_run, more_usd), (self.run_tokens, spent.tokens_by_run, more_tokens)
+            _refuse_beyond(provider, "run", "this run", usd, tokens)
+        if charge.source_id is not None:
+            usd = self.source_usd, spent.for_source, more_usd
+            tokens = self.source_tokens, spent.tokens_for_source, more_tokens
+            _refuse_beyond(provider, "source", "this source in 30 days", usd, tokens)
+        usd, tokens = (self.day_usd, spent.by_day, more_usd), (self.day_tokens, spent.tokens_by_day, more_tokens)
+        _refuse_beyond(provider, "day", "one day", usd, tokens)
 
 
 class Purse:
-    """The budget of one piece of work. Calls in flight count as spent.
+    """The budget of one task, in which calls in flight count as spent.
 
-    A purse `within` another one spends from both, so that parts of a piece of work can be told apart.
+    A purse `within` another one spends from both, so that the parts of a task are counted separately.
     """
 
     def __init__(self, *, usd: float | None = None, tokens: int | None = None, within: "Purse | None" = None) -> None:
@@ -116,11 +114,11 @@ class Purse:
 
     @property
     def needs_price(self) -> bool:
-        """Return whether it has a limit in money."""
+        """Whether it has a limit in money."""
         return self.usd is not None or (self.within is not None and self.within.needs_price)
 
     def reserve(self, provider: str, usd: float, tokens: int) -> None:
-        """Count a call before it is made; raises if it would exceed the purse."""
+        """Count a call before it is made; raise `BudgetExceededError` if it would exceed the purse."""
         limits = (self.usd, self.spent_usd, usd), (self.tokens, self.spent_tokens, tokens)
         _refuse_beyond(provider, "run", "this run", *limits)
         if self.within is not None:
@@ -129,14 +127,14 @@ class Purse:
         self.spent_tokens += tokens
 
     def settle(self, usd: float, tokens: int) -> None:
-        """Correct what was reserved by what it really was."""
+        """Add the difference between the actual and the reserved cost."""
         self.spent_usd += usd
         self.spent_tokens += tokens
         if self.within is not None:
             self.within.settle(usd, tokens)
 
     def count(self, seconds: float) -> None:
-        """Count an attempt, and the time that it took."""
+        """Count an attempt and its duration."""
         self.calls += 1
         self.seconds += seconds
         if self.within is not None:
@@ -148,7 +146,7 @@ _purse: ContextVar[Purse | None] = ContextVar("rowen_purse", default=None)
 
 @contextmanager
 def paid_from(purse: Purse) -> Iterator[None]:
-    """Let the calls that are made inside be paid from a purse, also those of tasks started inside."""
+    """Pay calls inside the context, and in tasks that are started there, from a purse."""
     token = _purse.set(purse)
     try:
         yield
@@ -157,12 +155,12 @@ def paid_from(purse: Purse) -> Iterator[None]:
 
 
 def current_purse() -> Purse | None:
-    """Return the purse that current calls are paid from."""
+    """Return the purse of current calls."""
     return _purse.get()
 
 
 Limit = tuple[float | None, float, float]
-"""What may be spent, what is spent, and what is about to be."""
+"""The limit, the spent amount, and the amount of the next call."""
 
 
 def _refuse_beyond(provider: str, scope: str, what: str, usd: Limit, tokens: Limit) -> None:

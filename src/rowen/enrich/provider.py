@@ -1,8 +1,8 @@
-"""One way to call a paid service over HTTP: JSON goes in, JSON comes out, and every attempt is recorded.
+"""Calls of a paid service: JSON over HTTP, with retries, budgets, and a record of every attempt.
 
-The key goes to the origin that the user named and to no other. What is passing is tried again, with backoff and within
-what the service asks for; its circuit is that of its host in the HTTP client. Budgets are checked before a call: what
-other processes have in flight at that moment is not known, so that a budget may be exceeded by one call each.
+The key is sent only to the origin that the user configured. Temporary errors are retried with backoff, or after the
+delay that the service requests; its circuit is that of its host in the HTTP client. Budgets are checked before a call:
+calls in flight of other processes are unknown, so that each process may exceed a budget by one call.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,25 +47,25 @@ if TYPE_CHECKING:
     from rowen.net.response import Response
 
 log = logging.getLogger(__name__)
-# A sentence or two: enough to know the reason, too short to repeat a prompt.
+# A sentence or two: enough for the reason, too short to repeat a prompt.
 _REASON_CHARS = 300
 _NONE = TokenUsage()
 _DENIALS = frozenset({401, 403})
-# A wrong model is refused with 400 by some providers. It is wrong for all inputs, not for one.
+# Some providers answer 400 for an unknown model, which is an error of all inputs, not of one.
 _MODEL_CODES = frozenset({"model_not_found", "unknown_model", "invalid_model"})
 _NO_SUCH_MODEL = re.compile(
     r"\b(?:unknown|invalid|no such) model\b|\bnot a valid model\b"
     r"|\bmodel\b[^.]{0,100}\b(?:does not exist|(?:was |is )?not found)\b",
     re.IGNORECASE,
 )
-# A release of a model by its day costs what the model costs, unless the table has it by itself.
+# A dated release costs as much as the model, unless the table lists it separately.
 _DAY = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d|latest)$")
 GEMINI_HOME = "https://generativelanguage.googleapis.com/v1beta"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def api_address(named: str | None, home: str, *, key_setting: str) -> str:
-    """Return the base address of an API; refuse a password in it, since the address is stored."""
+    """Return the base address of an API; raise `ConfigurationError` if it has a password, since it is stored."""
     url = (named or home).rstrip("/")
     if parse(url).login:
         raise ConfigurationError(
@@ -75,7 +76,7 @@ def api_address(named: str | None, home: str, *, key_setting: str) -> str:
 
 
 class Key(NamedTuple):
-    """A provider's key, the one origin that may receive it, and where it was found, None for no key."""
+    """A provider's key, the only origin that may receive it, and the place where it was found, None without a key."""
 
     origin: str
     credentials: Credentials | None
@@ -85,16 +86,20 @@ class Key(NamedTuple):
     def for_address(
         cls, named: str, value: str | None, *, header: str, form: str = "{}", setting: str = "the settings"
     ) -> "Key":
-        """Return a key, or a reference to where one is found, for the origin of an address that the user named."""
-        credentials = Credentials.of(named, {header: form.format(value)} if value else {})
-        return cls(parse(named).origin, credentials, _place_of(value, setting) if value else None)
+        """Return a key, or a reference to its place, for the origin of an address that the user configured."""
+        if not value:
+            return cls(parse(named).origin, Credentials.of(named, {}))
+        kind, _, name = value.partition(":")
+        places = {"env": f"in the environment variable {name}", "file": f"in the file {name}"}
+        credentials = Credentials.of(named, {header: form.format(value)})
+        return cls(parse(named).origin, credentials, places.get(kind, f"of {setting}"))
 
 
 @dataclass(frozen=True, slots=True)
 class PaidCall:
     """The purpose of a call, such as `embed` or `extract`, and its expected cost.
 
-    `usage` reads the tokens off an answer; without it, or where the answer does not tell, they are those expected.
+    `usage` reads the tokens from an answer; the expected tokens are used if it has none.
     """
 
     purpose: str
@@ -109,7 +114,7 @@ class PaidCall:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One request, as the ledger will show it."""
+    """One request, as recorded in the ledger."""
 
     started_s: float
     result: CallResult | None = None
@@ -117,12 +122,8 @@ class _Attempt:
     usage: TokenUsage = _NONE
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Provider:
-    """One paid service: where it is, who we are there, what it may cost."""
+    """One paid service: its address, the key, and the budgets."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class Provider:
         headers: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         random: Random | None = None,
     ) -> None:
         self.name = parse(url).host
@@ -159,47 +160,43 @@ class Provider:
         self._denials, self._denial = 0, ""
 
     async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
-        """Return the JSON object that answers; raise a `ProviderError` where there is none to be had.
+        """Return the JSON object of the answer; raise a `ProviderError` if there is none.
 
-        Until the provider has accepted the key, one call is made at a time, and the others that wait share its denial:
-        a wrong key costs one call, however many texts there are.
+        Until the provider has accepted the key, one call is made at a time, and waiting calls share its denial: a wrong
+        key costs one call, however many texts there are.
         """
         body = json.dumps(question).encode()
         charge = current_charge()
         async with self._within_purse(call), self._within_budgets(call, charge):
             if not self._is_key_accepted:
-                answer = await self._ask_first(url, body, call, charge)
-                if answer is not None:
-                    return answer
-            return await self._persist(url, body, call, charge)
+                denials = self._denials
+                async with self._first_call:
+                    if self._denials != denials:
+                        raise ProviderKeyError(self._denial)
+                    if not self._is_key_accepted:
+                        return await self._post_with_retries(url, body, call, charge)
+            return await self._post_with_retries(url, body, call, charge)
 
-    async def _ask_first(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any] | None:
-        """Call while the key is unproved, one at a time; return None if another call has proved it meanwhile."""
-        denials = self._denials
-        async with self._first_call:
-            if self._denials != denials:
-                raise ProviderKeyError(self._denial)
-            return None if self._is_key_accepted else await self._persist(url, body, call, charge)
-
-    async def _persist(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any]:
-        """Call until there is an answer, or calling again cannot help."""
-        tried = 0
-        while True:
-            tried += 1
+    async def _post_with_retries(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any]:
+        for attempt in count(1):
             try:
                 return await self._attempt(url, body, call, charge)
             except ProviderDownError as problem:
-                if not await self._may_retry(problem, tried):
+                if isinstance(problem.__cause__, CircuitOpenError) or attempt >= self._settings.fetch_tries:
                     raise
-                wait_s = problem.retry_in_s or backoff_s(tried, self._random)
+                circuit = (await self._client()).breakers.of(self.name)
+                if problem.retry_in_s > self._settings.retry_after_limit_s or circuit.state() is State.OPEN:
+                    raise
+                wait_s = problem.retry_in_s or backoff_s(attempt, self._random)
             except ProviderKeyError as problem:
                 self._denials, self._denial = self._denials + 1, str(problem)
                 raise
             await self._sleep(wait_s)
             log.info("waited %.1f s to call %s again", wait_s, self.name)
+        raise AssertionError
 
     def unreadable(self, why: str) -> ProviderAnswerError:
-        """Return the error for an answer of another shape than agreed."""
+        """Return the error for an invalid answer."""
         return ProviderAnswerError(f"The answer of {self.name} cannot be read: {why}.")
 
     async def close(self) -> None:
@@ -208,36 +205,34 @@ class Provider:
 
     @asynccontextmanager
     async def _within_purse(self, call: PaidCall) -> AsyncIterator[None]:
-        """Reserve what a call may cost; what each attempt really costs is settled as it is recorded."""
+        """Reserve the expected cost of a call; the cost of each attempt is settled when it is recorded."""
         purse = current_purse()
         if purse is None:
             yield
             return
-        if purse.needs_price and call.price is None:
-            raise self._priceless(call)
-        usd, tokens = (call.price.of(call.expected) if call.price else 0.0), sum(call.expected)
+        usd, tokens = self._expected_cost(call, needs_price=purse.needs_price)
         purse.reserve(self.name, usd, tokens)
         try:
             yield
         finally:
             purse.settle(-usd, -tokens)
 
-    def _priceless(self, call: PaidCall) -> BudgetExceededError:
-        told = f"{self.name} was not called: there is a budget, and nobody knows the price of {call.model}."
-        return BudgetExceededError(told, scope="price")
+    def _expected_cost(self, call: PaidCall, *, needs_price: bool) -> tuple[float, int]:
+        if needs_price and call.price is None:
+            message = f"{self.name} was not called: there is a budget, and the price of {call.model} is unknown."
+            raise BudgetExceededError(message, scope="price")
+        return (call.price.of(call.expected) if call.price else 0.0), sum(call.expected)
 
     @asynccontextmanager
     async def _within_budgets(self, call: PaidCall, charge: Charge) -> AsyncIterator[None]:
         if not self._budgets:
             yield
             return
-        if self._budgets.needs_price and call.price is None:
-            raise self._priceless(call)
-        usd, tokens = (call.price.of(call.expected) if call.price else 0.0), sum(call.expected)
+        usd, tokens = self._expected_cost(call, needs_price=self._budgets.needs_price)
         self._budgets.check_call(self.name, usd, tokens)
         now = self._now()
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        # What ends while the ledger is read may be missing in it, and so still counts as in flight.
+        # Calls that end while the ledger is read may be missing in it, and still count as in flight.
         settled_usd, settled_tokens = self._settled_usd, self._settled_tokens
         spent = await self._ledger.spent(charge, day=day, source_since=now - SOURCE_PERIOD)
         more_usd, more_tokens = self._begun_usd - settled_usd + usd, self._begun_tokens - settled_tokens + tokens
@@ -250,29 +245,36 @@ class Provider:
             self._settled_usd += usd
             self._settled_tokens += tokens
 
-    async def _may_retry(self, problem: ProviderDownError, tried: int) -> bool:
-        if isinstance(problem.__cause__, CircuitOpenError) or tried >= self._settings.fetch_tries:
-            return False
-        circuit = (await self._client()).breakers.of(self.name)
-        return problem.retry_in_s <= self._settings.retry_after_limit_s and circuit.state() is not State.OPEN
-
     async def _attempt(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any]:
-        """One request; whatever becomes of it is recorded, unless it was not made."""
+        """Send one request and record its result, unless it was not sent."""
         client = await self._client()
         attempt = _Attempt(self._clock())
         try:
-            response = await self._send(client, url, body, call)
+            response = await client.request(
+                "POST",
+                url,
+                headers=self._headers,
+                accept="application/json",
+                credentials=self._credentials,
+                body=body,
+                limit_s=call.limit_s,
+                idle_s=call.idle_s,
+                tries=1,
+                follow=False,
+            )
             attempt.status = response.status
             self._is_key_accepted = response.status not in _DENIALS
             return self._read(response, call, attempt)
         except CircuitOpenError as problem:
-            raise self._unreached(problem) from problem
+            hint = f"It may be called again in {problem.retry_in_s:.0f} s."
+            raise ProviderDownError(str(problem), retry_in_s=problem.retry_in_s, hint=hint) from problem
         except FetchError as problem:
             attempt.result = "unreachable"
-            # Who did not answer in time may have done the work, and will have it paid.
+            # A provider that did not answer in time may have processed the request, and will bill it.
             if isinstance(problem, FetchTimeoutError | TruncatedError):
                 attempt.usage = call.expected
-            raise self._unreached(problem) from problem
+            error = ProviderDownError if problem.retryable else ProviderError
+            raise error(str(problem), hint=problem.hint) from problem
         except asyncio.CancelledError:
             attempt.result, attempt.usage = "cancelled", call.expected
             raise
@@ -281,20 +283,6 @@ class Provider:
                 recording = self._start_recording(attempt, call, charge)
                 if attempt.result != "cancelled":
                     await asyncio.shield(recording)
-
-    async def _send(self, client: "Client", url: str, body: bytes, call: PaidCall) -> "Response":
-        return await client.request(
-            "POST",
-            url,
-            headers=self._headers,
-            accept="application/json",
-            credentials=self._credentials,
-            body=body,
-            limit_s=call.limit_s,
-            idle_s=call.idle_s,
-            tries=1,
-            follow=False,
-        )
 
     def _read(self, response: "Response", call: PaidCall, attempt: _Attempt) -> dict[str, Any]:
         if not response.ok:
@@ -315,15 +303,16 @@ class Provider:
         status, retry_in_s = response.status, response.retry_after_s or 0.0
         match status:
             case 401 | 403:
-                # The body is not repeated: some providers put a part of the key there.
-                told = f"does not accept the key {self._key_place}" if self._key_place else "wants a key; none was sent"
-                return "denied", ProviderKeyError(f"{self.name} {told} (status {status}).")
+                # The body is not quoted: some providers repeat a part of the key.
+                reason = f"does not accept the key {self._key_place}"
+                reason = reason if self._key_place else "wants a key; none was sent"
+                return "denied", ProviderKeyError(f"{self.name} {reason} (status {status}).")
             case 400 | 413 | 422:
                 why, about = _named_reason(response.body)
-                told = f"{self.name} refused (status {status}): {_reason(response.body)}"
-                if about == "model" or why in _MODEL_CODES or _NO_SUCH_MODEL.search(told):
-                    return "failed", ProviderError(told)
-                return "refused", ProviderRefusedError(told, reason=why, about=about)
+                message = f"{self.name} refused (status {status}): {_reason(response.body)}"
+                if about == "model" or why in _MODEL_CODES or _NO_SUCH_MODEL.search(message):
+                    return "failed", ProviderError(message)
+                return "refused", ProviderRefusedError(message, reason=why, about=about)
             case 408 | 409 | 425 | 429:
                 message = f"{self.name} asks to wait (status {status})."
                 return "busy", ProviderDownError(message, retry_in_s=retry_in_s, busy=True)
@@ -331,15 +320,8 @@ class Provider:
                 return "failed", ProviderDownError(f"{self.name} failed (status {status}).", retry_in_s=retry_in_s)
         return "failed", ProviderError(f"{self.name} answered with status {status}: {_reason(response.body)}")
 
-    def _unreached(self, problem: FetchError) -> ProviderError:
-        """Return the error for a failed exchange."""
-        if isinstance(problem, CircuitOpenError):
-            hint = f"It may be called again in {problem.retry_in_s:.0f} s."
-            return ProviderDownError(str(problem), retry_in_s=problem.retry_in_s, hint=hint)
-        return (ProviderDownError if problem.retryable else ProviderError)(str(problem), hint=problem.hint)
-
     def _start_recording(self, attempt: _Attempt, call: PaidCall, charge: Charge) -> "asyncio.Task[None]":
-        assert attempt.result is not None  # noqa: S101 (the caller looked)
+        assert attempt.result is not None  # noqa: S101 (checked by the caller)
         usd = None if call.price is None else call.price.of(attempt.usage)
         latency_s = self._clock() - attempt.started_s
         if (purse := current_purse()) is not None:
@@ -364,34 +346,22 @@ class Provider:
         return task
 
     async def _record(self, entry: LedgerEntry) -> None:
-        """Keep an entry. One that cannot be kept costs no answer: that was paid for."""
+        """Store an entry; if that fails, keep the answer, which was paid for."""
         try:
             await self._ledger.record(entry)
         except StoreError as problem:
             log.warning("a call of %s is missing in the ledger: %s", self.name, problem)
 
 
-def _place_of(value: str, setting: str) -> str:
-    """Return where a key was found, without the key."""
-    kind, _, place = value.partition(":")
-    match kind:
-        case "env":
-            return f"in the environment variable {place}"
-        case "file":
-            return f"in the file {place}"
-    return f"of {setting}"
-
-
 def _named_reason(body: bytes) -> tuple[str | None, str | None]:
-    """Return the provider's own code for why it refuses, and the parameter that it means."""
+    """Return the provider's code for a refusal, and the parameter that it concerns."""
     try:
         error = json.loads(body).get("error")
     except (ValueError, RecursionError, AttributeError):
         return None, None
     if not isinstance(error, dict):
         return None, None
-    words = [error.get(name) for name in ("code", "type", "status")]
-    code = next((word for word in words if isinstance(word, str)), None)
+    code = next((word for name in ("code", "type", "status") if isinstance(word := error.get(name), str)), None)
     about = error.get("param")
     return code, about if isinstance(about, str) else None
 
@@ -409,43 +379,38 @@ def _reason(body: bytes) -> str:
     return " ".join(printable.split())[:_REASON_CHARS] or "no reason given"
 
 
-def told_price(told: str | None, model: str) -> Price | None:
+def configured_price(setting: str | None, model: str) -> Price | None:
     """Return the user's price of a model: `1/4` for all, `small=0.1/0.4,large=2/8` for some."""
-    prices = dict(_parts(told)) if told else {}
+    prices: dict[str, Price] = {}
+    for part in filter(None, map(str.strip, (setting or "").split(","))):
+        name, _, figures = part.rpartition("=")
+        sent, _, received = figures.partition("/")
+        prices[name.strip()] = Price(float(sent), float(received or sent))
     return prices.get(model, prices.get(""))
 
 
 def known_price(url: str, model: str) -> Price | None:
-    """Return the listed price of a provider for a model, if known; other servers with its API have their own."""
+    """Return a provider's listed price of a model, if known; other servers with its API have different prices."""
     target = parse(url)
     listed = _table().get(target.host, {}) if target.origin.startswith("https://") else {}
-    found = listed.get(model) or listed.get(_DAY.sub("", model))
-    return Price(*found) if found else None
-
-
-def _parts(told: str) -> list[tuple[str, Price]]:
-    made = []
-    for part in filter(None, map(str.strip, told.split(","))):
-        name, _, figures = part.rpartition("=")
-        sent, _, received = figures.partition("/")
-        made.append((name.strip(), Price(float(sent), float(received or sent))))
-    return made
+    price = listed.get(model) or listed.get(_DAY.sub("", model))
+    return Price(*price) if price else None
 
 
 @cache
 def _table() -> Mapping[str, Mapping[str, tuple[float, float]]]:
-    """By host and name; read when a price is first wanted."""
+    """Return the listed prices by host and model."""
     text = (files("rowen.enrich") / "data" / "prices.json").read_text("utf-8")
     hosts: Mapping[str, Mapping[str, tuple[float, float]]] = json.loads(text)["hosts"]
     return hosts
 
 
-def gemini_model(given: str) -> str:
-    """Return the name of a model without `models/`; refuse what could lead to another path of the API."""
-    name = given.removeprefix("models/")
+def gemini_model(reference: str) -> str:
+    """Return a model's name without `models/`; raise `ConfigurationError` if it could lead to another path."""
+    name = reference.removeprefix("models/")
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{given[:200]!r} is not the name of a Gemini model. Nothing was sent.",
+            f"{reference[:200]!r} is not the name of a Gemini model. Nothing was sent.",
             hint="A name has letters, digits, dots, hyphens and underscores, such as gemini-2.5-flash-lite.",
         )
     return name

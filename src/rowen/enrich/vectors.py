@@ -1,7 +1,6 @@
-"""Check an embedder's vectors, and convert them to their stored form.
+"""Validate an embedder's vectors, and convert them to their stored form.
 
-Vectors are stored as unit vectors in half precision: only their directions are compared, and so no number can be too
-large or too small for a half.
+Vectors are stored as unit vectors in half precision: only directions are compared, and no number is out of range.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from rowen.errors import BadVectorsError, Hint, action
 
 LARGEST = 4000
-"""The dimensions that an index over halves can have."""
+"""The most dimensions of an index in half precision."""
 
 _ASK_DOCTOR = Hint(
     "The texts keep waiting. ", action("doctor"), " asks the embedder for one vector and says what is wrong."
@@ -23,9 +22,9 @@ _ASK_DOCTOR = Hint(
 def units(
     vectors: Sequence[Any], *, name: str, count: int, dimensions: int | None, parts: Sequence[int] | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the vectors of one answer as unit vectors; raise where one of them could not be searched by.
+    """Return the vectors of one answer, one for each text or as many as `parts` says, as unit vectors.
 
-    There is one a text, or as many as `parts` says.
+    Raise `BadVectorsError` if a vector is unusable.
     """
     if parts is not None and (len(parts) != count or min(parts, default=1) < 1):
         raise _bad(name, f"gave vectors for {sum(part > 0 for part in parts)} of {count} texts")
@@ -38,17 +37,16 @@ def units(
     if dimensions is None and len(lengths) == 1:
         dimensions = lengths[0]
     if lengths != [dimensions]:
-        found = ", ".join(map(str, lengths))
+        different = f"gave vectors of {', '.join(map(str, lengths))} dimensions"
+        again = action("embed", model="…")
+        hint = Hint("The model behind the name has changed: ", again, " makes vectors of another one beside these.")
+        raise _bad(name, different + (f" where {dimensions} are stored" if dimensions else ""), hint)
+    if not 1 <= lengths[0] <= LARGEST:
         raise _bad(
             name,
-            f"gave vectors of {found} dimensions" + (f" where {dimensions} are stored" if dimensions else ""),
-            Hint(
-                "The model behind the name has changed: ",
-                action("embed", model="…"),
-                " makes vectors of another one beside these.",
-            ),
+            f"gave vectors of {lengths[0]} dimensions; at most {LARGEST:,} can be indexed",
+            "Ask for fewer with ROWEN_EMBEDDER_DIMENSIONS, or choose another model.",
         )
-    _check_length(name, lengths[0])
     try:
         matrix = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -68,20 +66,8 @@ def packed(vectors: npt.NDArray[np.float32]) -> list[bytes]:
     return [row.tobytes() for row in vectors.astype(">f2")]
 
 
-def _check_length(name: str, length: int) -> None:
-    if not 1 <= length <= LARGEST:
-        raise _bad(
-            name,
-            f"gave vectors of {length} dimensions; at most {LARGEST:,} can be indexed",
-            "Ask for fewer with ROWEN_EMBEDDER_DIMENSIONS, or choose another model.",
-        )
-
-
 def _bad(name: str, what: str, hint: str | None = None) -> BadVectorsError:
-    return BadVectorsError(
-        f"The embedder {name} {what}; nothing of this answer was stored.",
-        hint=hint or _ASK_DOCTOR,
-    )
+    return BadVectorsError(f"The embedder {name} {what}; nothing of this answer was stored.", hint=hint or _ASK_DOCTOR)
 
 
 def written(vector: bytes) -> str:

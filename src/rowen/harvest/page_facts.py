@@ -195,10 +195,10 @@ def _grounded(extracted: Extracted, reading: PageReading, page: PageText) -> Ext
     if reading.grounding == "off":
         return extracted
     definition = reading.schema.definition
-    places = evidence(definition, extracted.data, page.told)
+    places = evidence(definition, extracted.data, page.prompt)
     missing = tuple(place.path for place in places if place.found == "none")
     # The evidence is relative to the text of the page, without the head that a model gets before it.
-    head = len(page.told) - len(page.text)
+    head = len(page.prompt) - len(page.text)
     in_text = tuple(place._replace(at=place.at - head if place.at >= head else -1) for place in places)
     grounded = replace(extracted, evidence=in_text)
     if not missing or reading.grounding == "warn":

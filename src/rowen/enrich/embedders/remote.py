@@ -24,12 +24,12 @@ from rowen.errors import (
 from rowen.model.models import Price, TokenUsage, tokens
 from rowen.net.target import parse, redact
 
-# English has about four characters a token; used only where a provider does not count, and before it has.
+# English has about four characters per token. Used for estimates, and if a provider does not count.
 _CHARS_PER_TOKEN = 4
 
 
 class _RemoteEmbedder(ABC):
-    """One model of a provider: the provider with its key, the price, and what its failures mean for texts."""
+    """One model of a provider, with the key, the price, and the conversion of errors."""
 
     kind: ClassVar[str]
     home: ClassVar[str]
@@ -47,8 +47,8 @@ class _RemoteEmbedder(ABC):
         self.limits = limits.within(settings)
         listed = known_price(url, model)
         self.price = settings.embedder_price if settings.embedder_price is not None else listed and listed.sent_usd
-        # The key is for the address that the settings name. The address that is called may come from a database that
-        # others write to: it has no say in this.
+        # The key is sent only to the address of the settings. The address of the specification may come from a database
+        # to which others write.
         is_meant = settings.embedder in (None, self.kind)
         named = (settings.embedder_url if is_meant else None) or self.home
         default, header, form = self.key
@@ -73,7 +73,7 @@ class _RemoteEmbedder(ABC):
         return None
 
     async def _post(self, path: str, request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-        """Return the JSON object that answers for texts; raise an `EmbeddingError` where there is none."""
+        """Return the JSON object of the answer; raise an `EmbeddingError` if there is none."""
         call = PaidCall(
             purpose="embed",
             model=str(self.spec.model),
@@ -85,11 +85,10 @@ class _RemoteEmbedder(ABC):
         try:
             return await self._provider.post(f"{self.spec.url}{path}", request, call)
         except ProviderError as problem:
-            # A caller that waits for an open circuit looks for it in the cause.
+            # Callers recognise an open circuit by the cause.
             raise self._as_embedding_error(problem) from problem.__cause__ or problem
 
     def _unreadable(self, why: str) -> EmbeddingError:
-        """Return the error for an answer that has another shape than agreed."""
         return self._as_embedding_error(self._provider.unreadable(why))
 
     def _as_embedding_error(self, problem: ProviderError) -> EmbeddingError:
@@ -104,7 +103,7 @@ class _RemoteEmbedder(ABC):
                 hint = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
                 return EmbeddingError(message, hint=hint)
             case ProviderKeyError():
-                hint = "No key was sent: its address is known from the database alone."
+                hint = "No key was sent, since the address comes from the database."
                 return EmbeddingError(message, hint=f"{hint} Name it in ROWEN_EMBEDDER_URL as well.")
             case ProviderRefusedError():
                 return TextsRefusedError(message)
@@ -128,8 +127,8 @@ class OpenAI(_RemoteEmbedder):
     key = ("env:OPENAI_API_KEY", "Authorization", "Bearer {}")
 
     def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
-        # OpenAI takes 2,048 texts, 300,000 tokens and 8,192 tokens a text. We send less: a failure costs the whole
-        # request, and servers of one's own have less memory.
+        # OpenAI accepts 2,048 texts, 300,000 tokens and 8,192 tokens per text. Smaller requests lose less by a failure,
+        # and fit into the memory of private servers.
         super().__init__(spec, tools, Limits(texts=128, tokens=100_000, chars_per_text=8_000, concurrency=4))
 
     def _model(self, named: str | None, url: str) -> str:
@@ -138,10 +137,10 @@ class OpenAI(_RemoteEmbedder):
         return named or self.default_model
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """Return the vectors, put into the order of the texts by the index that each one carries."""
+        """Return the vectors in the order of the texts, by the index of each one."""
         request: dict[str, Any] = {"model": self.spec.model, "input": list(texts)}
         if self.spec.url == self.home:
-            # A third of the bytes. Not every server knows it, but all that do not ignore it answer with numbers.
+            # A third of the bytes. Servers that do not support it ignore it.
             request["encoding_format"] = "base64"
         if self.spec.dimensions:
             request["dimensions"] = self.spec.dimensions
@@ -156,21 +155,19 @@ class OpenAI(_RemoteEmbedder):
             raise self._unreadable("the indexes of its vectors are not those of the texts")
         vectors: list[Any] = [None] * len(entries)
         for index, entry in zip(indexes, entries, strict=True):
-            vectors[int(index)] = self._vector(entry.get("embedding"))
+            vector = entry.get("embedding")
+            if isinstance(vector, str):
+                import numpy as np
+
+                try:
+                    vector = np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
+                except (binascii.Error, ValueError):
+                    raise self._unreadable("a vector in base64 is broken") from None
+            elif not isinstance(vector, list):
+                raise self._unreadable("an entry of `data` has no vector")
+            vectors[int(index)] = vector
         usage = self._usage(answer)
         return Embedded(vectors, usage.sent if usage else _guessed_tokens(texts))
-
-    def _vector(self, written: Any) -> Any:
-        if isinstance(written, list):
-            return written
-        if not isinstance(written, str):
-            raise self._unreadable("an entry of `data` has no vector")
-        import numpy as np
-
-        try:
-            return np.frombuffer(base64.b64decode(written, validate=True), "<f4")
-        except (binascii.Error, ValueError):
-            raise self._unreadable("a vector in base64 is broken") from None
 
     def _usage(self, answer: dict[str, Any]) -> TokenUsage | None:
         # Many local servers count nothing.
@@ -182,7 +179,7 @@ class OpenAI(_RemoteEmbedder):
 
 
 class Gemini(_RemoteEmbedder):
-    """`batchEmbedContents` of one model of Google's. Passages and questions have task types of their own."""
+    """`batchEmbedContents` of Google's Gemini API, with task types for passages and questions."""
 
     kind = "gemini"
     home = GEMINI_HOME
@@ -190,7 +187,7 @@ class Gemini(_RemoteEmbedder):
     key = ("env:GEMINI_API_KEY", "x-goog-api-key", "{}")
 
     def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
-        # The API takes 100 texts of 2,048 tokens: 6,000 characters are no more than that in most languages.
+        # The API accepts 100 texts of 2,048 tokens, which are 6,000 characters in most languages.
         super().__init__(spec, tools, Limits(texts=100, tokens=20_000, chars_per_text=6_000, concurrency=4))
 
     def _model(self, named: str | None, url: str) -> str:

@@ -1,6 +1,6 @@
 """Find extracted values in the text: literally, as a number or a date, or word by word.
 
-It is looked for here, not asked for: a model that invents a price invents its quote as well, and both cost tokens.
+The model is not asked for evidence: if it invents a price, it invents the quote as well, and both cost tokens.
 """
 
 import re
@@ -15,9 +15,9 @@ from rowen.model.text import finite
 
 _NUMBER = re.compile(r"\d[\d.,'’\u00a0\u202f ]*\d|\d")
 _WORD = re.compile(r"\w+")
-# Shorter words stand in every text.
-_TELLING = 4
-# Of a longer quote nobody reads more.
+# Shorter words occur in every text.
+_LEAST_WORD_CHARS = 4
+# The rest of a longer quote is not useful.
 _QUOTE_CHARS = 200
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -42,44 +42,52 @@ class GroundingText:
             return Evidence(path, "exact")
         if isinstance(value, int | float):
             number = finite(value)
-            return Evidence(path, "none") if number is None else self._number(path, number)
+            place = None if number is None else self._numbers.get(number) or self._numbers.get(-number)
+            return Evidence(path, "number", place[1], place[0]) if place else Evidence(path, "none")
         if not isinstance(value, str) or not value.strip():
             return Evidence(path, "exact")
-        return (
-            self._exact(path, value)
-            or self._date(path, value)
-            or self._text_number(path, value)
-            or self._words(path, value)
-        )
+        if exact := self._exact(path, value):
+            return exact
+        iso = _ISO.fullmatch(value.strip()[:_DATE_CHARS])
+        if iso and (span := self._dates.get((int(iso[1]), int(iso[2]), int(iso[3] or 0)))):
+            _, places = self._folded
+            begin, end = places[span[0]], places[span[1] - 1] + 1
+            return Evidence(path, "date", self.text[begin:end], begin)
+        # A number may be text in the schema.
+        readings = _readings(value) if _NUMBER.fullmatch(value.strip()) else ()
+        if place := next((self._numbers[number] for number in readings if number in self._numbers), None):
+            return Evidence(path, "number", place[1], place[0])
+        words = [word for word in _WORD.findall("".join(map(_folded, value))) if len(word) >= _LEAST_WORD_CHARS]
+        has_words = words and not _ISO.fullmatch(value.strip()) and self._vocabulary.issuperset(words)
+        return Evidence(path, "words" if has_words else "none")
 
     @cached_property
     def _folded(self) -> tuple[str, list[int]]:
-        """Return the text without differences of case, white space and marks, and where each of its characters was."""
+        """Return the text without differences of case, white space and marks, and the place of each character."""
         letters: list[str] = []
         places: list[int] = []
         for place, letter in enumerate(self.text):
-            for one in _folded(letter):
-                if one == " " and letters and letters[-1] == " ":
-                    continue
-                letters.append(one)
-                places.append(place)
+            for folded in _folded(letter):
+                if folded != " " or not letters or letters[-1] != " ":
+                    letters.append(folded)
+                    places.append(place)
         return "".join(letters), places
 
     @cached_property
     def _numbers(self) -> dict[float, tuple[int, str]]:
-        found: dict[float, tuple[int, str]] = {}
-        for one in _NUMBER.finditer(self.text):
-            for number in _readings(one[0]):
-                found.setdefault(number, (one.start(), one[0]))
-        return found
+        numbers: dict[float, tuple[int, str]] = {}
+        for match in _NUMBER.finditer(self.text):
+            for number in _readings(match[0]):
+                numbers.setdefault(number, (match.start(), match[0]))
+        return numbers
 
     @cached_property
-    def _words_held(self) -> frozenset[str]:
+    def _vocabulary(self) -> frozenset[str]:
         return frozenset(_WORD.findall(self._folded[0]))
 
     def _exact(self, path: str, value: str) -> Evidence | None:
-        if (plainly := self.text.find(value)) >= 0:
-            return Evidence(path, "exact", value[:_QUOTE_CHARS], plainly)
+        if (at := self.text.find(value)) >= 0:
+            return Evidence(path, "exact", value[:_QUOTE_CHARS], at)
         letters, places = self._folded
         wanted = " ".join("".join(map(_folded, value)).split())
         at = letters.find(wanted) if wanted else -1
@@ -88,46 +96,20 @@ class GroundingText:
         begin, end = places[at], places[at + len(wanted) - 1] + 1
         return Evidence(path, "exact", self.text[begin:end][:_QUOTE_CHARS], begin)
 
-    def _number(self, path: str, value: float) -> Evidence:
-        found = self._numbers.get(value) or self._numbers.get(-value)
-        return Evidence(path, "number", found[1], found[0]) if found else Evidence(path, "none")
-
-    def _text_number(self, path: str, value: str) -> Evidence | None:
-        """Return a number that a schema has as text."""
-        if not _NUMBER.fullmatch(value.strip()):
-            return None
-        found = next((self._numbers[number] for number in _readings(value) if number in self._numbers), None)
-        return Evidence(path, "number", found[1], found[0]) if found else None
-
     @cached_property
     def _dates(self) -> dict[tuple[int, int, int], tuple[int, int]]:
-        """Days and months that the text names in any form, with where they stand; day 0 is a whole month."""
+        """The places of days and months that the text names in any form; day 0 is a whole month."""
         letters, _ = self._folded
-        tokens = [one for one in _TOKEN.finditer(letters) if one[0] not in _BETWEEN]
-        found: dict[tuple[int, int, int], tuple[int, int]] = {}
+        tokens = [token for token in _TOKEN.finditer(letters) if token[0] not in _BETWEEN]
+        dates: dict[tuple[int, int, int], tuple[int, int]] = {}
         for number in range(len(tokens)):
             for size in (3, 2):
                 part = tokens[number : number + size]
                 span = part[0].start(), part[-1].end()
                 if len(part) == size and span[1] - span[0] <= _DATE_CHARS:
-                    for date in _date_of([one[0] for one in part]):
-                        found.setdefault(date, span)
-        return found
-
-    def _date(self, path: str, value: str) -> Evidence | None:
-        """Return a date that the text writes in another form."""
-        told = _ISO.fullmatch(value.strip()[:_DATE_CHARS])
-        found = self._dates.get((int(told[1]), int(told[2]), int(told[3] or 0))) if told else None
-        if found is None:
-            return None
-        _, places = self._folded
-        begin, end = places[found[0]], places[found[1] - 1] + 1
-        return Evidence(path, "date", self.text[begin:end], begin)
-
-    def _words(self, path: str, value: str) -> Evidence:
-        words = [word for word in _WORD.findall("".join(map(_folded, value))) if len(word) >= _TELLING]
-        told = words and not _ISO.fullmatch(value.strip()) and self._words_held.issuperset(words)
-        return Evidence(path, "words" if told else "none")
+                    for date in _date_of([token[0] for token in part]):
+                        dates.setdefault(date, span)
+        return dates
 
 
 def _date_of(words: list[str]) -> Iterator[tuple[int, int, int]]:
@@ -150,10 +132,10 @@ def _month(word: str) -> int | None:
 
 
 def evidence(definition: Mapping[str, Any], data: Any, text: str) -> tuple[Evidence, ...]:
-    """Return where each value stands in the text; fields that are said in the model's own words are left out."""
-    ground = GroundingText(text)
+    """Return the place of each value in the text; fields that the model may word freely are left out."""
+    grounding = GroundingText(text)
     return tuple(
-        ground.find(path, value)
+        grounding.find(path, value)
         for path, value in leaves(data)
         if value is not None and not isinstance(value, bool) and not _is_free(definition, path)
     )
@@ -161,24 +143,22 @@ def evidence(definition: Mapping[str, Any], data: Any, text: str) -> tuple[Evide
 
 def without_ungrounded(data: Any, found: tuple[Evidence, ...]) -> Any:
     """Replace values that the text does not support by null."""
-    missing = {one.path for one in found if one.found == "none"}
+    missing = {item.path for item in found if item.found == "none"}
 
-    def kept(value: Any, path: str) -> Any:
+    def supported(value: Any, path: str) -> Any:
         if isinstance(value, dict):
-            return {
-                name: kept(one, f"{path}/{str(name).replace('~', '~0').replace('/', '~1')}")
-                for name, one in value.items()
-            }
+            steps = {name: str(name).replace("~", "~0").replace("/", "~1") for name in value}
+            return {name: supported(inner, f"{path}/{steps[name]}") for name, inner in value.items()}
         if isinstance(value, list):
-            made = [kept(one, f"{path}/{number}") for number, one in enumerate(value)]
-            return [one for one in made if one is not None]
+            entries = [supported(inner, f"{path}/{number}") for number, inner in enumerate(value)]
+            return [entry for entry in entries if entry is not None]
         return None if path in missing else value
 
-    return kept(data, "")
+    return supported(data, "")
 
 
 def _is_free(definition: Mapping[str, Any], path: str) -> bool:
-    """Return whether the schema lets a field be worded freely: `"x-grounding": "off"`."""
+    """Return whether the schema has `"x-grounding": "off"` for a field."""
     node: Any = definition
     for step in path.split("/")[1:]:
         if not isinstance(node, Mapping):
@@ -199,7 +179,7 @@ def _folded(letter: str) -> str:
 
 
 def _readings(written: str) -> Iterator[float]:
-    """Yield the numbers that digits may stand for: 1.234,56 and 1,234.56 are both 1234.56, 1,234 may be two."""
+    """Yield the possible values of a number: 1.234,56 and 1,234.56 are both 1234.56; 1,234 has two values."""
     digits = re.sub(r"[\s'’\u00a0\u202f]", "", written)
     last = max(digits.rfind("."), digits.rfind(","))
     forms = {re.sub(r"[.,]", "", digits)}
@@ -209,9 +189,9 @@ def _readings(written: str) -> Iterator[float]:
         if digits.count(digits[last]) == 1 and len(fraction) != 3:
             forms.discard(re.sub(r"[.,]", "", digits))
     for form in forms:
-        if len(form) <= 30:  # longer ones are no amounts, and floats have no room for them
+        if len(form) <= 30:  # longer ones are no amounts, and exceed the precision of floats
             yield float(form)
-    # Numbers that only stand in one line: each for itself.
+    # Separate numbers on one line.
     if re.search(r"[\s\u00a0\u202f]", written):
         for part in re.split(r"[\s\u00a0\u202f]+", written):
             yield from _readings(part) if part and part[0].isdigit() else ()

@@ -1,8 +1,7 @@
-"""The contract of a language model: a conversation and a schema go in, the text of an answer comes out.
+"""The contract of a language model, which returns the text of an answer for a conversation and a schema.
 
-A model checks nothing: whether the text is JSON, and satisfies the schema, is decided in one place for all of them.
-What is sent of the schema is the model's own affair; nothing that can be called is ever offered, except for the one
-function by which some providers return structured data.
+Answers are validated elsewhere, for all models alike. No tools are ever offered to a model, except for the function by
+which some providers return structured data.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,7 +38,7 @@ class Message(NamedTuple):
 class ModelQuestion:
     """A question: a conversation, the schema of the answer, its maximum length, and its purpose.
 
-    `limit_s` is how long it may take, where that is not what the settings say.
+    `limit_s` is the time limit, if it differs from that of the settings.
     """
 
     messages: tuple[Message, ...]
@@ -51,12 +50,12 @@ class ModelQuestion:
 
     @property
     def chars(self) -> int:
-        """Return the length without the schema."""
+        """The length without the schema."""
         return sum(len(message.text) for message in self.messages)
 
 
 class ModelReply(NamedTuple):
-    """An answer: its text, how it ended, and its cost. A refusal's text is its reason."""
+    """An answer: its text, its end, and its cost. The text of a refusal is its reason."""
 
     text: str
     finish: Finish
@@ -64,7 +63,7 @@ class ModelReply(NamedTuple):
 
 
 class ModelSpec(NamedTuple):
-    """Which model: its wire format, its name there, and the base address."""
+    """The specification of a model: its API, its name, and the base address."""
 
     kind: str
     model: str
@@ -75,7 +74,7 @@ class ModelSpec(NamedTuple):
 
 
 class ModelTools(NamedTuple):
-    """What the flow lends to a model: the HTTP client, opened when first asked for, settings, and the ledger."""
+    """The HTTP client, which is opened at first use, the settings, and the ledger."""
 
     client: "Callable[[], Awaitable[Client]]"
     settings: Settings
@@ -83,7 +82,7 @@ class ModelTools(NamedTuple):
 
 
 class LanguageModel(Protocol):
-    """Answers questions; `price` is None where nobody knows it."""
+    """Answers questions; `price` is None if unknown."""
 
     kind: ClassVar[str]
     spec: ModelSpec
@@ -92,7 +91,7 @@ class LanguageModel(Protocol):
     def __init__(self, tools: ModelTools, model: str | None = None) -> None: ...
 
     async def ask(self, question: ModelQuestion) -> ModelReply:
-        """One answer; raises `ContextOverflowError` for a text that is too long, and `ProviderError` for the rest."""
+        """Return an answer; raise `ContextOverflowError` if the text is too long, or a `ProviderError`."""
         ...
 
     async def close(self) -> None:
@@ -101,7 +100,7 @@ class LanguageModel(Protocol):
 
 
 def make(tools: ModelTools, *, model: str | None = None) -> LanguageModel:
-    """Return the model that the settings name, or another one at the same address."""
+    """Return the configured model, or another one at the same address."""
     kind = tools.settings.llm
     if kind is None:
         raise ConfigurationError(

@@ -1,6 +1,6 @@
 """Language models over HTTP: OpenAI, Anthropic, Gemini and Ollama.
 
-Servers differ in how they can be held to a schema, and say so by refusing. So each model has a ladder of request
+Servers support schemas to a different extent, and refuse unsupported requests. So each model has a ladder of request
 formats, the strictest first, and remembers the first one that works.
 """
 
@@ -16,23 +16,23 @@ from rowen.enrich.provider import (
     PaidCall,
     Provider,
     api_address,
+    configured_price,
     gemini_model,
     known_price,
-    told_price,
 )
 from rowen.enrich.schemas.derivation import lenient, strict
 from rowen.errors import ConfigurationError, ContextOverflowError, ProviderRefusedError
 from rowen.model.models import Price, TokenUsage, tokens
 from rowen.net.target import parse, redact
 
-# English has four characters a token, German three: an estimate that is too high only reserves too much.
+# English has four characters per token, German three: a high estimate only reserves too much.
 _CHARS_PER_TOKEN = 3
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
-# Some providers have no code for it: theirs is the same for all that they refuse.
+# Some providers use one code for all refusals.
 _OVERFLOW_WORDS = ("prompt is too long", "context length", "context size", "maximum context", "input token count")
-# Without these a request would mean something else. Other parameters are left out where a server refuses them.
+# Parameters that determine the meaning of a request. Others are left out if a server refuses them.
 _ESSENTIAL = frozenset({"model", "messages", "response_format", "tools", "tool_choice", "contents", "format"})
-# Fixed, so that the same question has the same answer where a server can promise it.
+# Fixed, so that servers that support it give the same answer to the same question.
 _SEED = 7
 
 
@@ -56,7 +56,7 @@ class _RemoteModel(ABC):
                 f"No model of {redact(url)} is set.", hint="Set ROWEN_LLM_MODEL to its name, such as llama3.2."
             )
         self.spec = ModelSpec(self.kind, self._checked_name(chosen), url)
-        self.price = told_price(settings.llm_price, self.spec.model) or known_price(url, self.spec.model)
+        self.price = configured_price(settings.llm_price, self.spec.model) or known_price(url, self.spec.model)
         self._rung = 0
         self._answered_schemas: set[int] = set()
         self._refused_parameters: set[str] = set()
@@ -74,8 +74,31 @@ class _RemoteModel(ABC):
         )
 
     async def ask(self, question: ModelQuestion) -> ModelReply:
-        """Return one answer; raise `ContextOverflowError` for a text that is too long."""
-        return self._reply(await self._answer(question))
+        """Return the answer to the first request format that the provider accepts, from the last accepted one on.
+
+        Raise `ContextOverflowError` if the text is too long.
+        """
+        refusal: ProviderRefusedError | None = None
+        schema = hash(json.dumps(question.schema, sort_keys=True))
+        for rung in range(self._rung, self.rungs):
+            request = self._request(question, rung)
+            if request is None:
+                continue
+            try:
+                answer = await self._post(request, question)
+            except ProviderRefusedError as problem:
+                if rung == self._rung and schema in self._answered_schemas:
+                    # This format worked for another text with this schema, so the text is refused, not the format.
+                    raise
+                # A refused format leads to the next one. The first refusal is reported.
+                refusal = refusal or problem
+                continue
+            if rung != self._rung:
+                self._answered_schemas.clear()
+            self._rung = rung
+            self._answered_schemas.add(schema)
+            return self._reply(answer)
+        raise refusal or ProviderRefusedError(f"{self._provider.name} cannot be asked with this schema.")
 
     async def close(self) -> None:
         """Wait until every attempt is recorded."""
@@ -104,32 +127,8 @@ class _RemoteModel(ABC):
     def _usage(self, answer: dict[str, Any]) -> TokenUsage | None:
         """Return the tokens that the provider counted; None if it counted none."""
 
-    async def _answer(self, question: ModelQuestion) -> dict[str, Any]:
-        """Return the answer to the first request format that the provider accepts, from the last accepted one on."""
-        refusal: ProviderRefusedError | None = None
-        schema = hash(json.dumps(question.schema, sort_keys=True))
-        for rung in range(self._rung, self.rungs):
-            request = self._request(question, rung)
-            if request is None:
-                continue
-            try:
-                answer = await self._post(request, question)
-            except ProviderRefusedError as problem:
-                if rung == self._rung and schema in self._answered_schemas:
-                    # This format worked for another text with this schema, so the text is refused, not the format.
-                    raise
-                # A problem of the format ends with the next format. Of all refusals the first one is reported.
-                refusal = refusal or problem
-                continue
-            if rung != self._rung:
-                self._answered_schemas.clear()
-            self._rung = rung
-            self._answered_schemas.add(schema)
-            return answer
-        raise refusal or ProviderRefusedError(f"{self._provider.name} cannot be asked with this schema.")
-
     async def _post(self, request: dict[str, Any], question: ModelQuestion) -> dict[str, Any]:
-        """Send one request; leave out, now and later, each optional parameter that the provider refuses."""
+        """Send one request; leave out each optional parameter that the provider refuses, now and in later requests."""
         limit_s = question.limit_s or self._limit_s
         while True:
             sent = {name: value for name, value in request.items() if name not in self._refused_parameters}
@@ -175,8 +174,8 @@ class OpenAIChat(_RemoteModel):
         return self.default_model if named_url is None else None
 
     def _request(self, question: ModelQuestion, rung: int) -> dict[str, Any] | None:
-        is_told = rung > self._LENIENT
-        messages = _with_schema(question.messages, lenient(question.schema)) if is_told else question.messages
+        is_in_prompt = rung > self._LENIENT
+        messages = _with_schema(question.messages, lenient(question.schema)) if is_in_prompt else question.messages
         request: dict[str, Any] = {
             "model": self.spec.model,
             "messages": [{"role": message.role, "content": message.text} for message in messages],
@@ -184,7 +183,7 @@ class OpenAIChat(_RemoteModel):
             "seed": _SEED,
             "max_completion_tokens" if self.spec.url == self.home else "max_tokens": question.answer_tokens,
         }
-        if not is_told:
+        if not is_in_prompt:
             schema = strict(question.schema) if rung == self._STRICT else lenient(question.schema)
             if schema is None:
                 return None
@@ -333,10 +332,7 @@ class GeminiChat(_RemoteModel):
 
 
 class Ollama(_RemoteModel):
-    """Ollama's own API, which holds a model to a schema more reliably than its imitation of OpenAI's.
-
-    It needs no key and costs nothing.
-    """
+    """Ollama's own API, which enforces a schema more reliably than its version of OpenAI's; it is free of charge."""
 
     kind = "ollama"
     home = "http://127.0.0.1:11434"
@@ -352,7 +348,7 @@ class Ollama(_RemoteModel):
 
     def _request(self, question: ModelQuestion, rung: int) -> dict[str, Any]:
         schema = lenient(question.schema)
-        # The schema stands in the prompt as well: the grammar alone lets a model write empty objects.
+        # The prompt has the schema as well: with the grammar alone, a model writes empty objects.
         messages = _with_schema(question.messages, schema)
         sent = sum(len(message.text) for message in messages) // _CHARS_PER_TOKEN
         context = sent + question.answer_tokens + self._SPARE_TOKENS
@@ -376,7 +372,7 @@ class Ollama(_RemoteModel):
 
 
 def _counted(usage: Mapping[str, Any], sent: str, received: str) -> TokenUsage | None:
-    """Read two counts; all zeros are no count."""
+    """Return two counts; None if both are 0."""
     numbers = [tokens(usage.get(name)) for name in (sent, received)]
     return TokenUsage(*numbers) if any(numbers) else None
 
@@ -390,7 +386,7 @@ def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> list
 
 
 def _text_of(content: Any) -> str:
-    """Return the text of a message, which some servers send in parts."""
+    """Return the text of a message, which may be in parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""

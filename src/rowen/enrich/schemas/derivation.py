@@ -1,18 +1,18 @@
-"""Derive the dialect of a schema that a provider accepts. The original validates, whatever was sent.
+"""Derive the dialect of a schema that a provider accepts. Answers are validated against the original.
 
-Strict modes know objects only whose keys are all required and that have no others. So what is optional becomes
-nullable, and what cannot be told in a dialect is left out, or makes the schema unfit for a strict mode.
+Strict modes require objects whose keys are all required, and that have no others. So optional fields become nullable,
+and unsupported keywords are left out, or exclude the schema from strict modes.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# Words that decide whether data is valid, and that strict modes do not know. `format` and `pattern` are known to some.
+# Keywords that change the structure, and that strict modes do not support. Some support `format` and `pattern`.
 _UNSUPPORTED = frozenset(
     {"not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies", "patternProperties"}
     | {"propertyNames", "unevaluatedProperties", "unevaluatedItems", "prefixItems", "contains", "oneOf"}
 )
-# Words that only narrow what the structure allows: a model may be told them in the prompt instead.
+# Keywords that only restrict values.
 _BOUNDS = frozenset(
     {"minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
     | {"multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
@@ -23,7 +23,7 @@ Definition = dict[str, Any]
 
 
 def lenient(definition: Mapping[str, Any]) -> Definition:
-    """Return the schema without our own keywords and annotations, for servers that compile a grammar."""
+    """Return the schema without Rowen's keywords and annotations, for servers that compile a grammar."""
     return _mapped(definition, lambda node: node)
 
 
@@ -36,74 +36,65 @@ def strict(definition: Mapping[str, Any]) -> Definition | None:
 
 
 def without_nulls(data: Any, definition: Mapping[str, Any]) -> Any:
-    """Return an answer without the nulls that stand for optional fields which the original does not let be null."""
+    """Return an answer without nulls of optional fields that are not nullable in the original."""
     root = definition
 
     def cleaned(value: Any, node: Any) -> Any:
         node = _resolved(node, root)
         if isinstance(value, list) and isinstance(node, Mapping):
-            return [cleaned(one, node.get("items")) for one in value]
+            return [cleaned(entry, node.get("items")) for entry in value]
         if not isinstance(value, dict) or not isinstance(node, Mapping):
             return value
         fields = node.get("properties") or {}
         required = node.get("required") or ()
         return {
-            name: cleaned(one, fields.get(name))
-            for name, one in value.items()
-            if one is not None or name in required or name not in fields or _may_be_null(fields[name], root)
+            name: cleaned(inner, fields.get(name))
+            for name, inner in value.items()
+            if inner is not None or name in required or name not in fields or _may_be_null(fields[name], root)
         }
 
     return cleaned(data, definition)
 
 
 def _mapped(definition: Mapping[str, Any], change: Callable[[Definition], Definition]) -> Definition:
-    """Rebuild a schema: each subschema without our own words, changed."""
+    """Rebuild a schema without Rowen's keywords, and change each subschema."""
+
+    def child(value: Any) -> Any:
+        return _mapped(value, change) if isinstance(value, Mapping) else value
+
     made: Definition = {}
     for word, value in definition.items():
         if word in _TALK or word.startswith("x-"):
             continue
         if word in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
-            made[word] = {name: _child(one, change) for name, one in value.items()}
+            made[word] = {name: child(inner) for name, inner in value.items()}
         elif word in ("items", "not", "if", "then", "else", "additionalProperties", "contains"):
-            made[word] = _child(value, change)
+            made[word] = child(value)
         elif word in ("anyOf", "allOf", "oneOf", "prefixItems"):
-            made[word] = [_child(one, change) for one in value]
+            made[word] = [child(inner) for inner in value]
         else:
             made[word] = value
     return change(made)
 
 
-def _child(value: Any, change: Callable[[Definition], Definition]) -> Any:
-    return _mapped(value, change) if isinstance(value, Mapping) else value
-
-
 def _tightened(node: Definition) -> Definition:
-    """One subschema in the strict dialect; raises `ValueError` for what it does not know."""
+    """Return a subschema in the strict dialect; raise `ValueError` if that is impossible."""
     if _UNSUPPORTED & node.keys() or "allOf" in node:
         raise ValueError("not expressible")
     node = {word: value for word, value in node.items() if word not in _BOUNDS}
     if "const" in node:
         node["enum"] = [node.pop("const")]
-    if "properties" in node or _is_object(node):
-        return _closed(node)
-    return node
-
-
-def _closed(node: Definition) -> Definition:
-    """Return an object with exactly its properties; an open one is not expressible."""
+    kinds = node.get("type")
+    if "properties" not in node and "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        return node
     if node.get("additionalProperties") not in (None, False) or not node.get("properties"):
         raise ValueError("an open object")
-    required = node.get("required") or ()
-    node["properties"] = {name: one if name in required else _nullable(one) for name, one in node["properties"].items()}
-    node["required"] = list(node["properties"])
+    required, fields = node.get("required") or (), node["properties"]
+    node["properties"] = {name: field if name in required else _nullable(field) for name, field in fields.items()}
+    node["required"] = list(fields)
     node["additionalProperties"] = False
     node.setdefault("type", "object")
     return node
-
-
-def _is_object(node: Definition) -> bool:
-    kind = node.get("type")
-    return kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
 def _nullable(node: Any) -> Any:
@@ -131,7 +122,7 @@ def _may_be_null(node: Any, root: Mapping[str, Any]) -> bool:
     kind = node.get("type")
     if kind is not None:
         return "null" in (kind if isinstance(kind, list) else [kind])
-    return any(_may_be_null(one, root) for one in node["anyOf"]) if "anyOf" in node else True
+    return any(_may_be_null(inner, root) for inner in node["anyOf"]) if "anyOf" in node else True
 
 
 def _resolved(node: Any, root: Mapping[str, Any]) -> Any:

@@ -1,7 +1,6 @@
 """Check schemas and their cost, and validate answers.
 
-Nothing is ever fetched for a schema, and its patterns are matched in linear time: an engine without backtracking
-refuses those that it cannot match so.
+Nothing is ever fetched for a schema. Patterns are matched in linear time, by an engine without backtracking.
 """
 
 import json
@@ -20,32 +19,32 @@ from rowen.model.text import pattern_states
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-# The largest bundled schema has 3 kB. At ten times this, a provider refuses it, and each call would pay for it.
+# The largest bundled schema has 3 kB. Providers refuse ten times this limit, and each call pays for the schema.
 _MOST_BYTES = 100_000
-# OpenAI allows 10 levels, of which each is two or three of JSON; deeper ones describe no page.
+# OpenAI allows 10 levels, each of which is two or three levels of JSON.
 _DEEPEST = 64
-# A compiled pattern; the engine's own limit is ten times as large, and takes a second to reach.
+# The size of a compiled pattern; the engine's own limit is ten times as large, and takes a second to reach.
 _PATTERN_BYTES = 1 << 20
-# As many as a model can mend at once; more of them are about the same mistake.
+# As many as a model can correct at once; more violations mostly have the same cause.
 MOST_VIOLATIONS = 10
-# Comparing a value with a subschema takes 10 ns, where neither a pattern nor an error is involved.
+# Comparing a value with a subschema takes 10 ns without patterns and errors.
 _MOST_STEPS = 5_000_000
 # Matching takes 3 ns for each state and character at worst.
 _MOST_MATCHING = 50_000_000
-# A value that is copied takes 70 ns.
+# Copying a value takes 70 ns.
 _MOST_COPIED = 1_000_000
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 DEEPEST_DATA = 32
-"""Levels of objects and lists in data; nothing that stands on a page has more than ten."""
+"""The levels of objects and lists in data; real data has at most ten."""
 # A schema of 100 kB with a line for each field has 4,000.
 _MOST_SUBSCHEMAS = 5_000
-# An honest value is compared with fewer than 100, one with many alternatives with 1,000. Ten times as many take 0.1 ms.
+# Usual values are compared with fewer than 100, with many alternatives 1,000. Ten times as many take 0.1 ms.
 _MOST_COMPARISONS = 10_000
 # Compiling one takes up to 3 microseconds, so that all take 60 ms.
 _MOST_STATES = 20_000
 # A pattern that is compiled takes some time, however short it is.
 _PATTERN_STATES = 50
-# Of options that an error lists, so many take as long as one step.
+# The options in an error message that take as long as one step.
 _OPTIONS_PER_STEP = 100
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
@@ -59,7 +58,7 @@ _DATA = frozenset({"enum", "const", "default", "examples"})
 
 
 class Violation(NamedTuple):
-    """One thing that is wrong with an answer: where, as a JSON pointer, and what."""
+    """One error in an answer: its JSON pointer and a description."""
 
     path: str
     what: str
@@ -69,7 +68,7 @@ class Violation(NamedTuple):
 
 
 def check_definition(definition: Any) -> Mapping[str, Any]:
-    """Return a JSON Schema that can be extracted against; raise `UsageError` for one that cannot."""
+    """Return a JSON Schema if it is valid for extraction; raise `UsageError` otherwise."""
     if not isinstance(definition, dict):
         raise UsageError("A schema is a JSON object.")
     try:
@@ -79,7 +78,12 @@ def check_definition(definition: Any) -> Mapping[str, Any]:
     if is_large:
         raise UsageError(f"A schema may have {_MOST_BYTES:,} bytes.", hint="Leave out what no page says.")
     for place, node in _nodes(definition):
-        _refuse_remote(place, node)
+        for target in (node.get(word) for word in _REFERENCES):
+            if isinstance(target, str) and not target.startswith("#"):
+                raise UsageError(
+                    f"{place or 'The schema'} refers to {target[:100]!r}, and nothing is fetched for a schema.",
+                    hint="Copy what it refers to into $defs.",
+                )
     if definition.get("type") != "object" or not isinstance(definition.get("properties"), dict):
         raise UsageError(
             "A schema for extraction has `type` object and `properties` at its top.",
@@ -91,10 +95,7 @@ def check_definition(definition: Any) -> Mapping[str, Any]:
 
 
 def violations(schema: Schema, data: Any, *, partial: bool = False) -> list[Violation]:
-    """Return up to ten violations of the schema.
-
-    What is missing in a `partial` answer is not wrong: another part of the page may have it.
-    """
+    """Return up to ten violations; missing fields of a `partial` answer are none, since another part may have them."""
     compiled = _compiled(canonical_json(dict(schema.definition)))
     size = _size(data)
     if wrong := compiled.refuse(size):
@@ -110,7 +111,7 @@ def violations(schema: Schema, data: Any, *, partial: bool = False) -> list[Viol
 
 
 class _Size(NamedTuple):
-    """How large data is: values with the names of fields, their characters, levels."""
+    """The size of data: values and names of fields, their characters, and levels."""
 
     values: int
     chars: int
@@ -118,21 +119,21 @@ class _Size(NamedTuple):
 
 
 class SchemaCost(NamedTuple):
-    """The most that one value of data can cost: subschemas it is compared with, and states of their patterns."""
+    """The maximum cost of a value: compared subschemas, and states of their patterns."""
 
     steps: int
     states: int
 
 
 class _Compiled(NamedTuple):
-    """A validator, what a value can cost it, and the same without the demands on the whole answer."""
+    """A validator, its cost per value, and a validator without the constraints of the whole answer."""
 
     validator: "Validator"
     cost: SchemaCost
     fields: "Validator"
 
     def refuse(self, size: _Size) -> str | None:
-        """Return why data of a size is not validated."""
+        """Return the reason why data of a size is not validated."""
         if size.depth > DEEPEST_DATA:
             return f"it is nested more than {DEEPEST_DATA} levels deep"
         if size.values * self.cost.steps > _MOST_STEPS or size.chars * self.cost.states > _MOST_MATCHING:
@@ -140,7 +141,7 @@ class _Compiled(NamedTuple):
         return None
 
     def is_small(self, size: _Size) -> bool:
-        """Return whether all errors of such data can be listed. Each one has a copy of the value that it is about."""
+        """Return whether all errors of such data can be listed. Each error has a copy of its value."""
         return self.cost.steps * size.values * (size.values + size.chars // 100) <= _MOST_COPIED
 
 
@@ -156,37 +157,33 @@ def _explained_by_field(
 ) -> Iterator[Violation]:
     """Validate large data field by field, and lists entry by entry."""
     yield from (Violation("", f'"{name}" is a required property') for name in missing)
-    is_told = bool(missing)
-    for name, at, value in _parts(data):
+    is_explained = bool(missing)
+    parts: list[tuple[str, int | None, Any]] = []
+    for name, value in data.items() if isinstance(data, Mapping) else ():
+        entries: list[tuple[int | None, Any]] = [*enumerate(value)] if isinstance(value, list) else [(None, value)]
+        parts += [(name, at, entry) for at, entry in entries]
+    for name, at, value in parts:
         part = {name: value if at is None else [value]}
         if compiled.fields.is_valid(part):
             continue
         path: list[Any] = [name] if at is None else [name, at]
         if not compiled.is_small(_size(part)):
-            is_told = True
+            is_explained = True
             yield Violation(_pointer(path), "it does not satisfy the schema, and is too large to tell why")
             continue
         for error in compiled.fields.iter_errors(part):
             place = list(error.instance_path)
             is_absence = error.kind.name == "required" or error.instance is None
-            # Demands on the whole answer, or on the whole list, say nothing of a part of it.
+            # Constraints of the whole answer, or of the whole list, do not apply to a part of it.
             if len(place) >= len(path) and not (is_absence and partial):
-                is_told = True
+                is_explained = True
                 yield Violation(_pointer([*path, *place[len(path) :]]), error.message[:300])
-    if not is_told and not partial:
+    if not is_explained and not partial:
         yield Violation("", "it does not satisfy the schema, and is too large to tell why")
 
 
-def _parts(data: Any) -> Iterator[tuple[str, int | None, Any]]:
-    for name, value in data.items() if isinstance(data, Mapping) else ():
-        if isinstance(value, list):
-            yield from ((name, at, entry) for at, entry in enumerate(value))
-        else:
-            yield name, None, value
-
-
 def _size(data: Any) -> _Size:
-    """Return the size of data; nothing is counted beyond what is refused."""
+    """Return the size of data; counting stops at the limits."""
     values = chars = depth = 0
     waiting: list[tuple[Any, int]] = [(data, 0)]
     while waiting and depth <= DEEPEST_DATA and values <= _MOST_STEPS:
@@ -209,33 +206,22 @@ def _pointer(path: Iterable[Any]) -> str:
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield all objects of a schema with their places, without recursion: it may be nested out of spite."""
+    """Yield all objects of a schema with their places, without recursion, since it may be nested too deeply."""
     waiting = [("", value, 0)]
     while waiting:
-        where, one, depth = waiting.pop()
+        place, node, depth = waiting.pop()
         if depth > _DEEPEST:
             raise _too_deep()
-        if isinstance(one, dict):
-            yield where, one
-            waiting += [
-                (f"{where}/{name}", inner, depth + 1) for name, inner in one.items() if name not in ("enum", "const")
-            ]
-        elif isinstance(one, list):
-            waiting += [(f"{where}/{number}", inner, depth + 1) for number, inner in enumerate(one)]
+        if isinstance(node, dict):
+            yield place, node
+            inner = [(name, value) for name, value in node.items() if name not in ("enum", "const")]
+        else:
+            inner = [*enumerate(node)] if isinstance(node, list) else []
+        waiting += [(f"{place}/{name}", value, depth + 1) for name, value in inner]
 
 
 def _too_deep() -> UsageError:
     return UsageError(f"The schema is nested more than {_DEEPEST} levels deep.")
-
-
-def _refuse_remote(place: str, node: Mapping[str, Any]) -> None:
-    for word in _REFERENCES:
-        target = node.get(word)
-        if isinstance(target, str) and not target.startswith("#"):
-            raise UsageError(
-                f"{place or 'The schema'} refers to {target[:100]!r}, and nothing is fetched for a schema.",
-                hint="Copy what it refers to into $defs.",
-            )
 
 
 @lru_cache(maxsize=256)  # as many schemas as a process meets; each holds a few kB
@@ -262,7 +248,7 @@ def _validator_of(definition: Any) -> "Validator":
 
 @dataclass(slots=True)
 class _Node:
-    """One subschema: its own weights, and those that are applied to the same value, to each value below, or to one."""
+    """One subschema: its weights, and the subschemas for the same value, each value below, and single fields."""
 
     steps: int
     states: int
@@ -273,7 +259,7 @@ class _Node:
 
 
 def schema_cost(definition: Mapping[str, Any]) -> SchemaCost:
-    """Return what a value can cost; raises `UsageError` where that is more than any page needs."""
+    """Return the maximum cost of a value; raise `UsageError` if it is too high."""
     nodes = _subschemas(definition)
     if sum(node.states for node in nodes.values()) > _MOST_STATES:
         raise UsageError("The patterns of the schema are too large.", hint="Repeat less in them, or leave some out.")
@@ -291,31 +277,29 @@ def schema_cost(definition: Mapping[str, Any]) -> SchemaCost:
 
 
 def _subschemas(definition: Mapping[str, Any]) -> dict[int, _Node]:
-    """Return all subschemas that data can meet, by their identity."""
+    """Return all subschemas that apply to data, by their identity."""
     anchors = _Anchors(definition)
-    found: dict[int, _Node] = {}
+    nodes: dict[int, _Node] = {}
     waiting: list[Any] = [definition]
     while waiting:
         schema = waiting.pop()
-        if id(schema) in found:
+        if id(schema) in nodes:
             continue
-        node = found[id(schema)] = _node(schema, anchors) if isinstance(schema, dict) else _Node(1, 0)
-        if len(found) > _MOST_SUBSCHEMAS:
+        node = nodes[id(schema)] = _node(schema, anchors) if isinstance(schema, dict) else _Node(1, 0)
+        if len(nodes) > _MOST_SUBSCHEMAS:
             raise UsageError(f"A schema may have {_MOST_SUBSCHEMAS:,} subschemas.")
-        waiting += [*node.same, *node.below, *(one for group in node.fields for one in group)]
-    return found
+        waiting += [*node.same, *node.below, *(inner for group in node.fields for inner in group)]
+    return nodes
 
 
 def _node(schema: dict[str, Any], anchors: "_Anchors") -> _Node:
-    names = schema.get("required")
-    options = schema.get("enum")
-    node = _Node(1 + (len(names) if isinstance(names, list) else 0), 0)
-    node.steps += len(options) // _OPTIONS_PER_STEP if isinstance(options, list) else 0
-    node.states += (
-        _PATTERN_STATES + pattern_states(text, ascii_words=True)
-        if isinstance(text := schema.get("pattern"), str)
-        else 0
-    )
+    node = _Node(1, 0)
+    if isinstance(names := schema.get("required"), list):
+        node.steps += len(names)
+    if isinstance(options := schema.get("enum"), list):
+        node.steps += len(options) // _OPTIONS_PER_STEP
+    if isinstance(text := schema.get("pattern"), str):
+        node.states += _PATTERN_STATES + pattern_states(text, ascii_words=True)
     node.evaluates_again = any(word in schema for word in _UNEVALUATED)
     for word in _LISTS:
         node.same += schema[word] if isinstance(schema.get(word), list) else ()
@@ -324,9 +308,8 @@ def _node(schema: dict[str, Any], anchors: "_Anchors") -> _Node:
         node.same += _values(schema.get(word))
     for word in ("dependentRequired", "dependencies"):
         node.steps += sum(len(value) for value in _values(schema.get(word)) if isinstance(value, list))
-    node.same += [
-        one for word in _REFERENCES if isinstance(schema.get(word), str) for one in anchors.find(schema[word])
-    ]
+    for word in _REFERENCES:
+        node.same += anchors.find(schema[word]) if isinstance(schema.get(word), str) else ()
     node.fields += [group for word in ("properties", "prefixItems") if (group := _values(schema.get(word)))]
     if isinstance(items := schema.get("items"), list) and items:
         node.fields.append(items)
@@ -342,7 +325,7 @@ def _values(value: Any) -> list[Any]:
 
 
 class _Anchors:
-    """What the references within a schema lead to."""
+    """The targets of references within a schema."""
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
         self._definition = definition
@@ -355,26 +338,26 @@ class _Anchors:
                     self._named.setdefault(schema[word], []).append(schema)
 
     def find(self, reference: str) -> list[Any]:
-        """Return what a reference may lead to; raises `UsageError` where nothing stands."""
+        """Return the possible targets of a reference; raise `UsageError` if there are none."""
         place = unquote(reference.removeprefix("#"))
         if place and not place.startswith("/"):
-            found = self._named.get(place, [])
+            targets = self._named.get(place, [])
         else:
-            found = list(_at(self._definition, place.split("/")[1:]))
-        if not found:
-            raise UsageError(f"This is no JSON Schema: it refers to {reference[:100]!r}, and nothing stands there.")
-        return found
+            targets = list(_at(self._definition, place.split("/")[1:]))
+        if not targets:
+            raise UsageError(f"This is no JSON Schema: it refers to {reference[:100]!r}, which does not exist.")
+        return targets
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting += [inner for name, inner in one.items() if name not in _DATA]
-        elif isinstance(one, list):
-            waiting += one
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += [inner for name, inner in node.items() if name not in _DATA]
+        elif isinstance(node, list):
+            waiting += node
 
 
 def _at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
@@ -390,7 +373,7 @@ def _at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
 
 
 def _sorted(nodes: Mapping[int, _Node], root: int) -> list[int]:
-    """Return subschemas behind those that they apply to the same value; raises `UsageError` for a circle of these."""
+    """Return subschemas after those that they apply to the same value; raise `UsageError` for a cycle."""
     order: list[int] = []
     begun: set[int] = set()
     done: set[int] = set()
@@ -406,17 +389,17 @@ def _sorted(nodes: Mapping[int, _Node], root: int) -> list[int]:
                 order.append(at)
             else:
                 begun.add(at)
-                inner = [id(one) for one in nodes[at].same]
-                if any(one in begun and one not in done for one in inner):
+                inner = [id(schema) for schema in nodes[at].same if id(schema) not in done]
+                if not begun.isdisjoint(inner):
                     raise UsageError("The schema refers to itself for the same value, without end.")
-                waiting += [one for one in inner if one not in done]
+                waiting += inner
     return order
 
 
 def _most(
     nodes: Mapping[int, _Node], order: Sequence[int], root: int, weight: Callable[[_Node], int], *, limit: int
 ) -> int:
-    """Return the largest weight that any one value can meet, at any depth; more than the limit is not told apart."""
+    """Return the largest weight of any value, at any depth; all weights beyond the limit are equal."""
     weights = {at: weight(nodes[at]) for at in order}
     above: dict[int, int] = {}
     most = 0
@@ -424,12 +407,13 @@ def _most(
         level: dict[int, int] = {}
         for at in order:
             node = nodes[at]
-            total = weights[at] if not depth else sum(above[id(one)] for one in node.below)
+            total = weights[at]
             if depth:
+                total = sum(above[id(schema)] for schema in node.below)
                 # A value below has one name, or one place in a list.
-                total += sum(max(above[id(one)] for one in group) for group in node.fields)
-            # What is unevaluated is found by evaluating the others once more.
-            total += sum(level[id(one)] for one in node.same) * (2 if node.evaluates_again else 1)
+                total += sum(max(above[id(schema)] for schema in group) for group in node.fields)
+            # Unevaluated fields are determined by a second evaluation of the others.
+            total += sum(level[id(schema)] for schema in node.same) * (2 if node.evaluates_again else 1)
             level[at] = min(total, limit + 1)
         most = max(most, level[root])
         if most > limit or level == above or not any(level.values()):

@@ -17,7 +17,7 @@ _HANDLED = frozenset({"properties", "required", "type", "enum", "items", "additi
 
 
 def compare(older: Schema, newer: Schema) -> SchemaComparison:
-    """Return all differences; those not proved harmless are called breaking."""
+    """Return all differences; those not proved compatible are breaking."""
     changes = tuple(_differences(older.definition, newer.definition, ""))
     if not changes:
         return SchemaComparison(older.ref, newer.ref, "same", ())
@@ -31,9 +31,15 @@ def _differences(old: Any, new: Any, place: str) -> Iterator[SchemaChange]:
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         yield SchemaChange(place or "/", "another schema", breaking=True)
         return
-    yield from _of_type(old, new, place)
+    types, new_types = _types(old), _types(new)
+    if types != new_types:
+        narrower = new_types is not None and (types is None or not types <= new_types)
+        yield SchemaChange(place or "/", f"type {_listed(types)} becomes {_listed(new_types)}", breaking=narrower)
     yield from _of_fields(old, new, place)
-    yield from _of_enum(old, new, place)
+    values, new_values = (None if node.get("enum") is None else _values(node["enum"]) for node in (old, new))
+    if old.get("enum") != new.get("enum"):
+        narrower = new_values is not None and (values is None or not values <= new_values)
+        yield SchemaChange(place or "/", "other values are allowed", breaking=narrower)
     if "items" in old or "items" in new:
         yield from _differences(old.get("items", {}), new.get("items", {}), f"{place}/items")
     if old.get("additionalProperties", True) != new.get("additionalProperties", True):
@@ -42,14 +48,6 @@ def _differences(old: Any, new: Any, place: str) -> Iterator[SchemaChange]:
     for word in sorted((old.keys() | new.keys()) - _HANDLED):
         if old.get(word) != new.get(word):
             yield _of_word(word, old.get(word), new.get(word), place)
-
-
-def _of_type(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[SchemaChange]:
-    before, now = _types(old), _types(new)
-    if before != now:
-        narrower = now is not None and (before is None or not before <= now)
-        told = f"type {_listed(before)} becomes {_listed(now)}"
-        yield SchemaChange(place or "/", told, breaking=narrower)
 
 
 def _of_fields(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[SchemaChange]:
@@ -62,19 +60,12 @@ def _of_fields(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> It
         else:
             yield from _differences(before[name], now[name], at)
             if (name in must) != (name in must_now):
-                told = "now required" if name in must_now else "no longer required"
-                yield SchemaChange(at, told, breaking=name in must_now)
+                change = "now required" if name in must_now else "no longer required"
+                yield SchemaChange(at, change, breaking=name in must_now)
     closed = new.get("additionalProperties", True) is False
     for name in before:
         if name not in now:
             yield SchemaChange(f"{place}/{name}", "removed", breaking=closed)
-
-
-def _of_enum(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[SchemaChange]:
-    before, now = old.get("enum"), new.get("enum")
-    if before != now:
-        narrower = now is not None and (before is None or not _values(before) <= _values(now))
-        yield SchemaChange(place or "/", "other values are allowed", breaking=narrower)
 
 
 def _values(enum: list[Any]) -> frozenset[bytes]:
@@ -82,14 +73,15 @@ def _values(enum: list[Any]) -> frozenset[bytes]:
 
 
 def _of_word(word: str, old: Any, new: Any, place: str) -> SchemaChange:
-    told = f"{word} {_shown(old)} becomes {_shown(new)}"
+    before, after = ("none" if value is None else str(value)[:60] for value in (old, new))
+    change = f"{word} {before} becomes {after}"
     if word in _TALK or word.startswith("x-"):
-        return SchemaChange(place or "/", told if word not in _TALK else f"another {word}", breaking=False)
+        return SchemaChange(place or "/", change if word not in _TALK else f"another {word}", breaking=False)
     if new is None and word not in ("anyOf", "$ref"):
         return SchemaChange(place or "/", f"{word} is gone", breaking=False)
     numbers = isinstance(old, int | float) and isinstance(new, int | float)
     wider = numbers and (new < old if word in _LOWER_IS_WIDER else new > old if word in _HIGHER_IS_WIDER else False)
-    return SchemaChange(place or "/", told, breaking=not wider)
+    return SchemaChange(place or "/", change, breaking=not wider)
 
 
 def _types(node: Mapping[str, Any]) -> frozenset[str] | None:
@@ -105,10 +97,6 @@ def _listed(kinds: frozenset[str] | None) -> str:
     return "any" if kinds is None else " or ".join(sorted(kinds - ({"integer"} if "number" in kinds else frozenset())))
 
 
-def _shown(value: Any) -> str:
-    return "none" if value is None else str(value)[:60]
-
-
 @cache
 def bundled_schemas() -> tuple[Schema, ...]:
     """Return the schemas of `bundled/<name>/<version>.json`, by name and version."""
@@ -117,6 +105,6 @@ def bundled_schemas() -> tuple[Schema, ...]:
     return tuple(
         Schema(folder.name, file.name.removesuffix(".json"), json.loads(file.read_text("utf-8")), bundled=True)
         for folder in folders
-        for file in sorted(folder.iterdir(), key=lambda one: one.name)
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
         if file.name.endswith(".json")
     )
