@@ -1,4 +1,4 @@
-"""The contract of a reader: which bodies it reads, under which format's name and version, and what it makes of them."""
+"""The interface of readers: the bodies that they read, their format's name and version, and their results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ __all__ = ["Body", "FormatReader", "Part"]
 class Body:
     """The input of a reader. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
 
-    `facts` are those that are wanted of a page's markup, beside its text; `statements` says whether its RDFa is read,
-    and `profile` by which shapes it is judged.
+    `facts` are the fields to read from a page's markup, besides its text; `statements` says whether its RDFa is read,
+    and `profile` has the shapes to check it by.
     """
 
     data: bytes = field(repr=False)
@@ -32,14 +32,14 @@ class Body:
 
     @property
     def text(self) -> str:
-        """Return the body as text, with LF at the end of lines; raise `ItemError` if it is none."""
+        """Return the body as text with LF at the end of lines; raise `ItemError` if it is not text."""
         text = decode(self.data, charset=self.charset, media_type=self.media_type, name=self.name)
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The output of a reader: the text as Markdown, and metadata; empty where the body has none."""
+    """The result of a reader: the text as Markdown, and metadata; empty where the body has none."""
 
     text: str
     title: str = ""
@@ -53,11 +53,11 @@ class Part:
 class FormatReader:
     """Reads one format.
 
-    `version` is raised whenever the same body would be read into another document: items of this format, and of no
+    `version` is raised whenever the same body would become another document: the items of this format, and of no
     other, are then read again. `endings` are those of file names, without the dot. `uses` names formats whose readers
-    this one calls, so that a change there counts here. A `binary` format is always read in a worker process.
+    this one calls, so that their versions count here as well. A `binary` format is always read in a worker process.
 
-    `read` raises `ItemError` for what it cannot read; the function is one of a module, so that a worker can import it.
+    `read` raises `ItemError` for an unreadable body; it is a function of a module, so that a worker can import it.
     """
 
     format: str

@@ -1,40 +1,29 @@
-"""Data files as Markdown: JSON, YAML, TOML and XML are fenced, CSV and TSV become tables."""
+"""Data files as Markdown: JSON, YAML, TOML and XML become fences, CSV and TSV tables."""
 
 import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from rowen.content.base import Part
 from rowen.content.code import fenced
 from rowen.model.text import spend
 
-__all__ = [
-    "fitting_table",
-    "markdown_table",
-    "read_csv",
-    "read_fenced",
-    "read_json",
-    "read_json_lines",
-    "read_tsv",
-    "read_xml",
-]
-
-# On average over all lines: only text without line breaks comes to it.
+# The average over all lines: only text without line breaks reaches it.
 _LONG_LINE = 400
 # Nested brackets would otherwise make a text grow with the square of its depth.
 _DEEPEST_INDENT = 24
-# Short lists and objects without anything inside stay on one line: coordinates, for one, come by the million.
+# Short lists and empty objects stay on one line: coordinates, for example, come by the million.
 _TOKEN = re.compile(
     r'(?P<short>\[[^\[\]{}"]{0,100}\]|\{\s*\})|(?P<text>"(?:[^"\\]++|\\.)*+"?)|(?P<mark>[{}\[\],:])|(?P<word>[^\s"{}\[\],:]+)'
 )
-# The delimiter is found out from so many characters, whatever the size of the file.
+# The delimiter is detected in so many characters, whatever the size of the file.
 _SAMPLE = 16_384
 _DELIMITERS = ",;\t|"
 _LONGEST_HEAD = 500  # a third of a passage, each of which repeats the head of its table
-# Names of columns are repeated with each passage of a table; longer ones are cut off.
+# The names of columns are repeated with each passage of a table; longer names are truncated.
 _LONGEST_NAME = 100
 
 
@@ -69,68 +58,45 @@ def _is_minified(source: str) -> bool:
 
 
 def _laid_out(source: str) -> str:
+    """Return JSON with line ends and indentation between its tokens, each exactly as it is written."""
     try:
         json.loads(source)
     except (ValueError, RecursionError):
         return source
-    return "".join(_tokens(source))
-
-
-def _tokens(source: str) -> Iterator[str]:
-    """Yield the tokens of a JSON text exactly as they are written, with line ends and indentation between them."""
+    parts = []
     depth = 0
     for token in _TOKEN.finditer(source):
         mark = token[0]
         match mark:
-            case "{" | "[":
-                depth += 1
-                yield mark + _new_line(depth)
+            case "{" | "[" | ",":
+                depth += mark != ","
+                parts.append(mark + "\n" + "  " * min(depth, _DEEPEST_INDENT))
             case "}" | "]":
                 depth -= 1
-                yield _new_line(depth) + mark
-            case ",":
-                yield mark + _new_line(depth)
-            case ":":
-                yield ": "
+                parts.append("\n" + "  " * min(depth, _DEEPEST_INDENT) + mark)
             case _:
-                yield mark
-
-
-def _new_line(depth: int) -> str:
-    return "\n" + "  " * min(depth, _DEEPEST_INDENT)
+                parts.append(": " if mark == ":" else mark)
+    return "".join(parts)
 
 
 def read_csv(text: str) -> Part:
-    """Read a table whose delimiter is detected."""
-    return _read(text, _delimiter(text[:_SAMPLE]))
+    """Read a table with the delimiter that splits most lines into the same number of cells."""
+    sample = text[:_SAMPLE]
+    lines = [line for line in sample.split("\n")[:50] if line.strip()]
+    if len(lines) > 1 and len(sample) == _SAMPLE:
+        lines.pop()
+
+    def agreement(mark: str) -> tuple[int, int]:
+        counts = [len(row) for row in _rows("\n".join(lines), mark)]
+        width = counts[0] if counts else 1
+        return (counts.count(width), width) if width > 1 else (0, 0)
+
+    return _read(text, max(_DELIMITERS, key=agreement))
 
 
 def read_tsv(text: str) -> Part:
     """Read a table whose cells are separated by tabs."""
     return _read(text, "\t")
-
-
-def markdown_table(rows: Iterable[Sequence[str]]) -> str:
-    """Return a table whose first row is its head; rows are as wide as they are, at least as wide as the head."""
-    lines = []
-    width = 0
-    for row in rows:
-        cells = [_cell(value) for value in row]
-        width = width or len(cells)
-        spend(3 * max(0, width - len(cells)))
-        cells += [""] * (width - len(cells))
-        lines.append("| " + " | ".join(cells) + " |")
-        if len(lines) == 1:
-            lines.append("|" + " --- |" * width)
-    return "\n".join(lines)
-
-
-def fitting_table(rows: list[list[str]]) -> str:
-    """Return a table, or, where its head is too wide to be repeated, one paragraph a row."""
-    if not rows:
-        return ""
-    wide = sum(len(cell) + 3 for cell in rows[0]) > _LONGEST_HEAD
-    return _records(rows) if wide else markdown_table(rows)
 
 
 def _read(text: str, delimiter: str) -> Part:
@@ -145,8 +111,30 @@ def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
     return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
 
 
-def _records(rows: list[list[str]]) -> str:
-    """A table too wide to repeat its head in every chunk: one paragraph a row, each value with its column's name."""
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """Return a table with the first row as its head; shorter rows are filled up to the width of the head."""
+    lines = []
+    width = 0
+    for row in rows:
+        cells = [_cell(value) for value in row]
+        width = width or len(cells)
+        spend(3 * max(0, width - len(cells)))
+        cells += [""] * (width - len(cells))
+        lines.append("| " + " | ".join(cells) + " |")
+        if len(lines) == 1:
+            lines.append("|" + " --- |" * width)
+    return "\n".join(lines)
+
+
+def fitting_table(rows: list[list[str]]) -> str:
+    """Return a table; if its head is too wide to be repeated in every chunk, one paragraph for each row.
+
+    Such a paragraph has each value with the name of its column.
+    """
+    if not rows:
+        return ""
+    if sum(len(cell) + 3 for cell in rows[0]) <= _LONGEST_HEAD:
+        return markdown_table(rows)
     names = [_cell(name) for name in rows[0]]
     paragraphs = ["Columns: " + ", ".join(names)]
     head = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names]
@@ -161,17 +149,3 @@ def _records(rows: list[list[str]]) -> str:
 def _cell(value: str) -> str:
     words = " ".join(value.split())
     return words.replace("|", "\\|") if "|" in words else words
-
-
-def _delimiter(sample: str) -> str:
-    """Return the delimiter that splits the most lines into the same number of cells."""
-    lines = [line for line in sample.split("\n")[:50] if line.strip()]
-    if len(lines) > 1 and len(sample) == _SAMPLE:
-        lines.pop()
-    return max(_DELIMITERS, key=lambda mark: _agreement(lines, mark))
-
-
-def _agreement(lines: list[str], mark: str) -> tuple[int, int]:
-    counts = [len(row) for row in _rows("\n".join(lines), mark)]
-    width = counts[0] if counts else 1
-    return (counts.count(width), width) if width > 1 else (0, 0)

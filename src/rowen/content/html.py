@@ -1,7 +1,6 @@
 """HTML as Markdown: the main content of a page, without the boilerplate that changes with every release.
 
-Its output is stored and hashed: a release of turbohtml that
-converts otherwise needs a new version of the format.
+Its output is stored and hashed: a release of turbohtml that converts differently needs a new version of the format.
 """
 
 import re
@@ -17,8 +16,6 @@ from rowen.model.items import FactsWanted
 from rowen.model.text import LONGEST_ANCHOR, spend
 from rowen.model.url import runs_script, trimmed
 
-__all__ = ["HtmlPage", "read_page"]
-
 _DROPPED = ",".join(
     (
         "script,style,noscript,template,nav,footer,aside,form,input,button,select,textarea,iframe,object,svg,canvas",
@@ -33,18 +30,17 @@ _DROPPED = ",".join(
     )
 )
 _MAIN = "main,[role=main],article,#content,#page-content,div.body,div.document"
-# The text of each is taken, and they may lie within each other: without a limit, time would be quadratic.
+# The text of each is read, and they may be nested: without a limit, time would be quadratic.
 _MOST_CANDIDATES = 16
-# With less than a quarter of all text, the main element leaves out too much, and the whole body is taken.
+# With less than a quarter of all text, the main element leaves out too much, and the whole body is used.
 _LEAST_SHARE = 0.25
 _HEADINGS = "h1,h2,h3,h4,h5,h6"
 _HIGHLIGHTED = "table.highlighttable,table.rouge-table,table.highlight"
 _LAYOUT = ",".join(f"table:has({inside})" for inside in ("table", "pre", "h1", "h2", "h3", "h4")) + (
     ",table[role=presentation]"
 )
-Converter = Callable[[Element, str], str]
 _CALLOUTS = ",".join(f".{kind}>h3,.{kind}>h4" for kind in ("note", "tip", "warning", "caution", "important"))
-# Siblings before a heading that may be empty; each heading looks at them, so that time stays linear.
+# Empty siblings before a heading that are skipped; a limit keeps time linear.
 _FARTHEST_SIBLING = 8
 _SECTIONS = ("section", "div", "header", "article", "hgroup")
 _FOLLOWED = ("http://", "https://", "file://")
@@ -55,31 +51,20 @@ _SPACES = ("\xa0", "&nbsp;", "&#160;", "&#xA0;", "&#xa0;")
 _SYMBOL = re.compile(r"[^\w]*", re.ASCII)
 _ANCHOR = re.compile(r" \{#[^{}]*\}$")
 _GAP = re.compile(r"\n(?:[ \t>]*(`{3,}+)[^\n]*+(?>.*?\n[ \t>]*+\1[^\n]*+|.*)(?=\n|\Z)|\n{2,}+)", re.DOTALL)
-# A cell over many rows is repeated in each if it is short; a long one would multiply the text.
+# A cell that spans rows is repeated in each if it is short; a long one would multiply the text.
 _LONGEST_REPEATED = 80
-Span = tuple[Element, int, int]
-"""A cell, and over how many columns and rows it reaches."""
-Carried = dict[int, tuple[int, str]]
-"""By column, for how many more rows a cell from above reaches down, and its words."""
 _CONCEALING = re.compile(
     r"(?:^|;)(?:display:none|visibility:hidden|opacity:0(?:\.0+)?|font-size:0(?:\.0+)?(?:px|pt|r?em|%)?)"
     r"(?:!important)?(?:;|$)"
 )
-# Pages that fade in conceal all that they say until their scripts have run; what speaks to programs has no such parts.
+# Pages that fade in conceal their whole content until their scripts have run; such an element is kept.
 _WHOLE = "main,article,h1"
-# Those of a page are dozens. Each is looked into, so that without a limit time would be quadratic.
-_MOST = 1_000
+# A page has dozens of styled elements. Each is searched, so that without a limit time would be quadratic.
+_MOST_STYLED = 1_000
 
 
-def _emphasis(mark: str) -> "Converter":
-    def convert(_: Element, words: str) -> str:
-        return f"{mark}{words}{mark}" if words and "\n\n" not in words else words
-
-    return convert
-
-
-def _raised(_: Element, words: str) -> str:
-    return f"^{words}" if words.isalnum() else words
+def _emphasis(mark: str) -> Callable[[Element, str], str]:
+    return lambda _, words: f"{mark}{words}{mark}" if words and "\n\n" not in words else words
 
 
 # turbohtml's own emphasis falls back to HTML tags in the whole document as soon as one word has an accent in it.
@@ -92,7 +77,7 @@ _MARKDOWN = Markdown(
         "i": _emphasis("*"),
         "strong": _emphasis("**"),
         "b": _emphasis("**"),
-        "sup": _raised,
+        "sup": lambda _, words: f"^{words}" if words.isalnum() else words,
     },
 )
 
@@ -124,18 +109,23 @@ def read_page(
     ignore: str | None = None,
     facts: FactsWanted | None = None,
 ) -> HtmlPage:
-    """Return the page of an HTML text that was found under `url`.
+    """Return the page in an HTML text with this address.
 
-    With `select` its text is what that selector finds, wherever it stands; what `ignore` finds is left out. `facts` are
-    taken from the whole markup, and then the text has nothing that the page conceals.
+    With `select`, its text is the elements that match this selector, wherever they stand; those that match `ignore` are
+    left out. `facts` are read from the whole markup; the text then has nothing that the page conceals.
     """
     for space in _SPACES:
         html = html.replace(space, " ")
     page = parse(html)
     title = _text_of(page.select_one("title"))
-    found = facts_in(page, facts) if facts else {}
-    meta = _meta(page)
+    page_facts = facts_in(page, facts) if facts else {}
+    meta: dict[str, str] = {}
+    for element in page.find_all("meta"):
+        name = element.attr("name") or element.attr("property") or element.attr("http-equiv") or ""
+        meta.setdefault(name.lower(), element.attr("content") or "")
     robots = set(re.split(r"[\s,]+", meta.get("robots", "").lower()))
+    declared = (page.root.attr("lang") or page.root.attr("xml:lang")) if page.root is not None else None
+    language = (declared or meta.get("content-language", "")).strip().replace("_", "-")
     base = page.base_url(url)
     # Each relative address becomes as long as the base.
     spend(len(base) * len(page.select("[href],[src],[srcset],[action],[poster],[data],[cite]")) if base else 0)
@@ -147,61 +137,40 @@ def read_page(
         drop_concealed(page)
     main = _selected(page, select) if select else _main(page)
     _repair(main, base.partition("#")[0])
+    markdown = main.to_markdown(_MARKDOWN)
+    if "\n\n\n" in markdown:
+        # Empty elements leave blank lines; those inside code stay.
+        markdown = _GAP.sub(lambda gap: gap[0] if gap[1] else "\n\n", "\n" + markdown).strip("\n")
+    link = page.select_one("link[rel~=canonical][href]")
+    canonical = trimmed(link.attr("href") or "").partition("#")[0] if link is not None else ""
     return HtmlPage(
         title=_title(title or meta.get("og:title", ""), main),
-        text=_tight(main.to_markdown(_MARKDOWN)),
+        text=markdown,
         links=links,
-        language=_language(page, meta),
+        language=language if _LANGUAGE.fullmatch(language) else None,
         noindex=bool(robots & {"noindex", "none"}),
         nofollow=bool(robots & {"nofollow", "none"}),
-        canonical=_canonical(page),
+        canonical=canonical if canonical.startswith(("http://", "https://")) else None,
         tags=tuple(tag for word in meta.get("keywords", "").split(",") if (tag := word.strip())),
         nofollow_links=unfollowed,
-        facts=found,
+        facts=page_facts,
     )
-
-
-def _tight(markdown: str) -> str:
-    """Remove the blank lines of empty elements, but none inside code."""
-    if "\n\n\n" not in markdown:
-        return markdown
-    return _GAP.sub(lambda gap: gap[0] if gap[1] else "\n\n", "\n" + markdown).strip("\n")
 
 
 def _text_of(element: Element | None) -> str:
     return " ".join(element.text.split()) if element is not None else ""
 
 
-def _meta(page: Document) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for element in page.find_all("meta"):
-        name = element.attr("name") or element.attr("property") or element.attr("http-equiv") or ""
-        found.setdefault(name.lower(), element.attr("content") or "")
-    return found
-
-
-def _language(page: Document, meta: dict[str, str]) -> str | None:
-    told = (page.root.attr("lang") or page.root.attr("xml:lang")) if page.root is not None else None
-    language = (told or meta.get("content-language", "")).strip().replace("_", "-")
-    return language if _LANGUAGE.fullmatch(language) else None
-
-
-def _canonical(page: Document) -> str | None:
-    element = page.select_one("link[rel~=canonical][href]")
-    url = trimmed(element.attr("href") or "").partition("#")[0] if element is not None else ""
-    return url if url.startswith(("http://", "https://")) else None
-
-
 def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the links to follow and those not to, each once.
+    """Return the links to follow and the links not to follow, each once.
 
-    In the text, links that would run a script lose their target, and all lose the title that a pointer would show.
+    In the text, links that would run a script lose their target, and all links lose their tooltips.
     """
     followed: dict[str, None] = {}
     unfollowed: dict[str, None] = {}
     for element in page.select("a[href],area[href]"):
-        written = element.attr("href") or ""
-        if (address := trimmed(written)) != written:
+        href = element.attr("href") or ""
+        if (address := trimmed(href)) != href:
             element.attrs["href"] = address
         url, _, fragment = address.partition("#")
         if fragment.startswith(("/", "!")):
@@ -242,23 +211,21 @@ def _main(page: Document) -> Element | Document:
     return best if length >= _LEAST_SHARE * len(body.text) else body
 
 
-def _title(told: str, main: Element | Document) -> str:
+def _title(title: str, main: Element | Document) -> str:
     """Return the page's own heading where the title only adds to it: the rest names the site, often with its version.
 
-    Of several such headings the last one is the page's: the site's stands above it.
+    Of several such headings, the last one is the page's: the site's heading stands above it.
     """
-    found = main.select("h1")[:3] or main.select("h2")[:1]
-    headings = [_ANCHOR.sub("", _text_of(heading)) for heading in found]
-    if not told:
+    elements = main.select("h1")[:3] or main.select("h2")[:1]
+    headings = [_ANCHOR.sub("", _text_of(element)) for element in elements]
+    if not title:
         return headings[0] if headings else ""
-    own = [heading for heading in headings if _is_part(heading.casefold(), told.casefold())]
-    return own[-1] if own else told
-
-
-def _is_part(heading: str, title: str) -> bool:
-    if not heading:
-        return False
-    return title.startswith(heading) or title.endswith(heading) or (len(heading) > 3 and heading in title)
+    whole = title.casefold()
+    for heading in reversed(headings):
+        part = heading.casefold()
+        if part and (whole.startswith(part) or whole.endswith(part) or (len(part) > 3 and part in whole)):
+            return heading
+    return title
 
 
 def _repair(main: Element | Document, url: str) -> None:
@@ -284,9 +251,9 @@ def _name_language(block: Element) -> None:
         return
     around = block
     for _ in range(3):
-        for found in _CODE_CLASS.findall(around.attr("class") or ""):
-            if found not in _NO_CODE_LANGUAGE:
-                block.attrs["class"] = "language-" + found
+        for language in _CODE_CLASS.findall(around.attr("class") or ""):
+            if language not in _NO_CODE_LANGUAGE:
+                block.attrs["class"] = "language-" + language
                 return
         if not isinstance(around.parent, Element):
             return
@@ -294,7 +261,7 @@ def _name_language(block: Element) -> None:
 
 
 def _name_anchors(main: Element | Document, url: str) -> None:
-    """Add ` {#id}` to headings whose anchor differs from the one that their words would give."""
+    """Add ` {#id}` to headings whose anchor differs from the one derived from their words."""
     slugs = Slugs()
     for heading in main.select(_HEADINGS):
         for link in heading.select("a[href]"):
@@ -305,45 +272,34 @@ def _name_anchors(main: Element | Document, url: str) -> None:
                     link.unwrap()
         slug = slugs.of(title_and_anchor("# " + heading.text)[0])
         anchor = _anchor(heading)
-        if anchor and anchor != slug and heading.text.strip():
+        is_usable = 0 < len(anchor) <= LONGEST_ANCHOR and not re.search(r"[\s{}]", anchor)
+        if is_usable and anchor != slug and heading.text.strip():
             heading.append(Text(f" {{#{anchor}}}"))
 
 
-def _anchor(heading: Element) -> str | None:
+def _anchor(heading: Element) -> str:
     """Return the heading's own id, that of an element inside or just above, or of the section that it opens."""
     if own := heading.attr("id"):
-        return _usable(own)
+        return own
     inner = heading.select_one("[id],a[name]")
     if inner is not None:
-        return _usable(inner.attr("id") or inner.attr("name") or "")
+        return inner.attr("id") or inner.attr("name") or ""
     around = heading
     for _ in range(4):
-        opens, above = _opens(around)
-        if above or not opens:
-            return _usable(above)
+        for distance, sibling in enumerate(around.previous_siblings):
+            if distance == _FARTHEST_SIBLING:
+                return ""
+            if isinstance(sibling, Element) and sibling.tag in ("span", "a") and (above := sibling.attr("id")):
+                return above
+            if not isinstance(sibling, Comment) and sibling.text.strip():
+                return ""
         parent = around.parent
         if not isinstance(parent, Element) or parent.tag not in _SECTIONS:
-            return None
-        if told := parent.attr("id"):
-            return _usable(told)
+            return ""
+        if section := parent.attr("id"):
+            return section
         around = parent
-    return None
-
-
-def _opens(element: Element) -> tuple[bool, str]:
-    """Return whether nothing that can be read stands before an element in its parent, and the nearest id that does."""
-    for distance, sibling in enumerate(element.previous_siblings):
-        if distance == _FARTHEST_SIBLING:
-            return False, ""
-        if isinstance(sibling, Element) and sibling.tag in ("span", "a") and (told := sibling.attr("id")):
-            return True, told
-        if not isinstance(sibling, Comment) and sibling.text.strip():
-            return False, ""
-    return True, ""
-
-
-def _usable(anchor: str) -> str | None:
-    return anchor if 0 < len(anchor) <= LONGEST_ANCHOR and not re.search(r"[\s{}]", anchor) else None
+    return ""
 
 
 def make_regular(table: Element) -> None:
@@ -352,12 +308,17 @@ def make_regular(table: Element) -> None:
     if not rows:
         return
     if table.select_one("[colspan],[rowspan]") is not None:
-        if not _spread_all([(row, [_span(cell) for cell in cells]) for row, cells in rows]):
+        spans = [[(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in cells] for _, cells in rows]
+        area = sum(columns * min(down, len(rows) - at) for at, cells in enumerate(spans) for _, columns, down in cells)
+        if area > _most_cells(sum(map(len, spans))):
             as_boxes(table)
             return
+        carried: dict[int, tuple[int, str]] = {}
+        for (row, _), cells_of_row in zip(rows, spans, strict=True):
+            carried = _spread(row, cells_of_row, carried)
         rows = [(row, row.select("td,th")) for row, _ in rows]
     widest = max(len(cells) for _, cells in rows)
-    if widest * len(rows) > _most(sum(len(cells) for _, cells in rows)):
+    if widest * len(rows) > _most_cells(sum(len(cells) for _, cells in rows)):
         as_boxes(table)
         return
     for row, cells in rows:
@@ -372,43 +333,41 @@ def as_boxes(table: Element) -> None:
     table.tag = "div"
 
 
-def _most(cells: int) -> int:
-    """Return the limit to which a table of so many cells may grow."""
+def _most_cells(cells: int) -> int:
+    """Return the size to which a table of so many cells may grow."""
     return 20 * cells + 1000
 
 
-def _spread_all(rows: list[tuple[Element, list[Span]]]) -> bool:
-    """Lay out all rows; return False if the table would become too large."""
-    area = 0
-    for at, (_, spans) in enumerate(rows):
-        area += sum(across * min(down, len(rows) - at) for _, across, down in spans)
-    if area > _most(sum(len(spans) for _, spans in rows)):
-        return False
-    carried: Carried = {}
-    for row, spans in rows:
-        carried = _spread(row, spans, carried)
-    return True
+def _span(cell: Element, name: str) -> int:
+    value = cell.attrs.pop(name, None)
+    # HTML 4.9.11: more than 1,000 columns are 1,000.
+    return min(1000, max(1, int(value))) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,5}", value.strip()) else 1
 
 
-def _spread(row: Element, spans: list[Span], carried: Carried) -> Carried:
-    """Lay out one row below cells that reach into it; returns what reaches into the next row."""
-    kept = {column: (rows - 1, words) for column, (rows, words) in carried.items() if rows > 1}
+def _spread(
+    row: Element, cells: list[tuple[Element, int, int]], carried: dict[int, tuple[int, str]]
+) -> dict[int, tuple[int, str]]:
+    """Lay out a row below cells that reach into it; return the cells that reach into the next row.
+
+    These are kept by column, each with its remaining rows and its words.
+    """
+    following = {column: (rows - 1, words) for column, (rows, words) in carried.items() if rows > 1}
     at = 0
-    for cell, across, down in spans:
+    for cell, columns, rows in cells:
         while at in carried:
             cell.insert_before(_cell(carried[at][1]))
             at += 1
-        if down > 1:
+        if rows > 1:
             words = " ".join(cell.text.split())
-            kept[at] = (down - 1, words if len(words) <= _LONGEST_REPEATED else "")
-            kept.update({at + step: (down - 1, "") for step in range(1, across)})
-        if across > 1:
-            cell.insert_after(*(Element("td") for _ in range(across - 1)))
-        at += across
+            following[at] = (rows - 1, words if len(words) <= _LONGEST_REPEATED else "")
+            following.update({at + step: (rows - 1, "") for step in range(1, columns)})
+        if columns > 1:
+            cell.insert_after(*(Element("td") for _ in range(columns - 1)))
+        at += columns
     while at in carried:
         row.append(_cell(carried[at][1]))
         at += 1
-    return kept
+    return following
 
 
 def _cell(words: str) -> Element:
@@ -419,19 +378,9 @@ def _cell(words: str) -> Element:
     return cell
 
 
-def _span(cell: Element) -> Span:
-    return cell, _number(cell, "colspan"), _number(cell, "rowspan")
-
-
-def _number(cell: Element, name: str) -> int:
-    told = cell.attrs.pop(name, None)
-    # HTML 4.9.11: more than 1,000 columns are 1,000.
-    return min(1000, max(1, int(told))) if isinstance(told, str) and re.fullmatch(r"[0-9]{1,5}", told.strip()) else 1
-
-
 def drop_concealed(page: Document) -> None:
-    """Remove what inline styles conceal, except for what holds the page itself."""
-    for element in page.select("body [style]")[:_MOST]:
+    """Remove elements that inline styles conceal, unless they hold the content of the page."""
+    for element in page.select("body [style]")[:_MOST_STYLED]:
         style = re.sub(r"\s+", "", element.attr("style") or "").lower()
         if _CONCEALING.search(style) and element.tag not in _WHOLE.split(",") and element.select_one(_WHOLE) is None:
             element.decompose()

@@ -1,7 +1,7 @@
-"""RDF statements of pages: which pages have any worth reading, the statements, and links to documents.
+"""RDF statements of pages: which pages are read for them, the statements, and links to documents.
 
-Reading RDFa costs more than all else that is done to a page. So a page is classified first, by its types alone, and an
-overview is not read for statements.
+Reading RDFa costs more than the rest of reading a page. A page is therefore classified first, by its types alone, and
+an overview is not read for statements.
 """
 
 import re
@@ -17,9 +17,7 @@ from rowen.model.rdf import RDFA, PageType, StatementProfile, StatementsWanted
 from rowen.model.text import OverspentError, spend
 from rowen.model.url import same_site, without_session
 
-__all__ = ["page_type", "statements_in"]
-
-# The identifiers of the concepts of document types; a vendor's prefix lacks the slash before them, so they alone count.
+# The identifiers of the concepts of document types, without what stands before them: a vendor's prefix lacks the slash.
 _DOCUMENT_TYPES: Mapping[str, PageType] = {
     "8e791b27-7600-4577-b24e-c7c29e0eb773": "minutes",
     "13fefad6-a9d6-4025-83b5-e4cbee3a8965": "agenda",
@@ -42,48 +40,44 @@ def statements_in(
 ) -> dict[str, Any]:
     """Return the record of a page's RDF statements: page type, statements, repairs, omissions and links.
 
-    The page is parsed for itself, letter by letter: the text that people read has other spaces.
+    The page is parsed again without changes: the text for people has other spaces.
     """
     page = parse(html)
-    found: dict[str, Any] = {"type": page_type(page)}
+    record: dict[str, Any] = {"type": page_type(page)}
     if links := list(dict.fromkeys(_document_links(page, url))):
-        found["links"] = links[:_MOST_LINKS]
-    if found["type"] != "overview" or wanted == "all":
-        found |= _read(page, url, profile, given=len(html))
-    return {RDFA: found} if found.keys() - {"type"} or found["type"] != "overview" else {}
+        record["links"] = links[:_MOST_LINKS]
+    if record["type"] != "overview" or wanted == "all":
+        try:
+            result = kept_statements(statements_of(page, url, given=len(html)), url, profile)
+        except OverspentError as problem:
+            # The text of the page is kept.
+            record["unread"] = f"Its statements {problem}."
+        else:
+            counts = {"repaired": result.repaired, "dropped": result.dropped, "violations": result.violations}
+            record |= {"statements": result.lines} if result.lines else {}
+            for name, by_reason in counts.items():
+                if some := {reason: count for reason, count in sorted(by_reason.items()) if count}:
+                    record[name] = some
+    return {RDFA: record} if record.keys() - {"type"} or record["type"] != "overview" else {}
 
 
 def page_type(page: Document) -> PageType:
     """Return the type of a page by the types of its resources."""
-    kinds = [element.attr("typeof") or "" for element in page.select("[typeof]")]
-    for written in kinds:
-        for identifier, kind in _DOCUMENT_TYPES.items():
+    types = [element.attr("typeof") or "" for element in page.select("[typeof]")]
+    for written in types:
+        for identifier, document_type in _DOCUMENT_TYPES.items():
             if identifier in written:
-                return kind
-    return "item" if any(name in written for written in kinds for name in _ITEM_TYPES) else "overview"
-
-
-def _read(page: Document, url: str, profile: StatementProfile | None, *, given: int) -> dict[str, Any]:
-    try:
-        made = kept_statements(statements_of(page, url, given=given), url, profile)
-    except OverspentError as problem:
-        # Its text is worth having all the same.
-        return {"unread": f"Its statements {problem}."}
-    told: dict[str, Any] = {"statements": made.lines} if made.lines else {}
-    for name, counts in (("repaired", made.repaired), ("dropped", made.dropped), ("violations", made.violations)):
-        if some := {reason: count for reason, count in sorted(counts.items()) if count}:
-            told[name] = some
-    return told
+                return document_type
+    return "item" if any(name in written for written in types for name in _ITEM_TYPES) else "overview"
 
 
 def _document_links(page: Document, url: str) -> Iterator[str]:
     """Yield the addresses of documents, from `href`: the statements themselves name documents by IRIs instead."""
     base = page.base_url(url)
-    leading = (one for one in page.select(_LINKS) if any(_LEADS.search(_words(one, name)) for name in _RELATIONS))
-    for written in dict.fromkeys(one.attr("href") or "" for one in leading):
+    for href in dict.fromkeys(link.attr("href") or "" for link in page.select(_LINKS) if _leads_to_document(link)):
         spend(len(base))
         try:
-            address = without_session(str(ada_url.join_url(base, written)))
+            address = without_session(str(ada_url.join_url(base, href)))
         except ValueError:
             continue
         path = address.partition("?")[0].lower()
@@ -91,7 +85,7 @@ def _document_links(page: Document, url: str) -> Iterator[str]:
             yield address
 
 
-def _words(element: Element, name: str) -> str:
-    """Return an attribute that is a list of words as one text; the parser gives some of them as lists."""
-    value = element.attrs.get(name)
-    return " ".join(value) if isinstance(value, list) else value or ""
+def _leads_to_document(link: Element) -> bool:
+    # The parser gives some lists of words as lists.
+    values = (link.attrs.get(name) for name in _RELATIONS)
+    return any(_LEADS.search(" ".join(value) if isinstance(value, list) else value or "") for value in values)

@@ -1,7 +1,7 @@
 """Read a body by its format: the table of all readers, and the choice by media type and name.
 
-Other packages declare theirs by the entry point `rowen.readers`. Theirs are asked first: what they claim, a built-in
-reader no longer reads. The table is asked by every run, for the versions; a reader is imported with its first body.
+Other packages declare readers by the entry point `rowen.readers`, which take precedence over the built-in ones. Each
+run reads the table, for the versions; a reader is imported with its first body.
 """
 
 import re
@@ -22,32 +22,16 @@ from rowen.model.files import is_text, media_type_of
 from rowen.model.items import Document, Raw
 from rowen.model.text import UNREADABLE, Budget, OverspentError, reading
 
-__all__ = [
-    "BUILT_IN",
-    "CHUNKER_VERSION",
-    "VERSION",
-    "VERSION_BEFORE_FORMATS",
-    "Format",
-    "formats",
-    "is_document",
-    "join",
-    "places",
-    "read",
-    "reader_of",
-    "supported",
-]
-
-GROUP = "rowen.readers"
 CHUNKER_VERSION = 3
-"""Of passages: raised whenever the same text would be cut in another way, or a passage would have another `text_hash`.
+"""Raised whenever the same text would be cut in another way, or a passage would have another `text_hash`.
 
-What an earlier version wrote is renewed from the stored texts (`harvest/passages.py`). Version 3 hashes the words of a
-passage, where 2 began with its letters and went on with its words.
+Passages of earlier versions are renewed from the stored texts (`harvest/passages.py`). Version 3 hashes the words of a
+passage; version 2 hashed its letters first, then its words.
 """
 VERSION = 2
-"""Raised when what all readers share changes what is stored: the decoding of text, or the making of a document."""
+"""Raised when the code that all readers share stores other results: decoding of text, assembly of a document."""
 VERSION_BEFORE_FORMATS = 2
-"""The `VERSION` that stood for all formats before each got its own."""
+"""The `VERSION` of all formats before each format got its own."""
 _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream", "application/x-unknown"})
 _LOOKS_LIKE_HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
@@ -70,7 +54,7 @@ _ALIASES: Mapping[str, str] = {
     "application/x-rtf": "application/rtf",
     "text/rtf": "application/rtf",
 }
-# What servers say of office files that they have no word for.
+# Media types that servers send for office files that they do not know.
 _VAGUE_OFFICE = frozenset(
     {
         "application/zip",
@@ -86,99 +70,69 @@ _VAGUE_OFFICE = frozenset(
 )
 
 
-def _later(module: str, function: str) -> Callable[..., Part]:
+def _later(module: str, function: str) -> Callable[..., Any]:
     """Return a function of this package whose module is imported with its first call."""
-
-    def call(*given: Any, **named: Any) -> Part:
-        read: Callable[..., Part] = getattr(import_module(f"rowen.content.{module}"), function)
-        return read(*given, **named)
-
-    return call
+    return lambda *args, **options: getattr(import_module(f"rowen.content.{module}"), function)(*args, **options)
 
 
-read_fenced, read_json = _later("data", "read_fenced"), _later("data", "read_json")
+_read_fenced, _read_json = _later("data", "read_fenced"), _later("data", "read_json")
+_read_markdown, _markdown_links = _later("markdown", "read_markdown"), _later("markdown", "markdown_links")
+_read_html, _statements_in = _later("html", "read_page"), _later("page_statements", "statements_in")
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_OPEN = "application/vnd.oasis.opendocument."
+_OPEN_READERS = {
+    f"{_OPEN}{kind}": _later("documents.opendocument", function)
+    for kind, function in (("text", "read_text"), ("spreadsheet", "read_sheets"), ("presentation", "read_slides"))
+}
+_TABLES: dict[str, Callable[[str], Part]] = {
+    "text/csv": _later("data", "read_csv"),
+    "text/tab-separated-values": _later("data", "read_tsv"),
+}
+_JSON: Mapping[str, Callable[..., Any]] = {
+    "application/json": _read_json,
+    "application/json5": lambda text: _read_fenced(text, "json5"),
+    "application/x-ndjson": _later("data", "read_json_lines"),
+}
 
 
-def _of_text(read: Callable[[str], Part]) -> Callable[[Body], Part]:
-    return lambda body: read(body.text)
+def _of_text(read: Callable[..., Part], *options: str) -> Callable[[Body], Part]:
+    return lambda body: read(body.text, *options)
 
 
-def _of_bytes(read: Callable[[bytes], Part]) -> Callable[[Body], Part]:
-    def read_document(body: Body) -> Part:
-        try:
-            return read(body.data)
-        except DamagedError as problem:
-            raise ItemError(f"{body.name} {problem}", hint=problem.hint) from problem
-
-    return read_document
+def _of_bytes(read: Callable[[bytes], Part], body: Body) -> Part:
+    try:
+        return read(body.data)
+    except DamagedError as problem:
+        raise ItemError(f"{body.name} {problem}", hint=problem.hint) from problem
 
 
-def _document(name: str) -> Callable[[Body], Part]:
-    return _of_bytes(_later(f"documents.{name}", f"read_{name}"))
-
-
-def _by_type(readers: Mapping[str, Callable[[str], Part]]) -> Callable[[Body], Part]:
-    return lambda body: readers[body.media_type](body.text)
+def _document(name: str, media_type: str, *uses: str) -> FormatReader:
+    read = _later(f"documents.{name}", f"read_{name}")
+    return FormatReader(name, 1, lambda body: _of_bytes(read, body), (media_type,), uses=uses, binary=True)
 
 
 def _markdown(body: Body) -> Part:
-    from rowen.content.markdown import markdown_links, read_markdown
-
     text = body.text
-    part = read_markdown(text)
-    return replace(part, links=markdown_links(text, body.url)) if body.url.startswith("http") else part
+    part: Part = _read_markdown(text)
+    return replace(part, links=_markdown_links(text, body.url)) if body.url.startswith("http") else part
 
 
 def _page(body: Body) -> Part:
     """Read a page; keep its instructions for crawlers in the record, where connectors obey them."""
-    from rowen.content.html import read_page
-
     text = body.text
-    page = read_page(text, body.url, select=body.select, ignore=body.ignore, facts=body.facts)
-    hints: dict[str, Any] = {}
-    if page.noindex:
-        hints["noindex"] = True
+    page = _read_html(text, body.url, select=body.select, ignore=body.ignore, facts=body.facts)
+    hints: dict[str, Any] = {"noindex": True} if page.noindex else {}
     if page.canonical and page.canonical != body.url:
         hints["canonical"] = page.canonical
     if page.facts:
         hints["facts"] = page.facts
     if body.statements:
-        from rowen.content.page_statements import statements_in
-
-        hints |= statements_in(text, body.url, body.statements, body.profile)
+        hints |= _statements_in(text, body.url, body.statements, body.profile)
     links = () if page.nofollow else page.links
     return Part(page.text, page.title, page.tags, page.language, links, hints)
 
 
-def _code(body: Body) -> Part:
-    return read_fenced(body.text, files.language_of(body.media_type) or "")
-
-
-_TABLES = {
-    "text/csv": _later("data", "read_csv"),
-    "text/tab-separated-values": _later("data", "read_tsv"),
-}
-_JSON: Mapping[str, Callable[[str], Part]] = {
-    "application/json": read_json,
-    "application/json5": lambda text: read_fenced(text, "json5"),
-    "application/x-ndjson": _later("data", "read_json_lines"),
-}
-_OFFICE = "application/vnd.openxmlformats-officedocument."
-_OPEN = "application/vnd.oasis.opendocument."
-
-
-def _json(body: Body) -> Part:
-    read: Callable[[str], Part] = _JSON.get(body.media_type, read_json)
-    return read(body.text)
-
-
-def _opendocument(body: Body) -> Part:
-    kinds = {"text": "read_text", "spreadsheet": "read_sheets"}
-    read = kinds.get(body.media_type.removeprefix(_OPEN), "read_slides")
-    return _of_bytes(_later("documents.opendocument", read))(body)
-
-
-_CODE = FormatReader("code", 1, _code, ())
+_CODE = FormatReader("code", 1, lambda body: _read_fenced(body.text, files.language_of(body.media_type) or ""), ())
 _TEXT = FormatReader("text", 1, _of_text(_later("markdown", "read_plain")), ("text/plain",))
 BUILT_IN: tuple[FormatReader, ...] = (
     FormatReader("html", 2, _page, ("text/html",)),
@@ -186,41 +140,35 @@ BUILT_IN: tuple[FormatReader, ...] = (
     _TEXT,
     _CODE,
     FormatReader("rst", 1, _of_text(_later("rst", "read_rst")), ("text/x-rst",)),
-    FormatReader("tables", 1, _by_type(_TABLES), tuple(_TABLES)),
-    FormatReader("json", 1, _json, tuple(_JSON)),
+    FormatReader("tables", 1, lambda body: _TABLES[body.media_type](body.text), tuple(_TABLES)),
+    FormatReader("json", 1, lambda body: _JSON.get(body.media_type, _read_json)(body.text), tuple(_JSON)),
     FormatReader("notebook", 1, _of_text(_later("code", "read_notebook")), ("application/x-ipynb+json",)),
-    FormatReader("yaml", 1, _of_text(lambda text: read_fenced(text, "yaml")), ("application/yaml",)),
-    FormatReader("toml", 1, _of_text(lambda text: read_fenced(text, "toml")), ("application/toml",)),
+    FormatReader("yaml", 1, _of_text(_read_fenced, "yaml"), ("application/yaml",)),
+    FormatReader("toml", 1, _of_text(_read_fenced, "toml"), ("application/toml",)),
     FormatReader("xml", 1, _of_text(_later("data", "read_xml")), ("application/xml",)),
-    FormatReader("pdf", 1, _document("pdf"), ("application/pdf",), binary=True),
-    FormatReader("rtf", 1, _document("rtf"), ("application/rtf",), uses=("html",), binary=True),
-    FormatReader("epub", 1, _document("epub"), ("application/epub+zip",), uses=("html",), binary=True),
-    FormatReader("word", 1, _document("word"), (_OFFICE + "wordprocessingml.document",), uses=("html",), binary=True),
-    FormatReader("excel", 1, _document("excel"), (_OFFICE + "spreadsheetml.sheet",), uses=("tables",), binary=True),
-    FormatReader(
-        "powerpoint",
-        1,
-        _document("powerpoint"),
-        (_OFFICE + "presentationml.presentation",),
-        uses=("html",),
-        binary=True,
-    ),
+    _document("pdf", "application/pdf"),
+    _document("rtf", "application/rtf", "html"),
+    _document("epub", "application/epub+zip", "html"),
+    _document("word", f"{_OFFICE}wordprocessingml.document", "html"),
+    _document("excel", f"{_OFFICE}spreadsheetml.sheet", "tables"),
+    _document("powerpoint", f"{_OFFICE}presentationml.presentation", "html"),
     FormatReader(
         "opendocument",
         1,
-        _opendocument,
-        (_OPEN + "text", _OPEN + "spreadsheet", _OPEN + "presentation"),
+        lambda body: _of_bytes(_OPEN_READERS[body.media_type], body),
+        tuple(_OPEN_READERS),
         uses=("html", "tables"),
         binary=True,
     ),
 )
-# The last part of a media type tells the notation of what has no reader of its own: application/geo+json.
+# The suffix of a media type without a reader names its notation: application/geo+json.
 _BY_SUFFIX = {"json": "application/json", "xml": "application/xml", "yaml": "application/yaml"}
+_OWN = {media_type: reader for reader in BUILT_IN for media_type in reader.media_types}
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format as a recipe knows it: `versions` are all that decide what is stored of its bodies.
+    """A format in a recipe: `versions` are all versions that decide what is stored of its bodies.
 
     `taken` are the media types and endings that a built-in format leaves to readers of other packages.
     """
@@ -239,51 +187,30 @@ class _ReaderTable:
     joined: Mapping[str, FormatReader]
 
 
-_told: list[str] | None = None
+_places: list[str] | None = None
 
 
 def join(places: Iterable[str]) -> None:
-    """Set where readers of other packages are: a worker process is told by its parent, and need not search for them."""
-    global _told
-    _told = list(places)
+    """Set the places of other packages' readers, so that a worker process need not search for them."""
+    global _places
+    _places = list(places)
     _table.cache_clear()
 
 
 def places() -> list[str]:
-    """Return where readers of other packages are imported from: `package.module:NAME`."""
+    """Return the places that readers of other packages are imported from: `package.module:NAME`."""
     return sorted(_table().joined)
-
-
-def is_foreign(reader: FormatReader) -> bool:
-    """Return whether a reader is another package's."""
-    return reader in _table().joined.values()
 
 
 def reader_of(media_type: str) -> FormatReader:
     """Return the reader of a supported media type."""
-    return _table().by_type.get(media_type) or _general(media_type)
-
-
-def is_claimed(media_type: str) -> bool:
-    """Return whether a reader names this media type as its own."""
-    return media_type in _table().by_type
+    return _table().by_type.get(media_type) or _built_in(media_type)
 
 
 def formats() -> tuple[Format, ...]:
-    """Return all formats, as recipes know them."""
+    """Return all formats for recipes."""
     table = _table()
     versions = {reader.format: reader.version for reader in table.readers}
-    uses = {reader.format: reader.uses for reader in table.readers}
-    taken = _taken(table)
-    made = []
-    for name in versions:
-        parts = sorted({name, *(other for other in uses[name] if other in versions)})
-        made.append(Format(name, tuple((part, versions[part]) for part in parts), taken.get(name, ())))
-    return tuple(made)
-
-
-def _taken(table: _ReaderTable) -> dict[str, tuple[str, ...]]:
-    """Return the claims of other packages by the built-in format that they replace."""
     taken: dict[str, set[str]] = {}
     for reader in table.joined.values():
         for claim in reader.media_types:
@@ -291,17 +218,19 @@ def _taken(table: _ReaderTable) -> dict[str, tuple[str, ...]]:
         for ending in reader.endings:
             if before := files.MEDIA.get(ending):
                 taken.setdefault(_built_in(before).format, set()).add(f".{ending}")
-    return {name: tuple(sorted(claims)) for name, claims in taken.items()}
-
-
-_OWN = {media_type: reader for reader in BUILT_IN for media_type in reader.media_types}
+    return tuple(
+        Format(
+            reader.format,
+            tuple((name, versions[name]) for name in sorted({reader.format, *reader.uses} & versions.keys())),
+            tuple(sorted(taken.get(reader.format, ()))),
+        )
+        for reader in table.readers
+    )
 
 
 def _built_in(media_type: str) -> FormatReader:
-    return _OWN.get(media_type) or _general(media_type)
-
-
-def _general(media_type: str) -> FormatReader:
+    if reader := _OWN.get(media_type):
+        return reader
     if files.language_of(media_type):
         return _CODE
     family = _BY_SUFFIX.get(media_type.rpartition("+")[2])
@@ -310,12 +239,23 @@ def _general(media_type: str) -> FormatReader:
 
 @cache
 def _table() -> _ReaderTable:
-    joined = {place: _loaded(place) for place in (_installed() if _told is None else _told)}
+    installed = [point.value for point in entry_points(group="rowen.readers")] if _places is None else _places
+    joined = {place: _loaded(place) for place in installed}
     by_type = dict(_OWN)
     names = {reader.format for reader in BUILT_IN}
     claimed: dict[str, str] = {}
     for place, reader in sorted(joined.items()):
-        _refuse_double(reader, place, names, claimed)
+        if reader.format in names:
+            raise ConfigurationError(
+                f"The reader {place} uses the format name {reader.format!r}, which another reader has.",
+                hint="Uninstall one of the packages.",
+            )
+        for claim in (*reader.media_types, *(f".{ending.lower()}" for ending in reader.endings)):
+            if other := claimed.get(claim):
+                raise ConfigurationError(
+                    f"The readers {other} and {place} both claim {claim}.", hint="Uninstall one of the packages."
+                )
+            claimed[claim] = place
         names.add(reader.format)
         by_type.update(dict.fromkeys(reader.media_types, reader))
     endings = {ending.lower(): reader.media_types[0] for reader in joined.values() for ending in reader.endings}
@@ -323,26 +263,8 @@ def _table() -> _ReaderTable:
     return _ReaderTable(by_type, (*BUILT_IN, *joined.values()), joined)
 
 
-def _refuse_double(reader: FormatReader, place: str, names: set[str], claimed: dict[str, str]) -> None:
-    if reader.format in names:
-        raise ConfigurationError(
-            f"The reader {place} calls its format {reader.format!r}, a name that another reader has.",
-            hint="Uninstall one of the packages.",
-        )
-    for claim in (*reader.media_types, *(f".{ending.lower()}" for ending in reader.endings)):
-        if other := claimed.get(claim):
-            raise ConfigurationError(
-                f"The readers {other} and {place} both claim {claim}.", hint="Uninstall one of the packages."
-            )
-        claimed[claim] = place
-
-
-def _installed() -> list[str]:
-    return [point.value for point in entry_points(group=GROUP)]
-
-
 def _loaded(place: str) -> FormatReader:
-    """The reader at a place. One that is missing is an error: without it, what it read would be taken for gone."""
+    """Import a reader. A missing one is an error: without it, its items would be taken for deleted."""
     module, _, name = place.partition(":")
     try:
         reader = getattr(import_module(module), name)
@@ -352,21 +274,32 @@ def _loaded(place: str) -> FormatReader:
         ) from problem
     if not isinstance(reader, FormatReader) or not reader.media_types:
         raise ConfigurationError(
-            f"{place} is no reader with at least one media type.", hint="Report it to the package that brings it."
+            f"{place} is not a reader with at least one media type.", hint="Report it to the package that brings it."
         )
     return reader
 
 
 def read(raw: Raw) -> Document:
-    """Return the document that a body holds; raise `ItemError` if it cannot be read."""
+    """Return the document in a body; raise `ItemError` if it cannot be read, or expands out of all proportion."""
     name = _name(raw)
-    media_type = _media_type(name, raw.media_type) or _sniffed(raw)
+    media_type = _media_type(name, raw.media_type)
+    if media_type is None and _essence(raw.media_type) in _VAGUE and _LOOKS_LIKE_HTML.match(raw.body, 0, 1024):
+        media_type = "text/html"
     if media_type is None:
         raise ItemError(
-            f"{name or raw.url} cannot be read: {raw.media_type or 'its kind'} is no format that Rowen knows",
-            hint="Leave it out of the source, or give it the ending of its format.",
+            f"{name or raw.url} cannot be read: {raw.media_type or 'its type'} is not a supported format",
+            hint="Exclude it from the source, or give it the ending of its format.",
         )
-    part = _within_budget(raw, media_type, name or raw.url)
+    charset = raw.charset or parameter(raw.media_type)
+    options = raw.select, raw.ignore, raw.facts, raw.statements, raw.profile
+    body = Body(raw.body, media_type, name or raw.url, raw.url, charset, *options)
+    reader = reader_of(media_type)
+    try:
+        with reading(len(raw.body)):
+            part = _guarded(reader, body) if _is_foreign(reader) else reader.read(body)
+        Budget(len(raw.body)).spend(len(part.text))
+    except OverspentError as problem:
+        raise ItemError(f"{body.name} {problem}.", hint="It may be a bomb: exclude it.") from None
     return Document(
         url=raw.url,
         title=part.title or raw.title or name or raw.url,
@@ -381,25 +314,6 @@ def read(raw: Raw) -> Document:
     )
 
 
-def _within_budget(raw: Raw, media_type: str, name: str) -> Part:
-    """Read a body; refuse it if the output is out of all proportion to the input."""
-    try:
-        with reading(len(raw.body)):
-            part = _read(raw, media_type, name)
-        Budget(len(raw.body)).spend(len(part.text))
-    except OverspentError as problem:
-        raise ItemError(f"{name} {problem}.", hint="It may be a bomb: leave it out.") from None
-    return part
-
-
-def _read(raw: Raw, media_type: str, name: str) -> Part:
-    charset = raw.charset or parameter(raw.media_type)
-    told = raw.select, raw.ignore, raw.facts, raw.statements, raw.profile
-    body = Body(raw.body, media_type, name, raw.url, charset, *told)
-    reader = reader_of(media_type)
-    return _guarded(reader, body) if is_foreign(reader) else reader.read(body)
-
-
 def _guarded(reader: FormatReader, body: Body) -> Part:
     """Call another package's reader; turn its exceptions into an error of the item."""
     try:
@@ -411,6 +325,11 @@ def _guarded(reader: FormatReader, body: Body) -> Part:
         ) from problem
 
 
+def _is_foreign(reader: FormatReader) -> bool:
+    """Return whether a reader belongs to another package."""
+    return reader in _table().joined.values()
+
+
 def supported(name: str, media_type: str | None = None) -> bool:
     """Return whether a body of this name and media type can be read."""
     return _media_type(name, media_type) is not None
@@ -419,36 +338,26 @@ def supported(name: str, media_type: str | None = None) -> bool:
 def is_document(raw: Raw) -> bool:
     """Return whether a body needs a worker process: a PDF, an office file, a book, another package's format."""
     media_type = _media_type(_name(raw), raw.media_type)
-    return _is_binary(media_type) or (media_type is not None and is_foreign(reader_of(media_type)))
+    return media_type is not None and ((reader := reader_of(media_type)).binary or _is_foreign(reader))
 
 
-def _media_type(name: str, told: str | None) -> str | None:
-    essence = (told or "").partition(";")[0].strip().lower()
+def _media_type(name: str, declared: str | None) -> str | None:
+    essence = _essence(declared)
     by_name = media_type_of(name)
     if essence in _VAGUE:
         return by_name or ("text/plain" if essence == "text/plain" else None)
     essence = _ALIASES.get(essence, essence)
-    if is_claimed(essence):
-        # The ending may say more: a notebook is JSON.
-        return by_name if by_name and _is_kind_of(by_name, essence) else essence
-    if essence in _VAGUE_OFFICE and _is_binary(by_name):
+    is_claimed = essence in _table().by_type
+    if not is_claimed and essence in _VAGUE_OFFICE and by_name and reader_of(by_name).binary:
         return by_name
-    if not is_text(essence):
+    if not is_claimed and not is_text(essence):
         return None
-    return by_name if by_name and _is_kind_of(by_name, essence) else essence
+    # The ending may be more precise: a notebook is JSON.
+    return by_name if by_name and by_name.endswith("+" + essence.rpartition("/")[2]) else essence
 
 
-def _is_kind_of(media_type: str, general: str) -> bool:
-    return media_type.endswith("+" + general.rpartition("/")[2])
-
-
-def _is_binary(media_type: str | None) -> bool:
-    return media_type is not None and reader_of(media_type).binary
-
-
-def _sniffed(raw: Raw) -> str | None:
-    told = (raw.media_type or "").partition(";")[0].strip().lower()
-    return "text/html" if told in _VAGUE and _LOOKS_LIKE_HTML.match(raw.body, 0, 1024) else None
+def _essence(media_type: str | None) -> str:
+    return (media_type or "").partition(";")[0].strip().lower()
 
 
 def _name(raw: Raw) -> str:

@@ -1,8 +1,7 @@
-"""reStructuredText becomes Markdown: sections, lists, tables, code and directives, as far as a reader needs them."""
+"""reStructuredText as Markdown: sections, lists, tables, code and directives, as far as a reader needs them."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from rowen.content.base import Part
 from rowen.content.code import fenced
@@ -10,9 +9,7 @@ from rowen.content.data import markdown_table
 from rowen.content.markdown import first_heading
 from rowen.model.text import spend
 
-__all__ = ["inline", "read_rst"]
-
-# Each level is a call within a call; what lies deeper is kept as it is, in a fence.
+# Each level is a nested call; deeper content is kept unchanged, in a fence.
 _DEEPEST = 16
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
 _EXPLICIT = re.compile(r"\.\.(?:\s+|$)")
@@ -70,32 +67,12 @@ _NUMBERED_ROLES = {"pep": "PEP ", "rfc": "RFC ", "cve": "CVE-", "cwe": "CWE-"}
 
 
 def read_rst(text: str) -> Part:
-    """Sections become headings, so that passages know where they stand."""
+    """Read a file; sections become headings, so that passages have a path."""
     lines = [line.rstrip() for line in text.expandtabs(8).split("\n")]
-    names = _names(lines)
-    markdown = _Converter(names, [], 0).convert(lines)
+    converter = _Converter({}, {}, [], 0)
+    converter.define_names(lines)
+    markdown = converter.convert(lines)
     return Part(markdown, title=first_heading(markdown))
-
-
-@dataclass(slots=True)
-class RstNames:
-    """What a document defines somewhere, for use anywhere in it."""
-
-    links: dict[str, str] = field(default_factory=dict)
-    substitutions: dict[str, str] = field(default_factory=dict)
-
-
-def _names(lines: list[str]) -> RstNames:
-    """Link targets and replacements, which may be used before they are defined."""
-    names = RstNames()
-    for line in lines:
-        if not line.startswith(".. "):
-            continue
-        if (found := _TARGET.match(line)) and found["url"]:
-            names.links[found["name"].strip("`").lower()] = found["url"].strip("`<>")
-        elif (found := _DIRECTIVE.match(line)) and found["substitution"] and found["name"] == "replace":
-            names.substitutions[found["substitution"].lower()] = found["argument"] or ""
-    return names
 
 
 def _indent(line: str) -> int:
@@ -108,14 +85,28 @@ def _dedented(lines: list[str]) -> list[str]:
 
 
 class _Converter:
-    """Reads lines from the top; each reader of `_READERS` takes what it knows and says where to go on."""
+    """Reads lines from the top; each reader in `_READERS` returns the place after its block, or None.
 
-    def __init__(self, names: RstNames, adornments: list[str], depth: int) -> None:
-        self.names = names
+    Link targets, substitutions and adornments belong to the whole document.
+    """
+
+    def __init__(self, links: dict[str, str], substitutions: dict[str, str], adornments: list[str], depth: int) -> None:
+        self.links = links
+        self.substitutions = substitutions
         self.adornments = adornments
         self.depth = depth
         self.lines: list[str] = []
         self.blocks: list[str] = []
+
+    def define_names(self, lines: list[str]) -> None:
+        """Note link targets and replacements, which may be used before they are defined."""
+        for line in lines:
+            if not line.startswith(".. "):
+                continue
+            if (match := _TARGET.match(line)) and match["url"]:
+                self.links[match["name"].strip("`").lower()] = match["url"].strip("`<>")
+            elif (match := _DIRECTIVE.match(line)) and match["substitution"] and match["name"] == "replace":
+                self.substitutions[match["substitution"].lower()] = match["argument"] or ""
 
     def convert(self, lines: list[str]) -> str:
         self.lines = lines
@@ -128,17 +119,17 @@ class _Converter:
         return "\n\n".join(block for block in self.blocks if block)
 
     def nested(self, lines: list[str]) -> str:
-        """What stands inside a directive, an item or a quote."""
+        """Return the content of a directive, an item or a quote as Markdown."""
         lines = _dedented(lines)
         if self.depth >= _DEEPEST:
             return fenced("\n".join(lines), "")
-        return _Converter(self.names, self.adornments, self.depth + 1).convert(lines)
+        return _Converter(self.links, self.substitutions, self.adornments, self.depth + 1).convert(lines)
 
     def line(self, at: int) -> str:
         return self.lines[at] if at < len(self.lines) else ""
 
     def inside(self, at: int, margin: int = 1) -> tuple[list[str], int]:
-        """Return the lines from `at` on that are blank or at least as far to the right as `margin`."""
+        """Return the lines from `at` on that are blank or indented by at least `margin`, and the place after them."""
         end = at
         while end < len(self.lines) and (not self.lines[end] or _indent(self.lines[end]) >= margin):
             end += 1
@@ -149,18 +140,20 @@ class _Converter:
 
     def section(self, at: int) -> int | None:
         first, second, third = self.line(at), self.line(at + 1), self.line(at + 2)
-        if _ADORNMENT.match(first) and second and first == third:
-            return self.heading(second.strip(), first[0] * 2, at + 3)
-        underlined = first[0] != " " and _ADORNMENT.match(second) and len(second) >= min(4, len(first))
-        if underlined and not _ADORNMENT.match(first) and not _EXPLICIT.match(first):
-            return self.heading(first, second[0], at + 2)
-        return at + 1 if _ADORNMENT.match(first) and not second else None
-
-    def heading(self, title: str, adornment: str, after: int) -> int:
+        if _ADORNMENT.match(first):
+            if not second or first != third:
+                return None if second else at + 1
+            title, adornment, after = second.strip(), first[0] * 2, at + 3
+        elif first[0] != " " and _ADORNMENT.match(second) and len(second) >= min(4, len(first)):
+            if _EXPLICIT.match(first):
+                return None
+            title, adornment, after = first, second[0], at + 2
+        else:
+            return None
         if adornment not in self.adornments:
             self.adornments.append(adornment)
         level = min(6, self.adornments.index(adornment) + 1)
-        self.blocks.append(f"{'#' * level} {inline(title, self.names)}")
+        self.blocks.append(f"{'#' * level} {self.inline(title)}")
         return after
 
     def explicit(self, at: int) -> int | None:
@@ -168,39 +161,45 @@ class _Converter:
         if not _EXPLICIT.match(line):
             return at + 1 if line.startswith("__ ") else None
         body, after = self.inside(at + 1)
-        if found := _DIRECTIVE.match(line):
-            if not found["substitution"]:
-                self.directive(found["name"].lower(), found["argument"] or "", body)
-        elif found := _FOOTNOTE.match(line):
-            text = " ".join([found["text"], *body])
-            self.blocks.append(f"[{found['name'].lstrip('#')}] {inline(text, self.names)}")
+        if match := _DIRECTIVE.match(line):
+            if not match["substitution"]:
+                self.directive(match["name"].lower().rpartition(":")[2], match["argument"] or "", _dedented(body))
+        elif match := _FOOTNOTE.match(line):
+            text = " ".join([match["text"], *body])
+            self.blocks.append(f"[{match['name'].lstrip('#')}] {self.inline(text)}")
         return after
 
     def directive(self, name: str, argument: str, body: list[str]) -> None:
-        body, options = _without_options(_dedented(body))
-        short = name.rpartition(":")[2]
-        match _DIRECTIVES.get(short):
+        options = {}
+        at = 0
+        while at < len(body) and (match := _OPTION.match(body[at])):
+            options[match[1]] = match[2] or ""
+            at += 1
+        body = body[at:]
+        kind = _DIRECTIVES.get(name)
+        match kind:
             case "silent":
-                pass
+                return
             case "code":
-                self.code(short, argument, body)
+                language = argument.split(" ")[0] if name in ("code", "code-block", "sourcecode", "prompt") else ""
+                if name in ("math", "mermaid"):
+                    language, body = name, [argument, *body] if argument else body
+                self.code(body, re.sub(r"[^\w+#.-]", "", language))
+                return
             case "callout":
-                self.callout(short, argument, body)
+                self.callout(name, argument, body)
+                return
             case "box":
-                self.blocks += [f"**{inline(argument, self.names)}**" if argument else "", self.nested(body)]
-            case "picture":
-                self.blocks += [inline(options.get("alt", ""), self.names), self.nested(body)]
-            case "container":
-                self.blocks += [inline(argument, self.names), self.nested(body)]
+                head = f"**{self.inline(argument)}**" if argument else ""
+            case "picture" | "container":
+                head = self.inline(options.get("alt", "") if kind == "picture" else argument)
             case _:
-                self.blocks += [f"`{argument.replace('`', '')}`" if argument else "", self.nested(body)]
+                head = f"`{argument.replace('`', '')}`" if argument else ""
+        self.blocks += [head, self.nested(body)]
 
-    def code(self, name: str, argument: str, body: list[str]) -> None:
-        language = argument.split(" ")[0] if name in ("code", "code-block", "sourcecode", "prompt") else ""
-        if name in ("math", "mermaid"):
-            language, body = name, [argument, *body] if argument else body
-        if source := "\n".join(body).strip("\n"):
-            self.blocks.append(fenced(source, re.sub(r"[^\w+#.-]", "", language)))
+    def code(self, lines: list[str], language: str = "") -> None:
+        if source := "\n".join(lines).strip("\n"):
+            self.blocks.append(fenced(source, language))
 
     def callout(self, name: str, argument: str, body: list[str]) -> None:
         head = _CALLOUT_WORDS.get(name, name.capitalize())
@@ -218,23 +217,16 @@ class _Converter:
         if _GRID_BORDER.match(line):
             while self.line(end)[:1] in ("+", "|"):
                 end += 1
-            rows = _grid_rows(self.lines[at:end])
         elif _SIMPLE_BORDER.match(line):
-            end = self.end_of_simple_table(at)
-            rows = _simple_rows(self.lines[at:end])
+            borders = 0
+            while end < len(self.lines) and (borders < 2 or self.line(end)):
+                borders += self.lines[end].startswith("==") and _SIMPLE_BORDER.match(self.lines[end]) is not None
+                end += 1
         else:
             return None
-        if rows:
-            self.blocks.append(markdown_table([[inline(cell, self.names) for cell in row] for row in rows]))
+        if rows := _table_rows(self.lines[at:end]):
+            self.blocks.append(markdown_table([[self.inline(cell) for cell in row] for row in rows]))
         return max(end, at + 1)
-
-    def end_of_simple_table(self, at: int) -> int:
-        borders = 0
-        for end in range(at, len(self.lines)):
-            borders += self.lines[end].startswith("==") and _SIMPLE_BORDER.match(self.lines[end]) is not None
-            if borders >= 2 and not self.line(end + 1):
-                return end + 1
-        return len(self.lines)
 
     def doctest(self, at: int) -> int | None:
         if not self.line(at).startswith(">>> "):
@@ -246,22 +238,21 @@ class _Converter:
         return end
 
     def items(self, at: int) -> int | None:
-        """Return a run of list items or fields."""
-        found: list[str] = []
+        """Read adjacent list items or fields."""
+        items: list[str] = []
         while mark := _ITEM.match(self.line(at)) or _FIELD.match(self.line(at)):
             is_field = mark.re is _FIELD
             rest = (mark[2] or "") if is_field else self.line(at)[mark.end() :]
-            body, after = self.inside(at + 1, 1 if is_field else 2)
+            body, at = self.inside(at + 1, 1 if is_field else 2)
             content = self.nested([*([rest] if rest else []), *_dedented(body)])
-            label = "- " if is_field else _marker(mark[1])
             content = f"**{mark[1]}:** {content}".strip() if is_field else content
-            found.append(
-                label + content.replace("\n", "\n" + " " * len(label)).replace("\n" + " " * len(label) + "\n", "\n\n")
-            )
-            at = after
-        if not found:
+            number = mark[1].strip("().").replace("#", "1")
+            label = f"{number}. " if number.isdigit() and not is_field else "- "
+            indent = "\n" + " " * len(label)
+            items.append(label + content.replace("\n", indent).replace(indent + "\n", "\n\n"))
+        if not items:
             return None
-        self.blocks.append("\n".join(found))
+        self.blocks.append("\n".join(items))
         return at
 
     def quote(self, at: int) -> int | None:
@@ -276,18 +267,49 @@ class _Converter:
         while self.line(end) and not _indent(self.line(end)):
             end += 1
         text = "\n".join(line.removeprefix("| ") for line in self.lines[at:end])
-        literal = text.endswith("::")
-        if literal:
+        is_literal = text.endswith("::")
+        if is_literal:
             text = text[:-2].rstrip() + (":" if not text[:-2].endswith((" ", "\n")) else "")
-        text = inline(text, self.names)
-        self.blocks.append("\\" + text if text.startswith("#") else text.removeprefix(":") if literal else text)
-        return self.literal(end) if literal else end
+        text = self.inline(text)
+        self.blocks.append("\\" + text if text.startswith("#") else text.removeprefix(":") if is_literal else text)
+        if is_literal:
+            body, end = self.inside(end)
+            self.code(_dedented(body))
+        return end
 
-    def literal(self, at: int) -> int:
-        body, after = self.inside(at)
-        if source := "\n".join(_dedented(body)).strip("\n"):
-            self.blocks.append(fenced(source, ""))
-        return after
+    def inline(self, text: str) -> str:
+        """Return a paragraph on one line, with its links, code and roles as Markdown."""
+        return _INLINE.sub(self.markup, " ".join(text.split()))
+
+    def markup(self, match: re.Match[str]) -> str:
+        words: str = match[match.lastgroup or 0]
+        match match.lastgroup if words else None:
+            case "literal":
+                return _code(words)
+            case "interpreted":
+                return _role(match["before"], words)
+            case "after":
+                return _role(words, match["bare"])
+            case "bare":
+                return words
+            case "substitution":
+                return _spent(self.substitutions.get(words.lower(), match[0]))
+            case "note":
+                return f"[{words.lstrip('#')}]"
+            case "reference":
+                return self.reference(words)
+            case "word":
+                return self.reference(words) if words.lower() in self.links else match[0]
+        return words.strip()
+
+    def reference(self, words: str) -> str:
+        if match := _LINK_TARGET.match(words):
+            label, target = match[1].rstrip() or match[2], match[2]
+            self.links.setdefault(label.lower(), target)
+            target = self.links.get(target.rstrip("_").lower(), target)
+            return f"[{label}]({_spent(target)})" if not target.endswith("_") else label
+        target = self.links.get(words.lower(), "")
+        return f"[{words}]({_spent(target)})" if target else words
 
 
 _READERS: tuple[Callable[[_Converter, int], int | None], ...] = (
@@ -301,100 +323,46 @@ _READERS: tuple[Callable[[_Converter, int], int | None], ...] = (
 )
 
 
-def _marker(mark: str) -> str:
-    if mark in "-*+•":
-        return "- "
-    number = mark.strip("().")
-    return f"{number}. " if number.isdigit() else "1. " if number == "#" else "- "
-
-
-def _without_options(body: list[str]) -> tuple[list[str], dict[str, str]]:
-    options = {}
-    at = 0
-    while at < len(body) and (found := _OPTION.match(body[at])):
-        options[found[1]] = found[2] or ""
-        at += 1
-    return body[at:], options
-
-
-def _simple_rows(lines: list[str]) -> list[list[str]]:
+def _table_rows(lines: list[str]) -> list[list[str]]:
+    """Return the cells of a grid table or a simple one; the lines of a cell are joined."""
+    is_grid = lines[0].startswith("+")
     edges = [match.start() for match in re.finditer(r"=+", lines[0])]
     rows: list[list[str]] = []
-    for line in lines[1:]:
-        if not line or _SIMPLE_BORDER.match(line) or not line.strip("-= "):
-            continue
-        cells = [line[a:b].strip() for a, b in zip(edges, [*edges[1:], None], strict=True)]
-        if cells[0] or not rows:
-            rows.append(cells)
-        else:
-            rows[-1] = [f"{above} {below}".strip() for above, below in zip(rows[-1], cells, strict=True)]
-    return rows
-
-
-def _grid_rows(lines: list[str]) -> list[list[str]]:
-    rows: list[list[str]] = []
-    fresh = True
+    is_new = True
     for line in lines:
-        if line.startswith("+"):
-            fresh = True
+        if is_grid and line.startswith("+"):
+            is_new = True
             continue
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if fresh or len(cells) != len(rows[-1]):
+        if is_grid:
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            is_new = is_new or len(cells) != len(rows[-1])
+        elif not line or _SIMPLE_BORDER.match(line) or not line.strip("-= "):
+            continue
+        else:
+            cells = [line[a:b].strip() for a, b in zip(edges, [*edges[1:], None], strict=True)]
+            is_new = bool(cells[0]) or not rows
+        if is_new:
             rows.append(cells)
         else:
             rows[-1] = [f"{above} {below}".strip() for above, below in zip(rows[-1], cells, strict=True)]
-        fresh = False
+        is_new = False
     return rows
-
-
-def inline(text: str, names: RstNames) -> str:
-    """One paragraph, on one line, with its links, code and roles as Markdown."""
-    return _INLINE.sub(lambda match: _replaced(match, names), " ".join(text.split()))
-
-
-def _replaced(match: re.Match[str], names: RstNames) -> str:
-    part: Mapping[str, str | None] = match.groupdict()
-    if part["literal"]:
-        return _code(part["literal"])
-    if part["interpreted"]:
-        return _role(part["before"] or "", part["interpreted"])
-    if part["reference"]:
-        return _reference(part["reference"], names)
-    if part["bare"]:
-        return _role(part["after"] or "", part["bare"]) if part["after"] else part["bare"]
-    if part["substitution"]:
-        return _spent(names.substitutions.get(part["substitution"].lower(), match[0]))
-    if part["note"]:
-        return f"[{part['note'].lstrip('#')}]"
-    if part["word"]:
-        return _reference(part["word"], names) if part["word"].lower() in names.links else match[0]
-    return (part["escaped"] or "").strip()
 
 
 def _code(words: str) -> str:
     return f"`` {words} ``" if "`" in words else f"`{words}`"
 
 
-def _reference(words: str, names: RstNames) -> str:
-    if found := _LINK_TARGET.match(words):
-        label, target = found[1].rstrip() or found[2], found[2]
-        names.links.setdefault(label.lower(), target)
-        target = names.links.get(target.rstrip("_").lower(), target)
-        return f"[{label}]({_spent(target)})" if not target.endswith("_") else label
-    target = names.links.get(words.lower(), "")
-    return f"[{words}]({_spent(target)})" if target else words
-
-
 def _spent(words: str) -> str:
-    """What was written once and is used again."""
+    """Return words that are written once and used repeatedly, and spend their length each time."""
     spend(len(words))
     return words
 
 
 def _role(role: str, words: str) -> str:
     name = role.strip(":").rpartition(":")[2].lower()
-    if found := _LINK_TARGET.match(words):
-        words = found[1].rstrip() or found[2]
+    if match := _LINK_TARGET.match(words):
+        words = match[1].rstrip() or match[2]
     elif words.startswith("~"):
         words = words.rpartition(".")[2].removeprefix("~")
     words = words.removeprefix("!")
