@@ -171,12 +171,12 @@ async def test_a_reader_that_cannot_be_loaded_fails_the_run_and_deletes_nothing(
 @pytest.mark.parametrize(
     ("second", "why"),
     [
-        ('FormatReader("recipes", 1, read, ("text/x-other",))', "a name that another reader has"),
-        ('FormatReader("html", 1, read, ("text/x-other",))', "a name that another reader has"),
+        ('FormatReader("recipes", 1, read, ("text/x-other",))', "which another reader has"),
+        ('FormatReader("html", 1, read, ("text/x-other",))', "which another reader has"),
         ('FormatReader("more", 1, read, ("text/x-recipe",))', "both claim text/x-recipe"),
         ('FormatReader("more", 1, read, ("text/x-other",), endings=("recipe",))', r"both claim \.recipe"),
-        ('FormatReader("more", 1, read, ())', "no reader with at least one media type"),
-        ("42", "no reader with at least one media type"),
+        ('FormatReader("more", 1, read, ())', "not a reader with at least one media type"),
+        ("42", "not a reader with at least one media type"),
     ],
 )
 def test_two_readers_of_one_thing_are_refused(second: str, why: str, install: Install) -> None:

@@ -1,4 +1,4 @@
-"""E-books: their chapters, read as pages, in the order of the spine."""
+"""E-books: their chapters in the order of the spine, each read as a page."""
 
 import re
 from collections.abc import Iterator
@@ -8,14 +8,12 @@ from turbohtml import parse
 
 from rowen.content.base import Part
 from rowen.content.documents import DamagedError
-from rowen.content.documents.flow import Facts, facts_of, record_of
+from rowen.content.documents.flow import facts_of
 from rowen.content.documents.packages import ZipPackage, joined
 from rowen.content.html import HtmlPage, read_page
 from rowen.errors import ItemError
 from rowen.formats.charset import decode
 from rowen.model.text import spend
-
-__all__ = ["read_epub"]
 
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 _CLOSED = re.compile(r"<([A-Za-z][\w:-]*+)((?:\s[^<>]*)?)/>")
@@ -31,17 +29,18 @@ def read_epub(body: bytes) -> Part:
     container = package.tree("META-INF/container.xml")
     path = next((each.get("full-path", "") for each in container.iter("rootfile")), "")
     if path not in package:
-        raise DamagedError("is no EPUB book.")
+        raise DamagedError("is not an EPUB book.")
     book = _Book(package, path)
     pages = list(book.chapters())
-    facts = book.facts()
-    return Part(
-        text="\n\n".join(text for text, _ in pages if text),
-        title=facts.title or next((page.title for _, page in pages if page.title), ""),
-        tags=facts.keywords,
-        language=facts.language,
+    texts = {
+        name: ["".join(element.itertext()).strip() for element in book.root.iter(name)]
+        for name in ("title", "creator", "subject", "language")
+    }
+    title, language = (next(iter(texts[name]), "") for name in ("title", "language"))
+    return facts_of(title, texts["creator"], texts["subject"], language).part(
+        "\n\n".join(text for text, _ in pages if text),
+        title=next((page.title for _, page in pages if page.title), ""),
         links=tuple(dict.fromkeys(link for _, page in pages for link in page.links)),
-        record=record_of(facts, {}),
     )
 
 
@@ -49,57 +48,40 @@ class _Book:
     def __init__(self, package: ZipPackage, path: str) -> None:
         self._package = package
         self._folder = path.rpartition("/")[0]
-        self._root = package.tree(path)
-        self._items = {each.get("id", ""): each for each in self._root.iter("item")}
-        self._labels = dict(self._contents())
-        self._locked = {
-            joined("", each.get("URI", "")).lower()
-            for each in package.tree("META-INF/encryption.xml").iter("CipherReference")
-        }
-
-    def facts(self) -> Facts:
-        found = {
-            name: ["".join(each.itertext()).strip() for each in self._root.iter(name)]
-            for name in ("title", "creator", "subject", "language")
-        }
-        return facts_of(
-            next(iter(found["title"]), ""), found["creator"], found["subject"], next(iter(found["language"]), "")
-        )
+        self.root = package.tree(path)
+        self._items = {item.get("id", ""): item for item in self.root.iter("item")}
 
     def chapters(self) -> Iterator[tuple[str, HtmlPage]]:
-        """Yield each chapter's Markdown and the page it comes from."""
-        for entry in self._root.iter("itemref"):
+        """Yield each chapter's Markdown and the page it comes from; one without a heading gets its title as heading."""
+        labels = dict(self._contents())
+        encryption = self._package.tree("META-INF/encryption.xml")
+        locked = {joined("", reference.get("URI", "")).lower() for reference in encryption.iter("CipherReference")}
+        for entry in self.root.iter("itemref"):
             item = self._items.get(entry.get("idref", ""))
             if item is None or item.get("media-type") not in _PAGES or "nav" in item.get("properties", "").split():
                 continue
             path = self._path(item)
-            if path.lower() in self._locked:
-                raise DamagedError("is locked by its publisher (DRM).", hint="Leave it out, or get an open copy.")
-            page = _page(self._spent(path), path)
-            yield self._with_heading(page.text, path), page
-
-    def _spent(self, path: str) -> bytes:
-        """Return a chapter, and count its size each time: a spine may name it repeatedly."""
-        body = self._package.read(path)
-        spend(len(body))
-        return body
-
-    def _with_heading(self, text: str, path: str) -> str:
-        """Add the title from the table of contents to a chapter that begins without a heading."""
-        label = self._labels.get(path.lower(), "")
-        return f"# {label}\n\n{text}" if label and text and not text.startswith("#") else text
+            if path.lower() in locked:
+                raise DamagedError("is locked by its publisher (DRM).", hint="Exclude it, or get an open copy.")
+            body = self._package.read(path)
+            # A spine may name a chapter repeatedly.
+            spend(len(body))
+            page = _page(body, path)
+            label = labels.get(path.lower(), "")
+            needs_heading = label and page.text and not page.text.startswith("#")
+            yield (f"# {label}\n\n{page.text}" if needs_heading else page.text), page
 
     def _path(self, item: Element) -> str:
         return joined(self._folder, item.get("href", ""))
 
     def _contents(self) -> Iterator[tuple[str, str]]:
-        """Yield the book's own names of its chapters, by path: of EPUB 2, then of EPUB 3."""
+        """Yield the titles of chapters in the table of contents, by path: of EPUB 2, then of EPUB 3."""
         for item in self._items.values():
             path = self._path(item)
             folder = path.rpartition("/")[0]
             if item.get("media-type") == "application/x-dtbncx+xml":
                 for point in self._package.tree(path).iter("navPoint"):
-                    label = "".join("".join(each.itertext()) for each in point.iterfind("navLabel"))
+                    label = "".join("".join(part.itertext()) for part in point.iterfind("navLabel"))
                     for target in point.iterfind("content"):
                         yield from _label(folder, target.get("src", ""), label)
             elif "nav" in item.get("properties", "").split():
@@ -108,14 +90,14 @@ class _Book:
 
 
 def _label(folder: str, target: str, label: str) -> Iterator[tuple[str, str]]:
-    """Yield the title of a chapter, unless the link leads to a part of it."""
+    """Yield the path and title of a chapter, unless the link leads to a part of it."""
     words = " ".join(label.split())
     if words and "#" not in target:
         yield joined(folder, target).lower(), words
 
 
 def _page(body: bytes, path: str) -> HtmlPage:
-    """Read a chapter. All of it is content, and its links and anchors mean nothing outside the book."""
+    """Read a chapter. All of it is content, and its links and anchors are useless outside the book."""
     page = parse(_text(body, path))
     page.remove("annotation,annotation-xml")
     for element in page.select("aside,footer,main,article"):
@@ -130,7 +112,7 @@ def _page(body: bytes, path: str) -> HtmlPage:
 
 
 def _text(body: bytes, path: str) -> str:
-    """Return the text of a page, in which each element is closed as HTML wants it: XHTML may say `<title/>`."""
+    """Return the text of a page with each element closed as in HTML: XHTML may contain `<title/>`."""
     try:
         text = decode(body, charset=None, media_type="text/html", name=path)
     except ItemError as problem:
@@ -138,5 +120,5 @@ def _text(body: bytes, path: str) -> str:
     return _CLOSED.sub(_both_tags, text)
 
 
-def _both_tags(found: re.Match[str]) -> str:
-    return found[0] if found[1].lower() in _VOID else f"<{found[1]}{found[2]}></{found[1]}>"
+def _both_tags(tag: re.Match[str]) -> str:
+    return tag[0] if tag[1].lower() in _VOID else f"<{tag[1]}{tag[2]}></{tag[1]}>"

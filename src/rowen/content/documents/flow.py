@@ -1,7 +1,7 @@
-"""What readers of documents write: blocks as plain HTML for the page reader, sheets as tables, and metadata."""
+"""The output of document readers: blocks as plain HTML for the page reader, sheets as tables, and metadata."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -15,28 +15,14 @@ from rowen.content.html import read_page
 from rowen.content.markdown import escaped
 from rowen.model.text import left_chars, spend
 
-__all__ = [
-    "Cell",
-    "Facts",
-    "Row",
-    "TextFlow",
-    "TextRun",
-    "Workbook",
-    "core_facts",
-    "facts_of",
-    "inline",
-    "part_of",
-    "record_of",
-]
-
 _FOLLOWED = ("http://", "https://", "mailto:")
-# More is left out, and the text says so.
+# The rest of a larger workbook is left out, and the text says so.
 MOST_CHARS = 10_000_000
-# Where less than one cell in four is filled, columns are not kept apart: the table would be mostly bars.
+# If fewer than one cell in four is filled, columns are not aligned: the table would be mostly bars.
 _SPARSEST = 4
 Row = Mapping[int, str]
-"""The cells of a row that are not empty, by their column."""
-# Programs fill in a title where the author gave none.
+"""The cells of a row that are not empty, by column."""
+# Programs generate a title where the author gave none.
 _PREFIX = re.compile(r"(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)|Word Document) - ", re.IGNORECASE)
 _NO_TITLE = re.compile(
     r"(?:untitled|title|document|presentation|präsentation|présentation|slide|book|mappe|dokument|folie|workbook"
@@ -65,30 +51,25 @@ class Cell(NamedTuple):
 
 
 def inline(runs: Iterable[TextRun], *, plain: bool = False) -> str:
-    """Runs as HTML. Programs cut words into runs as they like, so neighbours of one look are joined first."""
+    """Return runs as HTML. Programs split words into runs arbitrarily, so neighbours of one format are joined first."""
     parts = []
-    for look, group in groupby(runs, key=lambda run: run[1:]):
+    for (bold, italic, raised, href), group in groupby(runs, key=lambda run: run[1:]):
         text = "".join(run.text for run in group)
-        parts.append(_marked(text, TextRun("", *look)) if not plain else escape(text))
+        words = text.strip()
+        html = escape(words)
+        if words and not plain:
+            for tag, wanted in (("sup", raised), ("em", italic), ("strong", bold)):
+                html = f"<{tag}>{html}</{tag}>" if wanted else html
+            if href.startswith(_FOLLOWED):
+                html = f'<a href="{escape(href)}">{html}</a>'
+        start = text.index(words) if words else len(text)
+        parts.append(text[:start] + html + text[start + len(words) :])
         spend(len(parts[-1]))
     return "".join(parts).strip().replace("\n", " " if plain else "<br>")
 
 
-def _marked(text: str, look: TextRun) -> str:
-    words = text.strip()
-    if not words:
-        return text
-    before, after = text[: text.index(words)], text[text.index(words) + len(words) :]
-    html = escape(words)
-    for tag, wanted in (("sup", look.raised), ("em", look.italic), ("strong", look.bold)):
-        html = f"<{tag}>{html}</{tag}>" if wanted else html
-    if look.href.startswith(_FOLLOWED):
-        html = f'<a href="{escape(look.href)}">{html}</a>'
-    return before + html + after
-
-
 class TextFlow:
-    """Takes blocks one by one; lists, code and quotes end by themselves where another block begins."""
+    """Collects blocks one by one; lists and code end where another block begins."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -130,12 +111,18 @@ class TextFlow:
         self._parts.append(f"<li>{html}")
 
     def table(self, rows: Sequence[Sequence[Cell]]) -> None:
-        """Add a table whose first row is its head; a table of a single cell is only a frame around it."""
-        filled = [row for row in rows if any(cell.html for cell in row)]
-        if len(filled) == 1 and len(filled[0]) == 1:
-            self._block(f"<div>{filled[0][0].html}</div>")
-        elif filled:
-            self._block("".join(("<table>", *map(_row, filled), "</table>")))
+        """Add a table with the first row as its head; a table of a single cell is only a frame around it."""
+        rows = [row for row in rows if any(cell.html for cell in row)]
+        if len(rows) == 1 and len(rows[0]) == 1:
+            self._block(f"<div>{rows[0][0].html}</div>")
+            return
+        parts = []
+        for row in rows:
+            spend(len(row) * len("<td></td>"))
+            spans = (f' colspan="{cell.span}"' if cell.span > 1 else "" for cell in row)
+            parts += ["<tr>", *(f"<td{span}>{cell.html}</td>" for cell, span in zip(row, spans, strict=True)), "</tr>"]
+        if parts:
+            self._block("".join(["<table>", *parts, "</table>"]))
 
     def slide(self, number: int, title: str, content: "TextFlow") -> None:
         """Add the content of a slide under its title; skip an empty slide."""
@@ -168,16 +155,6 @@ class TextFlow:
             self._code.clear()
 
 
-def _row(cells: Sequence[Cell]) -> str:
-    return "".join(("<tr>", *_cells(cells), "</tr>"))
-
-
-def _cells(cells: Sequence[Cell]) -> Iterator[str]:
-    for cell in cells:
-        spend(len("<td></td>"))
-        yield f'<td colspan="{cell.span}">{cell.html}</td>' if cell.span > 1 else f"<td>{cell.html}</td>"
-
-
 class Workbook:
     """Collects sheets up to a limit."""
 
@@ -188,7 +165,19 @@ class Workbook:
 
     def add(self, name: str, rows: Iterable[Row]) -> None:
         """Add a sheet; skip an empty one."""
-        blocks = list(map(_block, _blocks(self._within_limit(rows))))
+        blocks: list[str] = []
+        block: list[Row] = []
+        for row in rows:
+            self._left_chars -= sum(len(cell) + 3 for cell in row.values()) + 1
+            if self.is_full:
+                break
+            if row:
+                block.append(row)
+            elif block:
+                blocks.append(_block(block))
+                block = []
+        if block:
+            blocks.append(_block(block))
         if blocks:
             self._parts += [f"## {' '.join(name.split())}", *blocks]
 
@@ -197,33 +186,16 @@ class Workbook:
         """Return whether something had to be left out."""
         return self._left_chars < 0
 
-    def markdown(self) -> str:
-        """Return all sheets as Markdown."""
-        rest = ["*The rest of this workbook was left out: it is too large.*"] if self.is_full else []
-        return "\n\n".join(self._parts + rest)
-
-    def _within_limit(self, rows: Iterable[Row]) -> Iterator[Row]:
-        for row in rows:
-            self._left_chars -= sum(len(cell) + 3 for cell in row.values()) + 1
-            if self.is_full:
-                return
-            yield row
-
-
-def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    block: list[Row] = []
-    for row in rows:
-        if row:
-            block.append(row)
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
+    def part(self, facts: "Facts") -> Part:
+        """Return all sheets as Markdown, with the metadata of the file."""
+        if not self.is_full:
+            return facts.part("\n\n".join(self._parts))
+        rest = "*The rest of this workbook was left out: it is too large.*"
+        return facts.part("\n\n".join([*self._parts, rest]), truncated=True)
 
 
 def _block(rows: list[Row]) -> str:
-    """Format adjacent rows as a table; rows of one cell each as paragraphs."""
+    """Return adjacent rows as a table; rows of one cell each as paragraphs."""
     if all(len(row) == 1 for row in rows):
         return "\n\n".join(escaped(" ".join(cell.split())) for row in rows for cell in row.values())
     columns = sorted({column for row in rows for column in row})
@@ -241,50 +213,45 @@ class Facts:
     keywords: tuple[str, ...] = ()
     language: str | None = None
 
+    def part(self, text: str, *, title: str = "", links: tuple[str, ...] = (), **record: Any) -> Part:
+        """Return a document with this metadata; the given title is used if it has none of its own.
 
-def facts_of(title: str, authors: Iterable[str], keywords: Iterable[str], language: str) -> Facts:
+        The record has no dates: a program writes a new one with every export.
+        """
+        authors = {"authors": list(self.authors)} if self.authors else {}
+        return Part(text, self.title or title, self.keywords, self.language, links, {**authors, **record})
+
+
+def facts_of(title: str, authors: Iterable[str], keywords: Iterable[str], language: str = "") -> Facts:
     """Return the metadata of a file in normal form."""
-    words = (word.strip() for each in keywords for word in re.split(r"[,;\n]", each))
+    words = (word.strip() for several in keywords for word in re.split(r"[,;\n]", several))
     names = (" ".join(name.split()) for name in authors)
-    tongue = language.strip()
+    tag = language.strip()
     return Facts(
         title=sensible_title(title),
         authors=tuple(dict.fromkeys(filter(None, names))),
         keywords=tuple(dict.fromkeys(filter(None, words))),
-        language=tongue.replace("_", "-") if _LANGUAGE.fullmatch(tongue) else None,
+        language=tag.replace("_", "-") if _LANGUAGE.fullmatch(tag) else None,
     )
 
 
 def core_facts(package: ZipPackage) -> Facts:
     """Return the core properties of an Office file."""
     root = package.tree("docProps/core.xml")
-    return facts_of(_text(root, "title"), [_text(root, "creator")], [_text(root, "keywords")], _text(root, "language"))
+    title, creator, keywords, language = (
+        "".join(next(root.iter(name), Element(name)).itertext())
+        for name in ("title", "creator", "keywords", "language")
+    )
+    return facts_of(title, [creator], [keywords], language)
 
 
-def sensible_title(told: str) -> str:
+def sensible_title(title: str) -> str:
     """Return a title; empty for a generated one."""
-    title = _PREFIX.sub("", " ".join(told.split()))
+    title = _PREFIX.sub("", " ".join(title.split()))
     return "" if _NO_TITLE.fullmatch(title) else title
 
 
-def part_of(html: str, facts: Facts, **record: Any) -> Part:
-    """Return a document whose text is given as HTML; without a title of its own, the first heading is its title."""
+def part_of(html: str, facts: Facts) -> Part:
+    """Return a document with a text in HTML; without a title of its own, the first heading is its title."""
     page = read_page(html)
-    return Part(
-        text=page.text,
-        title=facts.title or sensible_title(page.title),
-        tags=facts.keywords,
-        language=facts.language,
-        links=page.links,
-        record=record_of(facts, record),
-    )
-
-
-def record_of(facts: Facts, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a document. It has no dates: a program writes a new one with every export."""
-    return {**({"authors": list(facts.authors)} if facts.authors else {}), **more}
-
-
-def _text(root: Element, name: str) -> str:
-    found = next(root.iter(name), None)
-    return "".join(found.itertext()) if found is not None else ""
+    return facts.part(page.text, title=sensible_title(page.title), links=page.links)

@@ -1,4 +1,4 @@
-"""Zip archives of XML, as office files and e-books are: members and trees, read within limits."""
+"""Zip archives of XML, the container of office files and e-books: members and trees, read within limits."""
 
 import io
 import posixpath
@@ -12,9 +12,7 @@ from xml.parsers import expat
 from rowen.content.documents import DamagedError
 from rowen.formats.xml import XmlNames, event_parser
 
-__all__ = ["ZipPackage", "elements", "joined", "whole"]
-
-# For all parts together: a zip may unpack to a thousand times its size.
+# The limit for all parts together: a zip may unpack to a thousand times its size.
 MOST_UNPACKED_BYTES = 256 << 20
 _PIECE_BYTES = 1 << 18
 _ENCRYPTED = 0x1
@@ -24,13 +22,13 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotIm
 _NOTHING = Element("nothing")
 # The whole part is read by one worker, and each element costs it memory.
 MOST_ELEMENTS = 3_000_000
-# What reads the trees calls itself for each level; Python ends at 1,000 calls.
+# Readers of the trees recurse at each level; Python allows 1,000 nested calls.
 DEEPEST = 128
 _NO_TAGS: frozenset[str] = frozenset()
 
 
 class ZipPackage:
-    """The members of one archive, by their paths in lower case; nothing is ever written to the disk."""
+    """The members of one archive, by their paths in lower case; nothing is written to disk."""
 
     def __init__(self, body: bytes) -> None:
         if body.startswith(_OLE):
@@ -41,7 +39,7 @@ class ZipPackage:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(body))
         except _DAMAGED as problem:
-            raise DamagedError(f"is damaged, or not what its ending says ({problem}).") from problem
+            raise DamagedError(f"is damaged, or not of the type that its ending says ({problem}).") from problem
         self._members = {_plain(member.filename): member for member in self._zip.infolist()}
         self._left_bytes = MOST_UNPACKED_BYTES
 
@@ -60,7 +58,12 @@ class ZipPackage:
         try:
             with self._zip.open(member) as source:
                 while piece := source.read(_PIECE_BYTES):
-                    self._spend(len(piece))
+                    self._left_bytes -= len(piece)
+                    if self._left_bytes < 0:
+                        raise DamagedError(
+                            f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MB.",
+                            hint="It may be a bomb: exclude it.",
+                        )
                     yield piece
         except _DAMAGED as problem:
             raise DamagedError(f"is damaged ({problem}).") from problem
@@ -75,33 +78,26 @@ class ZipPackage:
 
     def main(self, usual: str, *, what: str) -> str:
         """Return the path of an Office file's main part."""
-        found = (path for kind, path in self.targets("").values() if kind == "officeDocument" and path in self)
-        main = next(found, usual)
+        paths = (path for kind, path in self.targets("").values() if kind == "officeDocument" and path in self)
+        main = next(paths, usual)
         if main not in self:
-            raise DamagedError(f"is no {what} in the format of 2007 and later.")
+            raise DamagedError(f"is not {what} in the format of 2007 and later.")
         return main
 
     def targets(self, path: str) -> dict[str, tuple[str, str]]:
-        """What a part of an Office file refers to: by id, the last word of the kind, and the path or address."""
+        """Return the references of a part of an Office file: by id, the last word of the kind and the target."""
         folder, _, name = path.rpartition("/")
-        found = {}
-        for each in self.tree(f"{folder}/_rels/{name}.rels").iter("Relationship"):
-            target = each.get("Target", "")
-            if each.get("TargetMode") != "External":
+        targets = {}
+        for relationship in self.tree(f"{folder}/_rels/{name}.rels").iter("Relationship"):
+            target = relationship.get("Target", "")
+            if relationship.get("TargetMode") != "External":
                 target = joined(folder, target)
-            found[each.get("Id", "")] = (each.get("Type", "").rpartition("/")[2], target)
-        return found
-
-    def _spend(self, count: int) -> None:
-        self._left_bytes -= count
-        if self._left_bytes < 0:
-            raise DamagedError(
-                f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MB.", hint="It may be a bomb: leave it out."
-            )
+            targets[relationship.get("Id", "")] = (relationship.get("Type", "").rpartition("/")[2], target)
+        return targets
 
 
 def joined(folder: str, reference: str) -> str:
-    """Return the path that a reference from a folder leads to; one that leads out of the archive is found nowhere."""
+    """Return the path that a reference in a folder leads to; a path out of the archive matches no member."""
     path = unquote(reference.partition("#")[0])
     return posixpath.normpath(posixpath.join("/" + folder, path)).lstrip("/")
 
@@ -113,48 +109,40 @@ def _plain(path: str) -> str:
 def elements(
     pieces: Iterable[bytes], wanted: frozenset[str] = _NO_TAGS, *, opened: frozenset[str] = _NO_TAGS
 ) -> Iterator[Element]:
-    """Yield the outermost elements of the wanted names, the root if none are named.
+    """Yield the outermost elements of the wanted names; the root if no names are given.
 
-    Those of the names in `opened` come as they are opened, with their attributes alone.
+    Elements with names in `opened` are yielded when they begin, with their attributes only.
     """
     reader = _MarkupReader(wanted, opened)
     try:
-        fed = False
+        is_empty = True
         for piece in pieces:
-            fed = True
-            yield from reader.feed(piece)
-        if fed:
-            reader.end()
+            is_empty = False
+            reader.parser.Parse(piece, False)
+            done, reader.done = reader.done, []
+            yield from done
+        if not is_empty:
+            reader.parser.Parse(b"", True)
     except (expat.ExpatError, LookupError, ValueError) as problem:
         raise DamagedError(f"is damaged ({problem}).") from problem
 
 
 def whole(text: str | None, default: int = 0) -> int:
-    """Return a number as it stands in an attribute; what is none, or absurd, is the default."""
+    """Return the number in an attribute; the default if it is not a number, or absurdly large."""
     return int(text) if text and len(text) < 10 and text.isascii() and text.removeprefix("-").isdigit() else default
 
 
 class _MarkupReader:
     def __init__(self, wanted: frozenset[str], opened: frozenset[str]) -> None:
+        self.done: list[Element] = []
         self._wanted = wanted
         self._opened = opened
         self._builder: TreeBuilder | None = None
-        self._depth = 0
-        self._outermost = 0
-        self._count = 0
-        self._done: list[Element] = []
-        self._parser = event_parser(
+        self._depth = self._outermost = self._count = 0
+        self.parser = event_parser(
             self._start, self._end, on_entity=_refuse_entity, on_long_namespace=_refuse_namespace
         )
-        self._parser.CharacterDataHandler = self._data
-
-    def feed(self, piece: bytes) -> list[Element]:
-        self._parser.Parse(piece, False)
-        done, self._done = self._done, []
-        return done
-
-    def end(self) -> None:
-        self._parser.Parse(b"", True)
+        self.parser.CharacterDataHandler = self._data
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -164,13 +152,13 @@ class _MarkupReader:
         local = _LOCAL[name]
         if self._builder is None:
             if local in self._opened:
-                self._done.append(Element(local, _named(attributes)))
+                self.done.append(Element(local, {_LOCAL[key]: value for key, value in attributes.items()}))
                 return
             if self._wanted and local not in self._wanted:
                 return
             self._builder = TreeBuilder()
             self._outermost = self._depth
-        self._builder.start(local, _named(attributes) if attributes else {})
+        self._builder.start(local, {_LOCAL[key]: value for key, value in attributes.items()})
 
     def _data(self, text: str) -> None:
         if self._builder is not None:
@@ -180,21 +168,17 @@ class _MarkupReader:
         if self._builder is not None:
             self._builder.end(_LOCAL[name])
             if self._depth == self._outermost:
-                self._done.append(self._builder.close())
+                self.done.append(self._builder.close())
                 self._builder = None
         self._depth -= 1
 
 
 def _refuse_entity(*_: object) -> None:
-    raise DamagedError("declares entities, which no office program does.", hint="It may be a bomb: leave it out.")
+    raise DamagedError("declares entities, which no office program does.", hint="It may be a bomb: exclude it.")
 
 
 def _refuse_namespace() -> None:
     raise DamagedError("has a namespace that no office program uses.")
-
-
-def _named(attributes: dict[str, str]) -> dict[str, str]:
-    return {_LOCAL[name]: value for name, value in attributes.items()}
 
 
 def _local(name: str) -> str:

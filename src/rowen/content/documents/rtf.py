@@ -1,4 +1,4 @@
-"""Rich Text Format: paragraphs, headings, lists and tables, in whatever code page they were written."""
+"""Rich Text Format: paragraphs, headings, lists and tables, in any code page."""
 
 import re
 from collections import defaultdict
@@ -10,9 +10,7 @@ from rowen.content.base import Part
 from rowen.content.documents import DamagedError
 from rowen.content.documents.flow import Cell, TextFlow, TextRun, facts_of, inline, part_of
 
-__all__ = ["LEFT_OUT", "Token", "read_rtf", "tokens"]
-
-# Open groups are kept on a list, one copy of their state each.
+# Each open group has a copy of the state on a stack.
 _DEEPEST = 10_000
 _PLAIN = TextRun("")
 _HEADING = re.compile(r"heading ([1-9])|title()", re.IGNORECASE)
@@ -45,7 +43,7 @@ NAMED = {
     "}": "}",
     "\t": " ",
 }
-"""What a word or symbol stands for, where that is a character."""
+"""The characters that words and symbols stand for."""
 _LEFT_OUT = """
     colortbl pict header headerl headerr headerf footer footerl footerr footerf ftnsep ftnsepc ftncn aftnsep aftnsepc
     aftncn listtable listoverridetable revtbl rsidtbl xmlnstbl themedata colorschememapping latentstyles datastore
@@ -54,7 +52,7 @@ _LEFT_OUT = """
     revtim printim buptim hlinkbase listname listpicture pgptbl do ud nonesttables docvar protusertbl wgrffmtfilter
 """
 LEFT_OUT = frozenset(_LEFT_OUT.split())
-"""Groups that hold nothing to read."""
+"""Groups without text for readers."""
 _CHARSETS = "0:1252 2:1252 77:10000 128:932 129:949 130:1361 134:936 136:950 161:1253 162:1254 163:1258 177:1255"
 _MORE = "178:1256 186:1257 204:1251 222:874 238:1250 254:437 255:850"
 CODE_PAGES = {int(pair.split(":")[0]): int(pair.split(":")[1]) for pair in f"{_CHARSETS} {_MORE}".split()}
@@ -64,13 +62,13 @@ CODE_PAGES = {int(pair.split(":")[0]): int(pair.split(":")[1]) for pair in f"{_C
 def read_rtf(body: bytes) -> Part:
     """Return the text without headers, footers, pictures and hidden words."""
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
-        raise DamagedError("is no RTF file.")
+        raise DamagedError("is not an RTF file.")
     reader = _RtfReader()
     for token in tokens(body.decode("latin-1")):
         reader.take(token)
     html = reader.html()
-    said = {name: "".join(reader.gathered[name]).strip() for name in _FACTS}
-    return part_of(html, facts_of(said["title"], [said["author"]], [said["keywords"]], ""))
+    title, author, keywords = ("".join(reader.gathered[name]).strip() for name in _FACTS)
+    return part_of(html, facts_of(title, [author], [keywords]))
 
 
 @dataclass(slots=True)
@@ -78,7 +76,7 @@ class _Group:
     """The state inside braces: the destination of text, and its format."""
 
     goes_to: str = ""
-    look: TextRun = _PLAIN
+    style: TextRun = _PLAIN
     hidden: bool = False
     code_page: int = 1252
     fallback_chars: int = 1
@@ -86,7 +84,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Paragraph:
-    """The state of a paragraph, until the next `pard`."""
+    """The state of a paragraph until the next `pard`."""
 
     style: int = 0
     outline: int = 9
@@ -124,50 +122,44 @@ class _RtfReader:
         self._starred = False
 
     def take(self, token: Token) -> None:
-        if token.byte is not None or token.text:
-            self._take_text(token)
-            return
-        self._decode()
-        if token.brace:
-            self._to_skip = 0
-            self._open() if token.brace == "{" else self._close()
-        elif token.word == "*":
-            self._starred = True
-        else:
-            self._take_word(token.word, token.number)
-            self._starred = False
-
-    def html(self) -> str:
-        """Return all that was read, also of a truncated file."""
-        self._end_paragraph()
-        self._end_table()
-        return self._flow.html()
-
-    def _open(self) -> None:
-        if len(self._stack) >= _DEEPEST:
-            raise DamagedError("is too deeply nested to be read.")
-        self._stack.append(self._group)
-        self._group = replace(self._group)
-
-    def _close(self) -> None:
-        ended = self._group
-        if self._stack:
-            self._group = self._stack.pop()
-        if ended.goes_to == "fldinst" != self._group.goes_to:
-            found = _LINK.search("".join(self.gathered.pop("fldinst", [])))
-            self._group.look = self._group.look._replace(href=found[1] if found else "")
-
-    def _take_text(self, token: Token) -> None:
         if token.byte is not None:
             if self._to_skip:
                 self._to_skip -= 1
             else:
                 self._bytes.append(token.byte)
             return
-        text = token.text[self._to_skip :]
-        self._to_skip = max(0, self._to_skip - len(token.text))
-        # Text of plain ASCII may be the second half of a character that began with a byte.
-        self._bytes += text.encode("latin-1")
+        if token.text:
+            # Text of plain ASCII may be the second half of a character that began with a byte.
+            self._bytes += token.text[self._to_skip :].encode("latin-1")
+            self._to_skip = max(0, self._to_skip - len(token.text))
+            return
+        self._decode()
+        match token.brace or token.word:
+            case "{" if token.brace:
+                self._to_skip = 0
+                if len(self._stack) >= _DEEPEST:
+                    raise DamagedError("is too deeply nested to be read.")
+                self._stack.append(self._group)
+                self._group = replace(self._group)
+            case "}" if token.brace:
+                self._to_skip = 0
+                ended = self._group
+                if self._stack:
+                    self._group = self._stack.pop()
+                if ended.goes_to == "fldinst" != self._group.goes_to:
+                    link = _LINK.search("".join(self.gathered.pop("fldinst", [])))
+                    self._group.style = self._group.style._replace(href=link[1] if link else "")
+            case "*":
+                self._starred = True
+            case word:
+                self._take_word(word, token.number)
+                self._starred = False
+
+    def html(self) -> str:
+        """Return everything that was read, also of a truncated file."""
+        self._end_paragraph()
+        self._end_table()
+        return self._flow.html()
 
     def _decode(self) -> None:
         if self._bytes:
@@ -176,15 +168,15 @@ class _RtfReader:
             except LookupError:
                 text = self._bytes.decode("cp1252", "replace")
             self._bytes.clear()
-            self._say(text)
+            self._write(text)
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         match self._group.goes_to:
             case "":
                 if not self._group.hidden:
-                    self._runs.append(self._group.look._replace(text=text))
+                    self._runs.append(self._group.style._replace(text=text))
             case "footnote":
-                self._notes.append(self._group.look._replace(text=text))
+                self._notes.append(self._group.style._replace(text=text))
             case "fonttbl" | "nowhere":
                 return
             case "stylesheet":
@@ -198,16 +190,11 @@ class _RtfReader:
         elif word in _GATHERED or word == "footnote":
             self._group.goes_to = word if self._group.goes_to != "nowhere" else "nowhere"
         elif word in NAMED:
-            self._say(NAMED[word])
+            self._write(NAMED[word])
         elif word == "u" and number is not None:
-            self._say(chr(number % 0x10000))
+            self._write(chr(number % 0x10000))
             self._to_skip = self._group.fallback_chars
-        elif not self._end(word):
-            self._set(word, number)
-
-    def _end(self, word: str) -> bool:
-        """End a paragraph, cell or row; return whether the word does so."""
-        if self._group.goes_to == "footnote" and word == "par":
+        elif word == "par" and self._group.goes_to == "footnote":
             self._notes.append(TextRun(" "))
         elif word in ("par", "sect", "page", "\n", "\r"):
             self._end_paragraph()
@@ -217,23 +204,22 @@ class _RtfReader:
             self._rows.append(self._row)
             self._row = []
         else:
-            return False
-        return True
+            self._set(word, number)
 
     def _set(self, word: str, number: int | None) -> None:
         group, paragraph = self._group, self._paragraph
         is_on = number != 0
         match word:
             case "b":
-                group.look = group.look._replace(bold=is_on)
+                group.style = group.style._replace(bold=is_on)
             case "i":
-                group.look = group.look._replace(italic=is_on)
+                group.style = group.style._replace(italic=is_on)
             case "super":
-                group.look = group.look._replace(raised=is_on)
+                group.style = group.style._replace(raised=is_on)
             case "nosupersub":
-                group.look = group.look._replace(raised=False)
+                group.style = group.style._replace(raised=False)
             case "plain":
-                group.look, group.hidden = TextRun("", href=group.look.href), False
+                group.style, group.hidden = TextRun("", href=group.style.href), False
             case "v" | "deleted":
                 group.hidden = is_on
             case "uc":
@@ -248,19 +234,14 @@ class _RtfReader:
                 paragraph.level = min(8, max(0, number or 0))
             case "intbl":
                 paragraph.in_table = True
-            case _:
-                self._set_font(word, number or 0)
-
-    def _set_font(self, word: str, number: int) -> None:
-        match word:
             case "ansicpg":
-                self._code_page = self._group.code_page = number
-            case "f" if self._group.goes_to == "fonttbl":
-                self._font = number
+                self._code_page = group.code_page = number or 0
+            case "f" if group.goes_to == "fonttbl":
+                self._font = number or 0
             case "fcharset":
-                self._fonts[self._font] = CODE_PAGES.get(number, self._code_page)
+                self._fonts[self._font] = CODE_PAGES.get(number or 0, self._code_page)
             case "f":
-                self._group.code_page = self._fonts.get(number, self._code_page)
+                group.code_page = self._fonts.get(number or 0, self._code_page)
 
     def _end_paragraph(self) -> None:
         self._decode()
@@ -275,20 +256,18 @@ class _RtfReader:
             mark = runs.pop(0).text
         if any(run.text.strip() for run in runs):
             self._end_table()
-            self._write(runs, mark)
+            paragraph = self._paragraph
+            heading = _HEADING.match(self._styles.get(paragraph.style, "").strip())
+            if heading or paragraph.outline < 9:
+                level = int(heading[1] or 1) if heading else paragraph.outline + 1
+                self._flow.heading(level, inline(runs, plain=True))
+            elif mark:
+                number = _NUMBER.fullmatch(mark)
+                self._flow.item(paragraph.level, inline(runs), number=int(number[1]) if number else None)
+            else:
+                self._flow.paragraph(inline(runs))
         notes, self._notes = self._notes, []
         self._flow.paragraph(inline(_paired(notes)))
-
-    def _write(self, runs: list[TextRun], mark: str) -> None:
-        paragraph = self._paragraph
-        named = _HEADING.match(self._styles.get(paragraph.style, "").strip())
-        if named or paragraph.outline < 9:
-            self._flow.heading(int(named[1] or 1) if named else paragraph.outline + 1, inline(runs, plain=True))
-        elif mark:
-            number = _NUMBER.fullmatch(mark)
-            self._flow.item(paragraph.level, inline(runs), number=int(number[1]) if number else None)
-        else:
-            self._flow.paragraph(inline(runs))
 
     def _end_table(self) -> None:
         rows, self._rows = self._rows, []
@@ -312,18 +291,18 @@ def _paired(runs: list[TextRun]) -> list[TextRun]:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """Yield the tokens of a file whose bytes are given as Latin-1; the raw bytes after `bin` are passed over."""
+    """Yield the tokens of a file decoded as Latin-1; the raw bytes after `bin` are skipped."""
     at = 0
-    while found := _TOKEN.match(source, at):
-        at = found.end()
-        number = int(found["number"]) if found["number"] else None
-        if found["word"] == "bin":
+    while match := _TOKEN.match(source, at):
+        at = match.end()
+        number = int(match["number"]) if match["number"] else None
+        if match["word"] == "bin":
             at += max(0, number or 0)
-        elif found["word"] or found["symbol"]:
-            yield Token(word=found["word"] or found["symbol"], number=number)
-        elif found["byte"]:
-            yield Token(byte=int(found["byte"], 16))
-        elif found["brace"]:
-            yield Token(brace=found["brace"])
-        elif found["text"]:
-            yield Token(text=found["text"])
+        elif match["word"] or match["symbol"]:
+            yield Token(word=match["word"] or match["symbol"], number=number)
+        elif match["byte"]:
+            yield Token(byte=int(match["byte"], 16))
+        elif match["brace"]:
+            yield Token(brace=match["brace"])
+        elif match["text"]:
+            yield Token(text=match["text"])

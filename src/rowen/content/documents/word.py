@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
@@ -12,19 +12,17 @@ from rowen.content.documents import DamagedError
 from rowen.content.documents.flow import Cell, TextFlow, TextRun, core_facts, inline, part_of
 from rowen.content.documents.packages import ZipPackage, elements, whole
 
-__all__ = ["read_word", "setting"]
-
 _BLOCKS = frozenset({"p", "tbl", "sdt"})
 _BODY = frozenset({"body"})
 _SKIPPED = frozenset({"del", "moveFrom", "Fallback", "pPr", "rPr", "sdtPr", "rt"})
 _MARKS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-# A span is a number in an attribute, which may be any; Word itself stops at 63 columns.
+# A span is an arbitrary number in an attribute; Word itself has at most 63 columns.
 _WIDEST_SPAN = 50
 _HEADING = re.compile(r"heading ([1-9])")
 _CODE = re.compile(r".*\b(?:code|listing|preformatted|verbatim)\b(?s:.*)|macro text|plain text")
 _QUOTE = re.compile(r"(?:intense )?quote|block ?text|quotations?")
 _CONTENTS = re.compile(r"toc(?: \d| heading)|table of figures|index \d|contents heading")
-# Word's own styles for inner items are lists of their own, told from outer ones by their indentation alone.
+# Word's own styles for inner items are separate lists, which differ from outer ones only in indentation.
 _INNER_ITEM = re.compile(r"list (?:bullet|number) ([2-5])")
 _LONGEST_LINEAGE = 16
 
@@ -32,7 +30,7 @@ _LONGEST_LINEAGE = 16
 def read_word(body: bytes) -> Part:
     """Return the text of a document without its headers, footers, comments, contents and deleted words."""
     package = ZipPackage(body)
-    main = package.main("word/document.xml", what="Word document")
+    main = package.main("word/document.xml", what="a Word document")
     return part_of(_Document(package, main).html(), core_facts(package))
 
 
@@ -47,9 +45,9 @@ class _Document:
             package, paths.get("styles", f"{folder}/styles.xml"), paths.get("numbering", f"{folder}/numbering.xml")
         )
         self._notes = {
-            (kind, each.get("id", "")): each
+            (kind, note.get("id", "")): note
             for kind in ("footnote", "endnote")
-            for each in package.tree(paths.get(kind + "s", f"{folder}/{kind}s.xml")).iter(kind)
+            for note in package.tree(paths.get(kind + "s", f"{folder}/{kind}s.xml")).iter(kind)
         }
         self._counted: Counter[tuple[str, int]] = Counter()
         self._noted: list[Element] = []
@@ -62,7 +60,7 @@ class _Document:
             is_document = is_document or block.tag in _BODY
             self._write(block, flow)
         if not is_document:
-            raise DamagedError("is no Word document.")
+            raise DamagedError("is not a Word document.")
         return flow.html()
 
     def _write(self, block: Element, flow: TextFlow) -> None:
@@ -78,99 +76,86 @@ class _Document:
                     self._write(inner, flow)
 
     def _paragraph(self, paragraph: Element, flow: TextFlow) -> None:
-        look = self._styles.look(paragraph)
+        style = self._styles.style_of(paragraph)
         runs = list(self._runs(paragraph, TextRun("")))
-        html = inline(runs, plain=look.kind is ParagraphKind.HEADING)
-        match look.kind:
+        html = inline(runs, plain=style.kind is ParagraphKind.HEADING)
+        match style.kind:
             case ParagraphKind.HEADING:
-                flow.heading(look.level, html)
+                flow.heading(style.level, html)
             case ParagraphKind.CODE:
                 flow.code("".join(run.text for run in runs))
             case ParagraphKind.QUOTE:
                 flow.quote(html)
             case ParagraphKind.ITEM if html:
-                flow.item(look.level, html, number=self._number(look.list_id, look.level, look.numbers))
+                flow.item(style.level, html, number=self._number(style))
             case ParagraphKind.TEXT:
                 flow.paragraph(html)
-        self._end_notes(flow)
+        # Notes follow their paragraph, since the document is cut into chunks.
+        noted, self._noted = self._noted, []
+        for note in noted:
+            self._note_number += 1
+            words = [run for part in note.iter("p") for run in (*self._runs(part, TextRun("")), TextRun(" "))]
+            flow.paragraph(inline([TextRun(str(self._note_number), raised=True), TextRun(" "), *words]))
 
-    def _number(self, list_id: str, level: int, numbers: str) -> int | None:
+    def _number(self, item: "ParagraphStyle") -> int | None:
         """Return the next number of a list. It continues after other paragraphs, and restarts below another item."""
-        if numbers == "bullet":
+        if item.numbers == "bullet":
             return None
-        for deeper in range(level + 1, 9):
-            del self._counted[list_id, deeper]
-        self._counted[list_id, level] += 1
-        return self._counted[list_id, level]
+        for deeper in range(item.level + 1, 9):
+            del self._counted[item.list_id, deeper]
+        self._counted[item.list_id, item.level] += 1
+        return self._counted[item.list_id, item.level]
 
     def _cell(self, cell: Element) -> Cell:
         properties = cell.find("tcPr")
         flow = TextFlow()
         for block in cell:
             self._write(block, flow)
-        # A cell that goes on from the row above repeats nothing.
-        merged = properties is not None and properties.find("vMerge") is not None
-        goes_on = merged and setting(properties, "vMerge") != "restart"
+        # A cell that continues the row above repeats nothing.
+        is_merged = properties is not None and properties.find("vMerge") is not None
+        continues = is_merged and setting(properties, "vMerge") != "restart"
         span = min(_WIDEST_SPAN, max(1, whole(setting(properties, "gridSpan"), 1)))
-        return Cell("" if goes_on else flow.html(), span)
+        return Cell("" if continues else flow.html(), span)
 
-    def _runs(self, parent: Element, look: TextRun) -> Iterator[TextRun]:
+    def _runs(self, parent: Element, base: TextRun) -> Iterator[TextRun]:
         for child in parent:
             match child.tag:
                 case "t":
-                    yield look._replace(text=child.text or "")
+                    yield base._replace(text=child.text or "")
                 case "r":
-                    if (own := _look(child, look)) is not None:
-                        yield from self._runs(child, own)
+                    properties = child.find("rPr")
+                    if properties is None:
+                        yield from self._runs(child, base)
+                    elif not _is_on(properties, "vanish"):
+                        style = base._replace(
+                            bold=base.bold or _is_on(properties, "b"),
+                            italic=base.italic or _is_on(properties, "i"),
+                            raised=setting(properties, "vertAlign") == "superscript",
+                        )
+                        yield from self._runs(child, style)
                 case "hyperlink":
                     kind, address = self._targets.get(child.get("r:id", ""), ("", ""))
-                    yield from self._runs(child, look._replace(href=address if kind == "hyperlink" else ""))
+                    yield from self._runs(child, base._replace(href=address if kind == "hyperlink" else ""))
                 case "footnoteReference" | "endnoteReference":
-                    yield from self._reference(child, look)
+                    note = self._notes.pop((child.tag.removesuffix("Reference"), child.get("id", "")), None)
+                    if note is not None:
+                        self._noted.append(note)
+                        yield base._replace(text=str(self._note_number + len(self._noted)), raised=True)
                 case mark if mark in _MARKS:
-                    yield look._replace(text="" if child.get("type") == "page" else _MARKS[mark])
+                    yield base._replace(text="" if child.get("type") == "page" else _MARKS[mark])
                 case tag if tag not in _SKIPPED:
-                    yield from self._runs(child, look)
+                    yield from self._runs(child, base)
                     if tag == "p":
                         yield TextRun("\n")
 
-    def _reference(self, reference: Element, look: TextRun) -> Iterator[TextRun]:
-        kind = reference.tag.removesuffix("Reference")
-        note = self._notes.pop((kind, reference.get("id", "")), None)
-        if note is not None:
-            self._noted.append(note)
-            yield look._replace(text=str(self._note_number + len(self._noted)), raised=True)
-
-    def _end_notes(self, flow: TextFlow) -> None:
-        """Write notes below their paragraph, not at the end of a document that is cut into chunks."""
-        noted, self._noted = self._noted, []
-        for note in noted:
-            self._note_number += 1
-            words = [run for paragraph in note.iter("p") for run in (*self._runs(paragraph, TextRun("")), TextRun(" "))]
-            flow.paragraph(inline([TextRun(str(self._note_number), raised=True), TextRun(" "), *words]))
-
-
-def _look(run: Element, look: TextRun) -> TextRun | None:
-    """Return a run's look; none if it is hidden."""
-    properties = run.find("rPr")
-    if properties is None:
-        return look
-    if _is_on(properties, "vanish"):
-        return None
-    return look._replace(
-        bold=look.bold or _is_on(properties, "b"),
-        italic=look.italic or _is_on(properties, "i"),
-        raised=setting(properties, "vertAlign") == "superscript",
-    )
-
 
 def _is_on(properties: Element, name: str) -> bool:
-    found = properties.find(name)
-    return found is not None and found.get("val", "true") not in ("0", "false", "off", "none")
+    switch = properties.find(name)
+    return switch is not None and switch.get("val", "true") not in ("0", "false", "off", "none")
 
 
 def _own(parent: Element, name: str) -> Iterator[Element]:
-    """Rows or cells of a table, also those inside of content controls, but none of a table in a cell."""
+    """Yield the rows or cells of a table, also those in content controls, but none of a table in a cell."""
     for child in parent:
         if child.tag == name:
             yield child
@@ -189,8 +174,10 @@ class ParagraphKind(Enum):
     CONTENTS = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class CharacterStyle:
+_KINDS = ((_CODE, ParagraphKind.CODE), (_QUOTE, ParagraphKind.QUOTE), (_CONTENTS, ParagraphKind.CONTENTS))
+
+
+class ParagraphStyle(NamedTuple):
     """The role of a paragraph; for an item also `list_id` and the format of numbers, `bullet` for none."""
 
     kind: ParagraphKind = ParagraphKind.TEXT
@@ -203,65 +190,51 @@ class WordStyles:
     """The styles and numberings of one document."""
 
     def __init__(self, package: ZipPackage, styles: str, numbering: str) -> None:
-        found = (each for each in package.tree(styles).iter("style") if each.get("type") == "paragraph")
-        self._styles = {each.get("styleId", ""): each for each in found}
+        entries = (entry for entry in package.tree(styles).iter("style") if entry.get("type") == "paragraph")
+        self._styles = {entry.get("styleId", ""): entry for entry in entries}
         root = package.tree(numbering)
-        self._numbers = {each.get("numId", ""): setting(each, "abstractNumId") for each in root.iter("num")}
+        self._numbers = {entry.get("numId", ""): setting(entry, "abstractNumId") for entry in root.iter("num")}
         self._formats = {
-            (each.get("abstractNumId", ""), level.get("ilvl", "")): setting(level, "numFmt")
-            for each in root.iter("abstractNum")
-            for level in each.iter("lvl")
+            (entry.get("abstractNumId", ""), level.get("ilvl", "")): setting(level, "numFmt")
+            for entry in root.iter("abstractNum")
+            for level in entry.iter("lvl")
         }
 
-    def look(self, paragraph: Element) -> CharacterStyle:
+    def style_of(self, paragraph: Element) -> ParagraphStyle:
         """Return the role of a paragraph by its properties, then by its style and the ancestors of that."""
         own = paragraph.find("pPr")
-        lineage = self._lineage(setting(own, "pStyle"))
-        names = [setting(style, "name").lower() for style in lineage]
-        properties = [each for each in (own, *(style.find("pPr") for style in lineage)) if each is not None]
-        return (
-            self._by_name(names) or self._by_outline(properties) or self._by_list(properties, names) or CharacterStyle()
-        )
-
-    def _by_name(self, names: list[str]) -> CharacterStyle | None:
-        for name in names:
-            if found := _HEADING.fullmatch(name):
-                return CharacterStyle(ParagraphKind.HEADING, int(found[1]))
-            if name == "title":
-                return CharacterStyle(ParagraphKind.HEADING, 1)
-            for is_of, kind in (
-                (_CODE.fullmatch, ParagraphKind.CODE),
-                (_QUOTE.fullmatch, ParagraphKind.QUOTE),
-                (_CONTENTS.fullmatch, ParagraphKind.CONTENTS),
-            ):
-                if is_of(name):
-                    return CharacterStyle(kind)
-        return None
-
-    def _by_outline(self, properties: list[Element]) -> CharacterStyle | None:
-        level = whole(next((told for each in properties if (told := setting(each, "outlineLvl"))), ""), 9)
-        return CharacterStyle(ParagraphKind.HEADING, level + 1) if 0 <= level < 9 else None
-
-    def _by_list(self, properties: list[Element], names: list[str]) -> CharacterStyle | None:
-        told = next((each for one in properties if (each := one.find("numPr")) is not None), None)
-        list_id = setting(told, "numId")
-        if list_id in ("", "0"):
-            return None
-        level = setting(told, "ilvl") or "0"
-        numbers = self._formats.get((self._numbers.get(list_id, ""), level), "bullet")
-        inner = next((int(found[1]) - 1 for name in names if (found := _INNER_ITEM.fullmatch(name))), 0)
-        depth = min(8, max(inner, whole(level)))
-        return CharacterStyle(ParagraphKind.ITEM, depth, list_id, numbers) if numbers != "none" else None
-
-    def _lineage(self, style_id: str) -> list[Element]:
         lineage: list[Element] = []
+        style_id = setting(own, "pStyle")
         while style_id in self._styles and len(lineage) < _LONGEST_LINEAGE:
             lineage.append(self._styles[style_id])
             style_id = setting(lineage[-1], "basedOn")
-        return lineage
+        names = [setting(style, "name").lower() for style in lineage]
+        for name in names:
+            if heading := _HEADING.fullmatch(name):
+                return ParagraphStyle(ParagraphKind.HEADING, int(heading[1]))
+            if name == "title":
+                return ParagraphStyle(ParagraphKind.HEADING, 1)
+            for pattern, kind in _KINDS:
+                if pattern.fullmatch(name):
+                    return ParagraphStyle(kind)
+        properties = [each for each in (own, *(style.find("pPr") for style in lineage)) if each is not None]
+        outline = whole(next((level for each in properties if (level := setting(each, "outlineLvl"))), ""), 9)
+        if 0 <= outline < 9:
+            return ParagraphStyle(ParagraphKind.HEADING, outline + 1)
+        return self._list_style(properties, names)
+
+    def _list_style(self, properties: list[Element], names: list[str]) -> ParagraphStyle:
+        numbering = next((entry for each in properties if (entry := each.find("numPr")) is not None), None)
+        list_id = setting(numbering, "numId")
+        level = setting(numbering, "ilvl") or "0"
+        numbers = self._formats.get((self._numbers.get(list_id, ""), level), "bullet")
+        if list_id in ("", "0") or numbers == "none":
+            return ParagraphStyle()
+        inner = next((int(match[1]) - 1 for name in names if (match := _INNER_ITEM.fullmatch(name))), 0)
+        return ParagraphStyle(ParagraphKind.ITEM, min(8, max(inner, whole(level))), list_id, numbers)
 
 
 def setting(properties: Element | None, name: str) -> str:
     """Return the value of one property, empty if it is not set."""
-    found = properties.find(name) if properties is not None else None
-    return found.get("val", "") if found is not None else ""
+    entry = properties.find(name) if properties is not None else None
+    return entry.get("val", "") if entry is not None else ""
