@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rowen.harvest.passages import first_edit, plan_edit
 from rowen.model.hashes import text_hash
 from rowen.model.passages import Chunk
-from rowen.store.items.chunks import StoredChunk
+from rowen.store.items.passages import StoredPassage
 
 texts = st.lists(st.sampled_from("abcdefgh"), max_size=12)
 
@@ -15,7 +15,7 @@ def chunks_of(letters: list[str]) -> list[Chunk]:
     return [Chunk(letter) for letter in letters]
 
 
-def apply(stored: list[StoredChunk], chunks: list[Chunk]) -> tuple[list[StoredChunk], int]:
+def apply(stored: list[StoredPassage], chunks: list[Chunk]) -> tuple[list[StoredPassage], int]:
     """What the table would hold afterwards, in the order of positions, and how many rows were written."""
     edit = plan_edit(1, stored, chunks)
     moved = dict(edit.move)
@@ -24,13 +24,13 @@ def apply(stored: list[StoredChunk], chunks: list[Chunk]) -> tuple[list[StoredCh
     for number, new in enumerate(edit.insert):
         chunk = new.chunk
         exact = text_hash(chunk.text)
-        rows.append(StoredChunk(fresh + number, new.position, exact, chunk.text_hash, chunk.heading, chunk.anchor))
+        rows.append(StoredPassage(fresh + number, new.position, exact, chunk.text_hash, chunk.heading, chunk.anchor))
     return sorted(rows, key=lambda row: row.position), len(edit.insert) + len(edit.move)
 
 
 @given(st.lists(texts, min_size=1, max_size=6))
 def test_any_series_of_edits_leaves_the_new_passages_in_order(versions: list[list[str]]) -> None:
-    rows: list[StoredChunk] = []
+    rows: list[StoredPassage] = []
     for version in versions:
         rows, _ = apply(rows, chunks_of(version))
 

@@ -42,7 +42,7 @@ from rowen.operations.access import _digest as token_digest
 from rowen.publish.vocabulary import unnamed
 from rowen.store import sources
 from rowen.store.items import chunks as store_chunks
-from rowen.store.items.chunks import PASSAGE_HASHES
+from rowen.store.items.passages import PASSAGE_HASHES
 from tests.conftest import ScratchDatabase
 
 URLS = (

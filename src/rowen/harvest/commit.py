@@ -24,7 +24,7 @@ from rowen.model.runs import Outcome
 from rowen.model.sources import Source
 from rowen.store import changes, rdf, runs, sources
 from rowen.store.database import Connection, Database
-from rowen.store.items import chunks, deletions, items
+from rowen.store.items import deletions, items, passages
 from rowen.store.search import embeddings
 
 __all__ = ["Committer"]
@@ -174,21 +174,21 @@ class Committer:
         fresh = [(write.key, write.document, write.check) for write in plan.writes if write.stored is None]
         ids = await items.insert(c, self.source.id, fresh, chunker=self.recipe.chunker)
         if self.restores and ids:
-            await deletions.restore_withdrawn(c, self.source.id, list(ids.values()), kept=self.revisions_kept)
+            await deletions.restore_withdrawn(c, self.source.id, list(ids.values()), revisions_kept=self.revisions_kept)
         known = [(write, write.stored) for write in plan.writes if write.stored is not None]
         revised = [stored.id for write, stored in known if write.verdict.revised]
-        await items.keep_revisions(c, revised, kept=self.revisions_kept)
+        await items.keep_revisions(c, revised, revisions_kept=self.revisions_kept)
         await items.update(
             c,
             [(stored.id, write.document, write.verdict.revised, write.check) for write, stored in known],
             chunker=self.recipe.chunker,
-            kept=self.revisions_kept,
+            revisions_kept=self.revisions_kept,
         )
         return ids | {write.key: stored.id for write, stored in known}
 
     async def _write_chunks(self, c: Connection, plan: Plan, ids: dict[bytes, int]) -> Counter[str]:
         recut = [write for write in plan.writes if write.stored is not None and write.verdict.write_chunks]
-        stored = await chunks.stored(c, [ids[write.key] for write in recut]) if recut else {}
+        stored = await passages.stored(c, [ids[write.key] for write in recut]) if recut else {}
         edits = [
             first_edit(ids[write.key], write.chunks)
             if write.stored is None
@@ -196,7 +196,7 @@ class Committer:
             for write in plan.writes
             if write.verdict.write_chunks
         ]
-        retitled = await chunks.retitle(c, [ids[write.key] for write in plan.writes if write.renamed])
+        retitled = await passages.retitle(c, [ids[write.key] for write in plan.writes if write.renamed])
         counts = await write_edits(c, edits)
         counts["rows_written"] += retitled
         return counts

@@ -14,8 +14,8 @@ from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Passages, Text, check_url
 from rowen.model.hashes import Hash, text_hash
 from rowen.store.database import Connection, Database
-from rowen.store.items import chunks as store_chunks
-from rowen.store.items.chunks import PASSAGE_HASHES, NewChunk, OutdatedItem, StoredChunk
+from rowen.store.items import passages as store_passages
+from rowen.store.items.passages import PASSAGE_HASHES, NewPassage, OutdatedItem, StoredPassage
 from rowen.store.search import embeddings
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ class Edit:
 
     delete: list[int] = field(default_factory=list)
     move: list[tuple[int, int]] = field(default_factory=list)
-    insert: list[NewChunk] = field(default_factory=list)
-    rehash: list[tuple[StoredChunk, Hash]] = field(default_factory=list)
+    insert: list[NewPassage] = field(default_factory=list)
+    rehash: list[tuple[StoredPassage, Hash]] = field(default_factory=list)
     kept: int = 0
 
 
 def first_edit(item_id: int, chunks: Sequence[Chunk]) -> Edit:
     """Return the edit that inserts all passages of a new item."""
-    return Edit(insert=[NewChunk(item_id, (n + 1) * GAP, chunk) for n, chunk in enumerate(chunks)])
+    return Edit(insert=[NewPassage(item_id, (n + 1) * GAP, chunk) for n, chunk in enumerate(chunks)])
 
 
-def plan_edit(item_id: int, stored: Sequence[StoredChunk], chunks: Sequence[Chunk]) -> Edit:
+def plan_edit(item_id: int, stored: Sequence[StoredPassage], chunks: Sequence[Chunk]) -> Edit:
     """Return the edit that keeps equal passages, moves as few as possible and inserts the others between them."""
     matches = _match(stored, chunks)
     anchored = _longest_increasing([(n, old.position) for n, old in enumerate(matches) if old is not None])
@@ -55,7 +55,7 @@ def plan_edit(item_id: int, stored: Sequence[StoredChunk], chunks: Sequence[Chun
     kept_ids = set()
     for n, (old, chunk) in enumerate(zip(matches, chunks, strict=True)):
         if old is None:
-            edit.insert.append(NewChunk(item_id, positions[n], chunk))
+            edit.insert.append(NewPassage(item_id, positions[n], chunk))
             continue
         kept_ids.add(old.id)
         if old.text_hash != chunk.text_hash:
@@ -68,9 +68,9 @@ def plan_edit(item_id: int, stored: Sequence[StoredChunk], chunks: Sequence[Chun
     return edit
 
 
-def _match(stored: Sequence[StoredChunk], chunks: Sequence[Chunk]) -> list[StoredChunk | None]:
+def _match(stored: Sequence[StoredPassage], chunks: Sequence[Chunk]) -> list[StoredPassage | None]:
     """Return for each new passage the first unused stored passage with the same text and headings."""
-    pool: dict[tuple[bytes, tuple[str, ...], str | None], deque[StoredChunk]] = defaultdict(deque)
+    pool: dict[tuple[bytes, tuple[str, ...], str | None], deque[StoredPassage]] = defaultdict(deque)
     for old in stored:
         pool[old.exact_hash, old.heading, old.anchor].append(old)
     candidates = [pool.get((text_hash(chunk.text), chunk.heading, chunk.anchor)) for chunk in chunks]
@@ -116,14 +116,14 @@ def _positions(anchored: dict[int, int], count: int) -> list[int] | None:
 
 async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
     """Apply edits and return the counts; a text whose hash changes keeps its vector."""
-    await store_chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
-    await store_chunks.move(c, [place for edit in edits for place in edit.move])
+    await store_passages.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
+    await store_passages.move(c, [place for edit in edits for place in edit.move])
     rehashed = [change for edit in edits for change in edit.rehash]
     await embeddings.carry(c, [(old.text_hash, new) for old, new in rehashed])
-    await store_chunks.rehash(c, [(old.id, new) for old, new in rehashed])
+    await store_passages.rehash(c, [(old.id, new) for old, new in rehashed])
     fresh = [chunk for edit in edits for chunk in edit.insert]
     reused = await embeddings.reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
-    await store_chunks.insert(c, fresh)
+    await store_passages.insert(c, fresh)
     written = sum(len(edit.insert) + len(edit.move) for edit in edits)
     return Counter(
         chunks_written=written,
@@ -160,13 +160,13 @@ class Recut:
         if self._version == version:
             return 0
         async with self.database.connection() as c:
-            self._version = await store_chunks.hash_version(c, PASSAGE_HASHES)
+            self._version = await store_passages.hash_version(c, PASSAGE_HASHES)
         if self._version >= version:
             return 0
         renewed = after = 0
         while True:
             async with self.database.connection() as c:
-                batch = await store_chunks.outdated(c, after=after, chunker=version, limit=_AT_ONCE)
+                batch = await store_passages.outdated(c, after=after, chunker=version, limit=_AT_ONCE)
             if not batch:
                 break
             if stopped():
@@ -176,7 +176,7 @@ class Recut:
             renewed += await self._renew(batch, version)
             after = batch[-1].id
         async with self.database.transaction() as c:
-            await store_chunks.set_hash_version(c, PASSAGE_HASHES, version)
+            await store_passages.set_hash_version(c, PASSAGE_HASHES, version)
         self._version = version
         if renewed:
             log.warning("renewed the passages of %d items", renewed)
@@ -192,8 +192,8 @@ class Recut:
                 cut[item.id] = item, answer.chunks
         async with self.database.transaction() as c:
             await embeddings.share_passages(c)
-            same = await store_chunks.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)
-            stored = await store_chunks.stored(c, same)
+            same = await store_passages.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)
+            stored = await store_passages.stored(c, same)
             await write_edits(c, [plan_edit(item_id, stored[item_id], cut[item_id][1]) for item_id in same])
-            await store_chunks.set_chunker(c, same, version)
+            await store_passages.set_chunker(c, same, version)
         return len(same)

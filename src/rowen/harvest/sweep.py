@@ -107,13 +107,13 @@ async def sweep(
             )
         await runs.fence(c, run_id)
         if swept.moved:
-            async for moved in moves.made(c):
-                await changes.append(c, source, run_id, [move.line for move in moved])
+            async for lines in moves.made(c):
+                await changes.append(c, source, run_id, lines)
         if swept.deleted:
             unstated = 0
-            async for dropped in store_deletions.read_deleted(c):
-                unstated += sum(len(item.stated or ()) for item in dropped)
-                await changes.append(c, source, run_id, [item.line for item in dropped])
+            async for lines in store_deletions.read_deleted(c):
+                unstated += sum(len(line.statements.removed) for line in lines if line.statements)
+                await changes.append(c, source, run_id, lines)
             swept = replace(swept, unstated=unstated)
     return swept
 

@@ -449,7 +449,7 @@ async def _write(c: Connection, plan: Sequence[Step]) -> None:
             await plan_source(c, source, schedule)
         if (state := _state(one, source)) != source.state:
             await sources.set_state(c, source.id, state)
-    await sources.remove_all(c, [source for _, one, source, _ in plan if one is None and source is not None])
+    await sources.remove(c, [source for _, one, source, _ in plan if one is None and source is not None])
 
 
 async def _edit(c: Connection, one: Declared, source: Source) -> None:

@@ -47,8 +47,8 @@ class Deletions(ResourceGroup):
             await deletions.create_missing_table(c)
             _need(wanted, await deletions.mark_pending_deleted(c, of.id, list(wanted)), source)
             await deletions.delete_marked(c, copies=self._copies)
-            async for dropped in deletions.read_deleted(c):
-                await changes.append(c, of, None, [item.line for item in dropped])
+            async for lines in deletions.read_deleted(c):
+                await changes.append(c, of, None, lines)
         await words.count_words(self._database)
         return len(wanted)
 

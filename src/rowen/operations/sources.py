@@ -184,7 +184,7 @@ class Sources(ResourceGroup):
         """Remove a source with all its items, and return how many there were."""
         source = await self.get(name)
         async with self._database.transaction() as c:
-            removed = await sources.remove(c, source)
+            removed = await sources.remove(c, [source])
         await words.count_words(self._database)
         return removed
 

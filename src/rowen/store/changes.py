@@ -26,7 +26,7 @@ from rowen.store import rdf
 from rowen.store.database import Connection
 from rowen.store.items.items import whole
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import all_rows, list_of, number, one, scalar
+from rowen.store.rows import all_rows, column, list_of, number, one, scalar
 
 _CHANNEL = "rowen_change"
 LISTEN = f"listen {_CHANNEL}"
@@ -51,6 +51,22 @@ class LogLine(NamedTuple):
     schema: str | None = None
     diff: str | None = None
     statements: StatementDelta | None = None
+
+
+def removal(
+    kind: ChangeKind,
+    key: Hash,
+    url: str,
+    title: str,
+    content_hash: Hash | None = None,
+    record_hash: Hash | None = None,
+    moved_from: str | None = None,
+    *,
+    stated: list[str] | None,
+) -> LogLine:
+    """Return the line of an item that is deleted or moved, with the RDF statements that its old address made."""
+    delta = StatementDelta([], stated, 0) if stated else None
+    return LogLine(kind, key, url, title, content_hash, record_hash, moved_from, statements=delta)
 
 
 async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[LogLine]) -> None:
@@ -360,8 +376,7 @@ async def _walked_on(
 
 
 async def _numbers(c: Connection, statement: str, where: str, values: Mapping[str, Any]) -> list[int]:
-    rows = await all_rows(c, statement.format(where=where, title=_TITLE).encode(), values)
-    return [number for (number,) in rows]
+    return await column(c, statement.format(where=where, title=_TITLE).encode(), values)
 
 
 # A summary needs no more of the text.

@@ -11,7 +11,7 @@ from rowen.model.push import AnnouncedDocument, Announcement, Subscription, Subs
 from rowen.model.text import error_within
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import all_rows, first_of, list_of, one, scalar, tuples_of
+from rowen.store.rows import all_rows, column, first_of, list_of, one, scalar, tuples_of
 
 _SELECT = """
 select source.name as source, topic, hub, push_subscription.state, asked_at, expires_at, renew_at, error
@@ -123,14 +123,13 @@ async def remove_subscription(c: Connection, source_id: int) -> None:
 
 async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]:
     """Return the sources whose subscriptions are to be renewed."""
-    rows = await all_rows(
+    return await column(
         c,
         "select source_id from push_subscription join source on source.id = source_id"
         " where renew_at <= %s and push_subscription.state in ('pending', 'active') and source.state = 'active'"
         " order by renew_at limit %s",
         [now, limit],
     )
-    return [source_id for (source_id,) in rows]
 
 
 async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute: int) -> bool | None:

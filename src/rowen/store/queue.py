@@ -20,7 +20,7 @@ from rowen.model.text import error_within
 from rowen.store import rdf, webhooks
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold_session_shared
-from rowen.store.rows import all_rows, one, scalar
+from rowen.store.rows import affected, all_rows, one, scalar
 
 DUE_CHANNEL = "rowen_due"
 GONE_S = 5.0
@@ -426,7 +426,8 @@ async def seconds_to_next(c: Connection) -> float | None:
 
 async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
     """Delete jobs that ended long ago, of which only the oldest are looked at; return how many."""
-    gone = await c.execute(
+    return await affected(
+        c,
         "delete from procrastinate_jobs where id in"
         " (select job.id from (select id from procrastinate_jobs where status not in ('todo', 'doing')"
         "                       order by id limit %s) job"
@@ -434,17 +435,16 @@ async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
         "                      where event.job_id = job.id and event.at > now() - make_interval(days => 1) * %s))",
         [most, days],
     )
-    return gone.rowcount
 
 
 async def mend_times(c: Connection) -> int:
     """Start jobs whose waiting time only a wrong clock can have written; return how many."""
-    mended = await c.execute(
+    return await affected(
+        c,
         "update procrastinate_jobs set scheduled_at = now()"
         " where status = 'todo' and scheduled_at > now() + make_interval(days => %s, hours => 1)",
         [_LONGEST_WAIT_DAYS],
     )
-    return mended.rowcount
 
 
 async def is_idle(c: Connection, queues: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from rowen.model.sources import Source
 from rowen.model.text import error_within
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock
-from rowen.store.rows import all_rows, first_of, list_of, number, scalar
+from rowen.store.rows import affected, all_rows, column, first_of, list_of, number, scalar
 
 _PAGES_AT_ONCE = 200  # pages of 1,865 statements, as the largest recorded one has, are 60 MB
 
@@ -127,17 +127,18 @@ async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, p
     """Return those of some statements that any page of a source, or one of its pages, contains now."""
     if not lines:
         return set()
-    rows = await all_rows(
-        c,
-        """
+    return set(
+        await column(
+            c,
+            """
         select line from unnest(%b::text[]) as gone (line)
          where exists (select from item where item.source_id = %s and item.record ? 'rdfa'
                           and item.record -> 'rdfa' -> 'statements' @> to_jsonb(array[gone.line])
                           and (%s::text is null or item.url = %s))
         """,
-        [list(lines), source_id, page, page],
+            [list(lines), source_id, page, page],
+        )
     )
-    return {line for (line,) in rows}
 
 
 async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStatements]]:
@@ -158,7 +159,8 @@ async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStat
 
 async def forget_changes(c: Connection, *, days: float) -> int:
     """Delete changes of statements older than so many days, except files that an endpoint still needs."""
-    done = await c.execute(
+    return await affected(
+        c,
         """
         delete from statement_change
          where at < now() - make_interval(days => 1) * %s
@@ -169,7 +171,6 @@ async def forget_changes(c: Connection, *, days: float) -> int:
         """,
         [days],
     )
-    return done.rowcount
 
 
 _SELECT = """

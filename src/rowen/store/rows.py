@@ -16,6 +16,13 @@ async def one(c: AsyncConnection[TupleRow], statement: Statement, parameters: Pa
     return await (await c.execute(statement, parameters)).fetchone()
 
 
+async def only(c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None) -> TupleRow:
+    """Return the first row of a statement that always returns one."""
+    row = await one(c, statement, parameters)
+    assert row is not None  # noqa: S101 (says the caller)
+    return row
+
+
 async def scalar(
     c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None, *, binary: bool = False
 ) -> Any:
@@ -34,6 +41,18 @@ async def all_rows(
 ) -> list[TupleRow]:
     """Return all rows; `binary` is faster for many numbers and bytes."""
     return await (await c.execute(statement, parameters, binary=binary)).fetchall()
+
+
+async def column(
+    c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None, *, binary: bool = False
+) -> list[Any]:
+    """Return the first value of each row."""
+    return [row[0] for row in await all_rows(c, statement, parameters, binary=binary)]
+
+
+async def affected(c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None) -> int:
+    """Run a statement; return how many rows it inserted, updated or deleted."""
+    return (await c.execute(statement, parameters)).rowcount
 
 
 async def first_of(

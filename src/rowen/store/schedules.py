@@ -8,7 +8,7 @@ from rowen.model.datasets import DATASET
 from rowen.model.freshness import ChangeRate
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, try_hold
-from rowen.store.rows import all_rows, number, one, scalar, tuples_of
+from rowen.store.rows import all_rows, column, number, one, scalar, tuples_of
 
 
 class DueSource(NamedTuple):
@@ -227,13 +227,12 @@ async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[Past
 
 async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[str]:
     """Return the modification dates of datasets; of many a sample, since keys are in random order."""
-    rows = await all_rows(
+    return await column(
         c,
         "select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key"
         " limit %s) as sample where media_type = %s and record ->> 'modified' is not null",
         [source_id, limit, DATASET],
     )
-    return [text for (text,) in rows]
 
 
 async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[int, float]]:

@@ -8,9 +8,8 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
-from rowen.model.hashes import Hash, canonical_json
+from rowen.model.hashes import canonical_json
 from rowen.model.items import Cursor, NoteName
-from rowen.model.rdf import StatementDelta
 from rowen.model.sources import Source, SourceState
 from rowen.store import changes
 from rowen.store.database import Connection
@@ -141,34 +140,23 @@ async def take_turns(c: Connection) -> None:
     await hold(c, Lock.SOURCES)
 
 
-async def remove(c: Connection, source: Source) -> int:
-    """Remove a source with all its items; each deletion is logged."""
-    return await remove_all(c, [source])
-
-
-async def remove_all(c: Connection, sources: Sequence[Source]) -> int:
+async def remove(c: Connection, sources: Sequence[Source]) -> int:
     """Remove sources with all their items; the deletions are logged last, to hold the log's lock briefly."""
     removed: list[tuple[Source, list[changes.LogLine]]] = []
     for source in sources:
         await c.execute("select from source where id = %s for update", [source.id])
-        rows = await all_rows(c, _HELD_ITEMS, [source.id])
+        rows = await all_rows(
+            c,
+            "select key, url, title, case when record ? 'rdfa'"
+            " then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end"
+            " from item where source_id = %s",
+            [source.id],
+        )
         await c.execute("delete from source where id = %s", [source.id])
-        removed.append((source, [_deleted(*row) for row in rows]))
+        removed.append((source, [changes.removal("deleted", *item, stated=stated) for *item, stated in rows]))
     for source, lines in removed:
         await changes.append(c, source, None, lines)
     return sum(len(lines) for _, lines in removed)
-
-
-_HELD_ITEMS = """
-select key, url, title, case when record ? 'rdfa'
-       then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
-  from item where source_id = %s
-"""
-
-
-def _deleted(key: Hash, url: str, title: str, stated: list[str] | None) -> changes.LogLine:
-    gone = StatementDelta([], stated, 0) if stated else None
-    return changes.LogLine("deleted", key, url, title, statements=gone)
 
 
 async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version: str | None = None) -> None:

@@ -11,7 +11,7 @@ from rowen.model.text import error_within
 from rowen.model.webhooks import Delivery, Webhook, WebhookFilter, WebhookForm, WebhookState
 from rowen.store.changes import LogBatch, read_after
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, one
+from rowen.store.rows import all_rows, column, list_of, one
 
 # A day of a busy webhook; older results say nothing about its present state.
 _DELIVERIES_KEPT = 10_000
@@ -135,8 +135,7 @@ async def set_after(c: Connection, webhook_id: int, after: int) -> None:
 
 async def ready(c: Connection) -> list[int]:
     """Return the webhooks with changes to send now and no job that sends them."""
-    rows = await all_rows(c, f"{READY} order by id".encode())
-    return [number for (number,) in rows]
+    return await column(c, f"{READY} order by id".encode())
 
 
 async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:

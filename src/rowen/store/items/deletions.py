@@ -11,30 +11,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from rowen.model.hashes import Hash
-from rowen.model.rdf import StatementDelta
 from rowen.store import changes
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, number, one
+from rowen.store.rows import affected, all_rows, column, number, one
 
 # Ids in one statement: an array of 400 kB.
 _IDS_AT_ONCE = 50_000
-# Deletions are logged in batches of so many lines, some megabytes of memory.
+# Deletions that are logged in one batch: some megabytes of memory.
 _LINES_AT_ONCE = 5000
-
-
-class DeletedItem(NamedTuple):
-    """A deleted item, with its RDF statements."""
-
-    key: Hash
-    url: str
-    title: str
-    stated: list[str] | None = None
-
-    @property
-    def line(self) -> changes.LogLine:
-        """The line of the change log that announces the deletion."""
-        gone = StatementDelta([], self.stated, 0) if self.stated else None
-        return changes.LogLine("deleted", self.key, self.url, self.title, statements=gone)
 
 
 async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, reported: Iterable[int]) -> int:
@@ -75,11 +59,8 @@ async def mark_all_deleted(c: Connection) -> None:
 
 async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
     """Mark those of these items that are missing for deletion; return how many."""
-    marked = 0
-    for batch in _batches(ids):
-        gone = await c.execute("update missing set marked = true where id = any(%b::bigint[])", [batch])
-        marked += gone.rowcount
-    return marked
+    statement = "update missing set marked = true where id = any(%b::bigint[])"
+    return sum([await affected(c, statement, [batch]) for batch in _batches(ids)])
 
 
 async def unmark_unconfirmed(c: Connection) -> int:
@@ -98,24 +79,26 @@ async def delete_marked(c: Connection, *, copies: bool) -> None:
     )
     await c.execute(
         """
-        with gone as (
+        with deleted as (
             delete from item where id in (select id from missing where marked) returning id, key, url, title,
                    case when record ? 'rdfa'
                         then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
         )
-        insert into dropped select * from gone
+        insert into dropped select * from deleted
         """
     )
 
 
-async def read_deleted(c: Connection) -> AsyncIterator[list[DeletedItem]]:
-    """Yield the deleted items, in batches in the order of ids."""
+async def read_deleted(c: Connection) -> AsyncIterator[list[changes.LogLine]]:
+    """Yield the lines of the change log for the deleted items, in batches in the order of ids."""
     after = 0
     while rows := await all_rows(
-        c, "select id, key, url, title, stated from dropped where id > %s order by id limit %s", [after, _LINES_AT_ONCE]
+        c,
+        "select id, key, url, title, stated from dropped where id > %s order by id limit %s",
+        [after, _LINES_AT_ONCE],
     ):
         after = rows[-1][0]
-        yield [DeletedItem(*item) for _, *item in rows]
+        yield [changes.removal("deleted", *item, stated=stated) for _, *item, stated in rows]
 
 
 async def create_missing_table(c: Connection) -> None:
@@ -140,7 +123,7 @@ class EarlierDeletions(NamedTuple):
 
 
 async def pending(c: Connection, source_id: int) -> EarlierDeletions:
-    """Return the pending deletions of a source, for a run that begins."""
+    """Return the pending deletions of a source."""
     row = await one(
         c,
         "select array(select item_id from item_held where source_id = %(source)s),"
@@ -157,10 +140,7 @@ async def count_pending(c: Connection, source_id: int) -> int:
 
 async def unmark_kept(c: Connection) -> int:
     """Remove items that somebody decided to keep from the missing ones; return how many."""
-    unmarked = await c.execute(
-        "delete from missing using item_held where item_id = id and item_held.kept_at is not null"
-    )
-    return unmarked.rowcount
+    return await affected(c, "delete from missing using item_held where item_id = id and item_held.kept_at is not null")
 
 
 async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float) -> int:
@@ -169,7 +149,8 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
     An item that only vanished is missed by complete runs alone, one that was reported gone by every completed run. The
     run that is about to end counts as well.
     """
-    marked = await c.execute(
+    return await affected(
+        c,
         """
         update missing set marked = true
           from item_held
@@ -183,17 +164,16 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
         """,
         {"source": source_id, "runs": runs, "seconds": days * 86_400},
     )
-    return marked.rowcount
 
 
 async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
     """Make missing items that are not marked pending deletions; return how many of these are new."""
-    noted = await c.execute(
+    return await affected(
+        c,
         "insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not marked"
         " on conflict do nothing",
         [source_id, run_id],
     )
-    return noted.rowcount
 
 
 async def remove_pending(c: Connection, item_ids: Sequence[int]) -> None:
@@ -204,41 +184,39 @@ async def remove_pending(c: Connection, item_ids: Sequence[int]) -> None:
 
 async def pending_among(c: Connection, item_ids: Sequence[int]) -> set[int]:
     """Return those of these items that have a pending deletion."""
-    rows = await all_rows(c, "select item_id from item_held where item_id = any(%b::bigint[])", [list(item_ids)])
-    return {item_id for (item_id,) in rows}
+    return set(await column(c, "select item_id from item_held where item_id = any(%b::bigint[])", [list(item_ids)]))
 
 
 async def keep_pending(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
     """Keep items with a pending deletion, whatever their source says; return the keys that were found."""
-    rows = await all_rows(
+    rows = await column(
         c,
         "update item_held set kept_at = coalesce(kept_at, now()) from item where item.id = item_id"
         " and item.source_id = %s and key = any(%s) returning key",
         [source_id, list(keys)],
     )
-    return {key for (key,) in rows}
+    return set(rows)
 
 
 async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
     """Mark items with a pending deletion for deletion, as a run would; return the keys that were found."""
-    rows = await all_rows(
+    rows = await column(
         c,
         """
         with chosen as (
             select item.id, key from item join item_held on item_id = item.id
              where item.source_id = %s and key = any(%s)
-        ), noted as (insert into missing (id, marked) select id, true from chosen)
+        ), marked as (insert into missing (id, marked) select id, true from chosen)
         select key from chosen
         """,
         [source_id, list(keys)],
     )
-    return {key for (key,) in rows}
+    return set(rows)
 
 
 async def gone(c: Connection, source_id: int) -> list[int]:
     """Return the ids of the items that a source reported gone."""
-    rows = await all_rows(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
-    return [item_id for (item_id,) in rows]
+    return await column(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
 
 
 async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> None:
@@ -255,10 +233,6 @@ async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
     """Delete the notes of items that were seen again."""
     if item_ids:
         await c.execute("delete from item_gone where item_id = any(%b::bigint[])", [list(item_ids)])
-
-
-# Copies that one run deletes: some megabytes per transaction; the next run deletes the next ones.
-_EXPIRED_AT_ONCE = 2000
 
 
 async def copy_withdrawn(c: Connection) -> None:
@@ -279,7 +253,7 @@ async def copy_withdrawn(c: Connection) -> None:
     )
 
 
-async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[int], *, kept: int) -> None:
+async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[int], *, revisions_kept: int) -> None:
     """Continue the history of withdrawn items in their new rows: their last texts become revisions."""
     await c.execute(
         """
@@ -305,14 +279,14 @@ async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[in
     await c.execute(
         "delete from revision using item where item.id = any(%b::bigint[]) and item_id = item.id"
         " and number < item.revision - %s",
-        [list(item_ids), kept],
+        [list(item_ids), revisions_kept],
     )
 
 
 async def expire_withdrawn(c: Connection, source_id: int, *, days: float) -> None:
-    """Delete copies older than so many days, oldest first, some thousand at a time."""
+    """Delete copies older than so many days, the oldest 2,000 at a time: some megabytes per transaction."""
     await c.execute(
         "delete from withdrawn where item_id in (select item_id from withdrawn where source_id = %s"
-        " and at <= now() - make_interval(secs => %s) order by at limit %s)",
-        [source_id, days * 86_400, _EXPIRED_AT_ONCE],
+        " and at <= now() - make_interval(secs => %s) order by at limit 2000)",
+        [source_id, days * 86_400],
     )

@@ -1,29 +1,53 @@
 """Datasets that several portals publish: their groups, and the catalog in which each dataset stands once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rowen.model import datasets
 from rowen.model.datasets import DATASET, CatalogPage, CatalogPlace, Families, ListedDataset, TwinGroup, TwinItem
 from rowen.store.database import Connection, Database
 from rowen.store.items.items import whole
-from rowen.store.rows import all_rows
+from rowen.store.rows import all_rows, column
 
-# City, region, nation, union: a dataset passes few portals. The bound is against artificial chains.
-_STEPS = 8
-# As many as a group of a harvest: a short transaction.
-_FILLED_AT_ONCE = 500
+STEPS = 8
+"""Portals between the original and a copy: city, region, nation, union. The bound is against artificial chains."""
+# Datasets that are marked in one transaction: as many as a group of a harvest, so that it is short.
+_MARKED_AT_ONCE = 500
 
 
 async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]:
     """Return the group of each of these items, and of every other member; items in no group are left out."""
-    families = [family for family in await _families(c, item_ids) if not set(item_ids).isdisjoint(family)]
-    listings = await _read(c, [item for family in families for item in family])
+    families = Families()
+    seen: set[int] = set()
+    marks = set(await column(c, "select distinct unnest(twins) from item where id = any(%s)", [list(item_ids)]))
+    for _ in range(STEPS):
+        if not marks:
+            break
+        seen |= marks
+        rows = await all_rows(
+            c,
+            """
+            select mark, holder.id, holder.source_id, holder.twins
+              from unnest(%s::bigint[]) as mark,
+                   lateral (select id, source_id, twins from item where twins @> array[mark] limit %s) holder
+             order by mark
+            """,
+            [sorted(marks), datasets.MOST_HOLDERS + 1],
+        )
+        holders: dict[int, list[tuple[int, int]]] = {}
+        for mark, item, source, _ in rows:
+            holders.setdefault(mark, []).append((item, source))
+        joined = {mark for mark, items in holders.items() if families.join(mark, items)}
+        marks = {other for mark, _, _, others in rows if mark in joined for other in others} - seen
+    chosen = [family for family in families if not set(item_ids).isdisjoint(family)]
+    members = [item for family in chosen for item in family]
+    statement = MAKE_LISTING.format(more="", join="where item.id = any(%s)").encode()
+    listings = {row[0]: listing(row) for row in await all_rows(c, statement, [members])} if members else {}
     by_item: dict[int, TwinGroup] = {}
-    for family in families:
-        members = [listings[item] for item in family if item in listings]
-        if len(members) > 1:
-            by_item |= dict.fromkeys((member.id for member in members), group_of(members))
+    for family in chosen:
+        listed = [listings[item] for item in family if item in listings]
+        if len(listed) > 1:
+            by_item |= dict.fromkeys((member.id for member in listed), group_of(listed))
     return by_item
 
 
@@ -35,38 +59,6 @@ def group_of(members: Sequence[TwinItem]) -> TwinGroup:
     )
 
 
-async def _families(c: Connection, item_ids: Sequence[int]) -> Families:
-    rows = await all_rows(c, "select distinct unnest(twins) from item where id = any(%s)", [list(item_ids)])
-    families = Families()
-    seen: set[int] = set()
-    marks = {mark for (mark,) in rows}
-    for _ in range(_STEPS):
-        if not marks:
-            break
-        seen |= marks
-        marks = await _join(c, families, sorted(marks)) - seen
-    return families
-
-
-async def _join(c: Connection, families: Families, marks: list[int]) -> set[int]:
-    """Join the items that have these marks; return all marks of the joined items."""
-    rows = await all_rows(
-        c,
-        """
-            select mark, found.id, found.source_id, found.twins
-              from unnest(%s::bigint[]) as mark,
-                   lateral (select id, source_id, twins from item where twins @> array[mark] limit %s) found
-             order by mark
-            """,
-        [marks, datasets.MOST_HOLDERS + 1],
-    )
-    holders: dict[int, list[tuple[int, int]]] = {}
-    for mark, item, source, _ in rows:
-        holders.setdefault(mark, []).append((item, source))
-    joined = {mark for mark, items in holders.items() if families.join(mark, items)}
-    return {other for mark, _, _, others in rows if mark in joined for other in others}
-
-
 MAKE_LISTING = """
 select item.id, source.name, item.url, item.title, item.key, source.url, item.created_at,
        item.record - 'resources', item.source_record{more}
@@ -76,20 +68,10 @@ select item.id, source.name, item.url, item.title, item.key, source.url, item.cr
 
 def listing(row: Sequence[Any]) -> TwinItem:
     """Return the listing of a row of `MAKE_LISTING`."""
-    item, source, url, title, key, portal, created_at, facts, own = row
-    record = whole(facts, own)
-    issued = str(record.get("issued") or "")
-    return TwinItem(
-        *(item, source, url, title, key, datasets.host_of(portal), issued, created_at, datasets.named_hosts(record))
-    )
-
-
-async def _read(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinItem]:
-    if not item_ids:
-        return {}
-    statement = MAKE_LISTING.format(more="", join="where item.id = any(%s)")
-    rows = await all_rows(c, statement.encode(), [list(item_ids)])
-    return {row[0]: listing(row) for row in rows}
+    item, source, url, title, key, portal, created_at, facts, packed = row
+    record = whole(facts, packed)
+    rest = datasets.host_of(portal), str(record.get("issued") or ""), created_at, datasets.named_hosts(record)
+    return TwinItem(item, source, url, title, key, *rest)
 
 
 async def fill_marks(database: Database, source_id: int) -> int:
@@ -97,52 +79,36 @@ async def fill_marks(database: Database, source_id: int) -> int:
 
     Only databases older than marks have such datasets. Which sources do is read once per process.
     """
+    unmarked = "twins is null and media_type = 'application/vnd.rowen.dataset+json'"
     if database.unmarked_sources is None:
         async with database.connection() as c:
-            database.unmarked_sources = {source for (source,) in await all_rows(c, _SOURCES_UNMARKED)}
+            statement = f"select distinct source_id from item where {unmarked}"  # noqa: S608 (a constant)
+            database.unmarked_sources = set(await column(c, statement))
     if source_id not in database.unmarked_sources:
         return 0
-    filled = await _fill(database, source_id)
-    database.unmarked_sources.discard(source_id)
-    return filled
-
-
-async def _fill(database: Database, source_id: int) -> int:
     filled = 0
     while True:
         async with database.transaction() as c:
-            rows = await _unmarked(c, source_id)
-            await _mark(c, rows)
+            rows = await all_rows(
+                c,
+                "select id, record, source_record, url, text, content_hash from item"  # noqa: S608 (a constant)
+                f" where source_id = %s and {unmarked} order by id limit %s for update",
+                [source_id, _MARKED_AT_ONCE],
+            )
+            marks = [
+                datasets.as_array(datasets.marks_of(whole(facts, packed), url=url, text=text, content_hash=content))
+                for _, facts, packed, url, text, content in rows
+            ]
+            await c.execute(
+                "update item set twins = new.twins::bigint[] from unnest(%s::bigint[], %s::text[]) as new(id, twins)"
+                " where item.id = new.id",
+                [[row[0] for row in rows], marks],
+            )
         filled += len(rows)
-        if len(rows) < _FILLED_AT_ONCE:
-            return filled
-
-
-_UNMARKED = "twins is null and media_type = 'application/vnd.rowen.dataset+json'"
-_SOURCES_UNMARKED = f"select distinct source_id from item where {_UNMARKED}"  # noqa: S608 (a constant)
-
-
-async def _unmarked(c: Connection, source_id: int) -> list[tuple[int, str]]:
-    rows = await all_rows(
-        c,
-        "select id, record, source_record, url, text, content_hash from item"  # noqa: S608 (a constant)
-        f" where source_id = %s and {_UNMARKED} order by id limit %s for update",
-        [source_id, _FILLED_AT_ONCE],
-    )
-    return [
-        (item, datasets.as_array(datasets.marks_of(whole(facts, own), url=url, text=text, content_hash=content)))
-        for item, facts, own, url, text, content in rows
-    ]
-
-
-async def _mark(c: Connection, rows: Iterable[tuple[int, str]]) -> None:
-    ids, marks = [item for item, _ in rows], [written for _, written in rows]
-    if ids:
-        await c.execute(
-            "update item set twins = new.twins::bigint[] from unnest(%s::bigint[], %s::text[]) as new(id, twins)"
-            " where item.id = new.id",
-            [ids, marks],
-        )
+        if len(rows) < _MARKED_AT_ONCE:
+            break
+    database.unmarked_sources.discard(source_id)
+    return filled
 
 
 # Written out, since the index of datasets has this very condition.
@@ -158,7 +124,7 @@ async def count_datasets(c: Connection) -> dict[int, int]:
     return dict(rows)
 
 
-# A page full of datasets of each source, and the first page of these: each source has its datasets in order.
+# The next page of datasets in the order of source and key: of each source a page full, and of these the first page.
 _PAGE = f"""
 select item.id, item.source_id, item.key, source.name, item.url, item.title, item.text, item.tags, item.language,
        item.updated_at, item.record - 'source', item.source_record
@@ -178,35 +144,27 @@ select item.id, item.source_id, item.key, source.name, item.url, item.title, ite
 async def page_of_datasets(
     c: Connection, counts: Mapping[int, int], *, after: CatalogPlace | None, limit: int, merged: bool = True
 ) -> CatalogPage:
-    """Return a page of datasets, source by source; `held` are the numbers of datasets of the sources.
+    """Return a page of datasets, source by source; `counts` are the numbers of datasets of the sources.
 
     If `merged`, the original stands for all listings of a dataset. The catalog of one source keeps its own listings.
     """
     first, key = after or CatalogPlace(0, b"")
-    sources = list(_enough(counts, first, limit))
-    rows = await all_rows(c, _PAGE.encode(), {"sources": sources, "first": first, "key": key, "limit": limit + 1})
-    kept, more = rows[:limit], len(rows) > limit
-    copies: set[int] = set()
-    if merged:
-        listed = await groups(c, [row[0] for row in kept])
-        copies = {number for number, group in listed.items() if group.original.id != number}
-    datasets = tuple(
-        ListedDataset(key, name, url, title, text, tuple(tags), language, updated_at, _facts(record, packed))
-        for number, _, key, name, url, title, text, tags, language, updated_at, record, packed in kept
-        if number not in copies
-    )
-    return CatalogPage(datasets, CatalogPlace(*kept[-1][1:3]) if more else None)
-
-
-def _facts(record: Mapping[str, Any], packed: bytes | None) -> dict[str, Any]:
-    """Return a record without the source record that it was made from."""
-    return {name: value for name, value in whole(record, packed).items() if name != "source"}
-
-
-def _enough(counts: Mapping[int, int], first: int, limit: int) -> Iterator[int]:
-    """Yield the sources from one on that fill a page together; some of the first one may be on earlier pages."""
+    # The sources that fill a page together; some datasets of the first one may be on earlier pages.
+    sources: list[int] = []
     wanted = limit + 1
     for source_id, count in counts.items():
         if source_id >= first and wanted > 0:
             wanted -= count if source_id > first else 0
-            yield source_id
+            sources.append(source_id)
+    rows = await all_rows(c, _PAGE.encode(), {"sources": sources, "first": first, "key": key, "limit": limit + 1})
+    page, more = rows[:limit], len(rows) > limit
+    copies: set[int] = set()
+    if merged:
+        twins = await groups(c, [row[0] for row in page])
+        copies = {item_id for item_id, group in twins.items() if group.original.id != item_id}
+    datasets = []
+    for item_id, _, key, name, url, title, text, tags, language, updated_at, record, packed in page:
+        if item_id not in copies:
+            facts = {field: value for field, value in whole(record, packed).items() if field != "source"}
+            datasets.append(ListedDataset(key, name, url, title, text, tuple(tags), language, updated_at, facts))
+    return CatalogPage(tuple(datasets), CatalogPlace(*page[-1][1:3]) if more else None)

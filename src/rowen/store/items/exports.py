@@ -13,17 +13,14 @@ from typing import Any
 
 from rowen.model import datasets
 from rowen.store.database import Connection, Database
-from rowen.store.items.duplicates import MAKE_LISTING, group_of, listing
+from rowen.store.items.duplicates import MAKE_LISTING, STEPS, group_of, listing
 from rowen.store.items.items import FACTS_JSON, RECORD_KIND, whole_json
-from rowen.store.rows import all_rows, number
+from rowen.store.rows import affected, all_rows, number
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-# Rows in memory at a time, with their texts and records some MB: with more, memory is freed and allocated again and
-# again.
+# Rows in memory at a time, some MB with their texts and records; more are freed and allocated again and again.
 _BATCH = 100
 _RECORD_AT = 5  # behind key, URL, title, text and tags
-# As in store/items/duplicates.py: so many portals may lie between the original and a copy.
-_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class Exported:
 
 
 class Snapshot:
-    """The index at one moment."""
+    """The index at one moment, in a transaction that reads nothing newer."""
 
     def __init__(self, connection: Connection) -> None:
         self._c = connection
@@ -74,7 +71,7 @@ class Snapshot:
         return sorted((Exported(*row) for row in rows), key=lambda source: source.name)
 
     async def changes(self, after: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """Yield what became of items after a number of the log, ordered by source and key, in batches.
+        """Yield the net changes of items after a number of the log, ordered by source and key, in batches.
 
         Each row is the source's name, key, URL, title, hashes, whether the item is new, whether it exists now, and
         whether its content differs.
@@ -118,16 +115,11 @@ class Snapshot:
 
     async def find_twins(self) -> int:
         """Compute which items are duplicates across portals; return how many are."""
-        c = self._c
-        for statement in (_SHARED, _HOLDERS, _LABELS):
-            await c.execute(statement)
-        for _ in range(_STEPS):
-            if not (await c.execute(_SPREAD)).rowcount:
+        for statement in (_SHARED, _HOLDERS, _LABELS, _TWIN_OF):
+            await self._c.execute(statement)
+        for _ in range(STEPS):
+            if not await affected(self._c, _SPREAD):
                 break
-        return await self._choose_originals()
-
-    async def _choose_originals(self) -> int:
-        await self._c.execute(_TWIN_OF)
         count = 0
         async with self._c.cursor(name="twins") as cursor:
             await cursor.execute(
@@ -135,33 +127,35 @@ class Snapshot:
                     more=", label", join="join twin_label on item_id = item.id order by label, item.id"
                 ).encode()
             )
-            pending: list[tuple[Any, ...]] = []
+            last_group: list[tuple[Any, ...]] = []
             while rows := await cursor.fetchmany(_BATCH):
-                pending += rows
                 # The last group may continue in the next batch.
-                cut = next((n for n in range(len(pending), 0, -1) if pending[n - 1][-1] != pending[-1][-1]), 0)
-                await self._note(pending[:cut])
-                count, pending = count + cut, pending[cut:]
-            await self._note(pending)
+                groups = [list(group) for _, group in groupby(last_group + rows, key=lambda row: row[-1])]
+                last_group = groups.pop()
+                count += await self._store_originals(groups)
+            count += await self._store_originals([last_group])
         await self._c.execute("create unique index on twin_of (item_id)")
         await self._c.execute("analyze twin_of")
-        return count + len(pending)
+        return count
 
-    async def _note(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        noted = []
-        for _, family in groupby(rows, key=lambda row: row[-1]):
-            group = group_of([listing(row[:-1]) for row in family])
-            noted += [(member.id, group.original.key, group.original.url) for member in group.members]
-        if noted:
+    async def _store_originals(self, groups: Sequence[Sequence[tuple[Any, ...]]]) -> int:
+        """Store the original of each item of some groups; return the number of items."""
+        originals = []
+        for rows in groups:
+            if rows:
+                group = group_of([listing(row[:-1]) for row in rows])
+                originals += [(member.id, group.original.key, group.original.url) for member in group.members]
+        if originals:
             await self._c.execute(
                 "insert into twin_of select * from unnest(%b::bigint[], %b::bytea[], %b::text[])",
-                [list(column) for column in zip(*noted, strict=True)],
+                [list(column) for column in zip(*originals, strict=True)],
             )
+        return len(originals)
 
 
 @asynccontextmanager
 async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
-    """Open the database as it is now, for as long as it is being read."""
+    """Open a snapshot of the database as it is now, for as long as it is read."""
     async with database.transaction() as c:
         await c.execute("set transaction isolation level repeatable read")
         yield Snapshot(c)
@@ -174,41 +168,45 @@ def _with_record(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(columns)
 
 
-# An item that moved to another address existed before, and the item at the old address was not deleted.
+# The net effect of the log on each key. An item that moved to another address existed before, and the item at the old
+# address was not deleted.
 _CHANGES = """
-select coalesce(source.name, told.source) as name, told.key, told.url, told.title,
-       coalesce(item.content_hash, told.content_hash, ''), coalesce(item.record_hash, told.record_hash, ''),
-       told.is_new, item.id is not null as is_there, told.says_other
+select coalesce(source.name, latest.source) as name, latest.key, latest.url, latest.title,
+       coalesce(item.content_hash, latest.content_hash, ''), coalesce(item.record_hash, latest.record_hash, ''),
+       latest.is_new, item.id is not null as is_there, latest.is_updated
   from (select source_id, key, (array_agg(source order by number desc))[1] as source,
                (array_agg(url order by number desc))[1] as url, (array_agg(title order by number desc))[1] as title,
                (array_agg(content_hash order by number desc))[1] as content_hash,
                (array_agg(record_hash order by number desc))[1] as record_hash,
                (array_agg(kind order by number))[1] = 'created' and not bool_or(kind = 'moved') as is_new,
-               bool_or(kind in ('updated', 'deleted')) as says_other, bool_or(kind = 'deleted') as was_deleted
+               bool_or(kind in ('updated', 'deleted')) as is_updated, bool_or(kind = 'deleted') as was_deleted
           from change
          where number > %(after)s and kind in ('created', 'updated', 'amended', 'deleted', 'moved')
-         group by source_id, key) told
-  left join source on source.id = told.source_id
-  left join item on item.source_id = told.source_id and item.key = told.key
- where case when item.id is null then told.was_deleted and not told.is_new else true end
- order by name collate "C", told.key
+         group by source_id, key) latest
+  left join source on source.id = latest.source_id
+  left join item on item.source_id = latest.source_id and item.key = latest.key
+ where case when item.id is null then latest.was_deleted and not latest.is_new else true end
+ order by name collate "C", latest.key
 """
-# The rule of model/datasets.py: several sources have the mark, and none of them has it often.
+# The marks that show duplicates, by the rule of model/datasets.py: several sources have one, and none has it often.
 _SHARED = f"""
 create temporary table twin_mark on commit drop as
 select mark from (
     select mark, source_id, count(*) as times
-      from (select unnest(twins) as mark, source_id from item where twins is not null) held group by mark, source_id
+      from (select unnest(twins) as mark, source_id from item where twins is not null) marked group by mark, source_id
 ) counted
  group by mark
 having count(*) > 1 and sum(times) <= {datasets.MOST_HOLDERS}
    and max(times) <= case when mark > 0 then {datasets.MOST_OF_ONE[True]} else {datasets.MOST_OF_ONE[False]} end
 """  # noqa: S608 (constants)
+# The items that have these marks.
 _HOLDERS = """
 create temporary table twin_holder on commit drop as
-select held.mark, held.item_id
-  from (select unnest(twins) as mark, id as item_id from item where twins is not null) held join twin_mark using (mark)
+select holder.mark, holder.item_id
+  from (select unnest(twins) as mark, id as item_id from item where twins is not null) holder
+  join twin_mark using (mark)
 """
+# A label for each of these items, at first its own id; `_SPREAD` gives items that share a mark the least of theirs.
 _LABELS = """
 create temporary table twin_label on commit drop as
 select item_id, min(item_id) as label from twin_holder group by item_id;

@@ -1,10 +1,9 @@
-"""Items: comparing a batch with what is stored in one round trip, and writing only what differs; and quarantine.
+"""Items and their quarantine: a batch is compared with the stored rows in one round trip, and only differences written.
 
-The record that a portal gave is stored compressed beside the facts taken from it. It is most of what a catalog stores,
-and only whole copies of it are ever requested. Compressed by the server it would cost five times as much, and take more
-than half as much again in the log and on disk: its method looks back 4 kB, and a record repeats what it says about its
-files at a greater distance. What statements look into (facts, addresses of files, RDF statements) stays JSON, and so
-does everything stored before.
+The source record of a dataset, most of what a catalog stores, is compressed beside the facts taken from it, since only
+whole copies are ever requested. The server's own compression costs five times as much processor time and half as much
+again in the log and on disk: it looks back 4 kB, and a record repeats itself at a greater distance. What queries look
+into (facts, addresses of files, RDF statements) stays JSON, and so does everything stored before.
 """
 
 import json
@@ -20,10 +19,10 @@ from rowen.model.datasets import DATASET, USUAL
 from rowen.model.hashes import Hash, RecordJson, canonical_json
 from rowen.model.items import Document, Failed
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, number, tuples_of
+from rowen.store.rows import all_rows, column, number, tuples_of
 
 LEVEL = 1
-"""The quickest that still finds repetitions: level 3 takes half as long again for 2 % less, -1 gives 30 % more."""
+"""The fastest level that finds repetitions: level 3 takes half as long again for 2 % less, -1 gives 30 % more."""
 
 
 def pack(written: RecordJson) -> bytes | None:
@@ -46,8 +45,8 @@ def whole(facts: Mapping[str, Any], packed: bytes | None) -> Mapping[str, Any]:
 
 
 FACTS_JSON = "convert_to((case when source_record is null then record else record - 'resources' end)::text, 'UTF8')"
-"""The column of facts for `whole_json`, in SQL: without what is kept apart as well. To make letters of 16 kB and then
-bytes again takes longer than the rest of an export."""
+"""The SQL of the facts for `whole_json`, as bytes: decoding 16 kB to text and back takes longer than the rest of an
+export."""
 
 
 def whole_json(facts: bytes, packed: bytes | None) -> bytes:
@@ -63,9 +62,8 @@ def _compressor() -> Any:
     return _zstd().ZstdCompressor(level=LEVEL)
 
 
-@cache
 def _zstd() -> Any:
-    """Import the module when it is first needed: most commands read no record."""
+    """Import zstd when the first record is read: most commands read none."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -73,8 +71,8 @@ def _zstd() -> Any:
     return zstd
 
 
-# A source that is never read whole would have all its rows written in each run, only to update the time. The time is
-# shown in days, and complete runs come about once a week.
+# How old the stored time of a check gets before an incomplete run updates it: complete runs come about once a week, and
+# the time is shown in days. Otherwise each run of a source that is never read whole would write all its rows.
 _CHECKED_DAYS = 7
 
 
@@ -97,7 +95,7 @@ class StoredItem(NamedTuple):
 
 
 class InlineCheck(NamedTuple):
-    """A check without validators or links: it is stored in the item, not in a row of its own."""
+    """A check without validators or links, which is stored in the row of the item."""
 
     body_hash: Hash | None
     recipe: Hash
@@ -126,7 +124,7 @@ class KnownItem(NamedTuple):
 
 
 class CurrentReading(NamedTuple):
-    """How items are read now: the valid recipes, the old one, and the version of the chunker."""
+    """The valid recipes, the recipe of whole runs in older versions, and the version of the chunker."""
 
     recipes: list[Hash]
     old: Hash
@@ -134,7 +132,7 @@ class CurrentReading(NamedTuple):
 
 
 class ItemCheck(NamedTuple):
-    """The check of an item to be stored; `links` None leaves the stored ones, `recipe` None is no reader's."""
+    """A check to be stored; with `links` None the stored links stay, and `recipe` None stands for no reader."""
 
     item_id: int
     etag: str | None
@@ -158,18 +156,18 @@ async def count(c: Connection, source_id: int) -> int:
     return await number(c, "select count(*) from item where source_id = %s", [source_id])
 
 
-# A row of `item_check` overrides the check in the item.
+# The check of an item: a row of `item_check` overrides the columns of the item.
 _CHECK = """
        cross join lateral (
            select item_check.item_id is not null as apart, coalesce(item_check.recipe, item.recipe) as recipe,
                   case when item_check.item_id is null then item.body_hash else item_check.body_hash end as body_hash,
                   case when item.recipe is not null then coalesce(depth, 0) else depth end as depth,
                   case when item.recipe is not null then coalesce(links, '') else links end as links
-       ) as look
+       ) as checked
 """
 _STORED = f"""
 select item.key, item.id, title, language, content_hash, record_hash, chunker,
-       look.recipe, etag, last_modified, look.body_hash, look.depth, look.links, look.apart
+       checked.recipe, etag, last_modified, checked.body_hash, checked.depth, checked.links, checked.apart
   from item left join item_check on item_id = item.id {_CHECK}
  where source_id = %(source)s
 """  # noqa: S608 (a constant)
@@ -197,15 +195,16 @@ async def contents(c: Connection, item_ids: Sequence[int]) -> dict[int, ItemCont
     return {item_id: ItemContent(*rest) for item_id, *rest in rows}
 
 
-# Under an outdated recipe or chunker, validators prove nothing. The old recipe, of whole runs, covers records.
+# The validators and links of items. Validators stored under an outdated recipe or chunker prove nothing; the old
+# recipe, of whole runs, covers records.
 _KNOWN = f"""
 select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_hash,
-       coalesce(look.depth, 0), coalesce(look.links, ''), content_hash
+       coalesce(checked.depth, 0), coalesce(checked.links, ''), content_hash
   from item left join item_check on item_id = item.id {_CHECK}
        left join lateral (
-           select item_check.etag, item_check.last_modified, look.body_hash
+           select item_check.etag, item_check.last_modified, checked.body_hash
             where chunker = %(chunker)s
-              and (look.recipe = any(%(recipes)s) or (look.recipe = %(old)s and look.body_hash is null))
+              and (checked.recipe = any(%(recipes)s) or (checked.recipe = %(old)s and checked.body_hash is null))
        ) as proof on true
  where source_id = %(source)s
 """  # noqa: S608 (a constant)
@@ -220,20 +219,31 @@ async def known(c: Connection, source_id: int, keys: Sequence[Hash], reading: Cu
 async def every_known(
     c: Connection, source_id: int, reading: CurrentReading, *, batch: int = 2000
 ) -> AsyncIterator[list[KnownItem]]:
-    """Yield all items of a source by id, in batches that are each a statement of their own."""
-    after = 0
-    while True:
-        those = await all_rows(
-            c,
-            _KNOWN + " and item.id > %(after)s order by item.id limit %(batch)s",
-            {"source": source_id, **reading._asdict(), "after": after, "batch": batch},
-            binary=True,
-        )
-        rows = [KnownItem(*row) for row in those]
-        if not rows:
-            return
-        after = rows[-1].id
+    """Yield all items of a source by id, each batch read by a statement of its own."""
+    statement = _KNOWN + " and item.id > %(after)s order by item.id limit %(batch)s"
+    values = {"source": source_id, **reading._asdict(), "after": 0, "batch": batch}
+    while rows := await tuples_of(c, KnownItem, statement, values, binary=True):
+        values["after"] = rows[-1].id
         yield rows
+
+
+def _columns(documents: Sequence[Document], checks: Sequence[InlineCheck | None]) -> list[list[object]]:
+    return [
+        [d.url for d in documents],
+        [d.title for d in documents],
+        [d.text for d in documents],
+        [canonical_json(d.tags).decode() for d in documents],
+        [d.written.facts().decode() for d in documents],
+        [pack(d.written) for d in documents],
+        [d.content_hash for d in documents],
+        [d.record_hash for d in documents],
+        [d.language for d in documents],
+        [d.media_type for d in documents],
+        [datasets.written(d) for d in documents],
+        ["\n".join(d.remarks) or None for d in documents],
+        [check and check.body_hash for check in checks],
+        [check and check.recipe for check in checks],
+    ]
 
 
 async def insert(
@@ -242,6 +252,7 @@ async def insert(
     """Store new items with their inline checks; return their ids."""
     if not documents:
         return {}
+    keys, contents, checks = zip(*documents, strict=True)
     rows = await all_rows(
         c,
         """
@@ -263,29 +274,26 @@ async def insert(
         )
         select key, id from fresh
         """,
-        [
-            source_id,
-            chunker,
-            [key for key, _, _ in documents],
-            *_columns([document for _, document, _ in documents]),
-            *_check_columns([store_checks for _, _, store_checks in documents]),
-        ],
+        [source_id, chunker, list(keys), *_columns(contents, checks)],
         binary=True,
     )
     return dict(rows)
 
 
 async def update(
-    c: Connection, documents: Sequence[tuple[int, Document, bool, InlineCheck | None]], *, chunker: int, kept: int
+    c: Connection,
+    documents: Sequence[tuple[int, Document, bool, InlineCheck | None]],
+    *,
+    chunker: int,
+    revisions_kept: int,
 ) -> None:
     """Replace stored items; where the flag is true, their content has changed and a new revision begins.
 
-    `kept` is the number of superseded records that are kept of each item. A check in the item is replaced if another
-    one is given.
+    A check in the item is replaced if another one is given. Titles that changed are embedded again.
     """
     if not documents:
         return
-    ids = [item_id for item_id, *_ in documents]
+    ids, contents, revised, checks = (list(column) for column in zip(*documents, strict=True))
     await c.execute(
         """
         with new as (
@@ -309,21 +317,8 @@ async def update(
                recipe = coalesce(new.recipe, item.recipe)
           from new where item.id = new.id
         """,
-        [
-            ids,
-            [revised for _, _, revised, _ in documents],
-            *_columns([document for _, document, _, _ in documents]),
-            *_check_columns([store_checks for *_, store_checks in documents]),
-            kept,
-            chunker,
-        ],
+        [ids, revised, *_columns(contents, checks), revisions_kept, chunker],
     )
-    await _forget_records(c, ids, kept=kept)
-    await _retitle(c, ids)
-
-
-async def _forget_records(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
-    """Delete the oldest superseded records of items."""
     await c.execute(
         """
         delete from superseded_record old using (
@@ -331,12 +326,8 @@ async def _forget_records(c: Connection, item_ids: Sequence[int], *, kept: int) 
               from superseded_record where item_id = any(%s)) ranked
          where old.item_id = ranked.item_id and old.number = ranked.number and place > %s
         """,
-        [list(item_ids), kept],
+        [ids, revisions_kept],
     )
-
-
-async def _retitle(c: Connection, item_ids: Sequence[int]) -> None:
-    """Update the titles of items, so that those that changed are embedded."""
     await c.execute(
         """
         with named as (
@@ -350,37 +341,13 @@ async def _retitle(c: Connection, item_ids: Sequence[int]) -> None:
             on conflict (item_id) do update set id = excluded.id, text_hash = excluded.text_hash
          where item_title.text_hash <> excluded.text_hash
         """,
-        {"ids": list(item_ids)},
+        {"ids": ids},
     )
 
 
-def _columns(documents: Sequence[Document]) -> list[list[object]]:
-    return [
-        [d.url for d in documents],
-        [d.title for d in documents],
-        [d.text for d in documents],
-        [canonical_json(d.tags).decode() for d in documents],
-        [d.written.facts().decode() for d in documents],
-        [pack(d.written) for d in documents],
-        [d.content_hash for d in documents],
-        [d.record_hash for d in documents],
-        [d.language for d in documents],
-        [d.media_type for d in documents],
-        [datasets.written(d) for d in documents],
-        ["\n".join(d.remarks) or None for d in documents],
-    ]
-
-
-def _check_columns(checks: Sequence[InlineCheck | None]) -> list[list[object]]:
-    return [
-        [store_checks and store_checks.body_hash for store_checks in checks],
-        [store_checks and store_checks.recipe for store_checks in checks],
-    ]
-
-
-async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
+async def keep_revisions(c: Connection, item_ids: Sequence[int], *, revisions_kept: int) -> None:
     """Copy the texts that are about to be replaced into the history, and delete the oldest ones."""
-    if not item_ids or not kept:
+    if not item_ids or not revisions_kept:
         return
     ids = list(item_ids)
     await c.execute(
@@ -391,7 +358,7 @@ async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -
     await c.execute(
         "delete from revision using item where item.id = any(%s) and revision.item_id = item.id"
         " and revision.number <= item.revision - %s",
-        [ids, kept],
+        [ids, revisions_kept],
     )
 
 
@@ -437,12 +404,12 @@ async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
         )
 
 
-# Enough to see what is wrong with a record; thousands in quarantine must not outgrow the items.
 PAYLOAD_KEPT_BYTES = 64 * 1024
+"""Enough to see what is wrong with a record; thousands in quarantine must not outgrow the items."""
 
 
 class QuarantineRow(NamedTuple):
-    """An item that could not be read: how often that was tried, first and last."""
+    """An item that could not be read, with the number of tries and the times of the first and the last."""
 
     key: Hash
     url: str
@@ -453,8 +420,7 @@ class QuarantineRow(NamedTuple):
 
 async def quarantined_keys(c: Connection, source_id: int) -> set[Hash]:
     """Return the keys of the items of a source in quarantine."""
-    rows = await all_rows(c, "select key from quarantine where source_id = %s", [source_id])
-    return {key for (key,) in rows}
+    return set(await column(c, "select key from quarantine where source_id = %s", [source_id]))
 
 
 async def quarantined(c: Connection, source_id: int) -> list[QuarantineRow]:
@@ -508,4 +474,4 @@ async def release_quarantined(c: Connection, source_id: int, released: Sequence[
 
 
 RECORD_KIND = f"case when item.media_type = '{DATASET}' then coalesce(item.record ->> 'record_kind', '{USUAL}') end"
-"""What an item describes, as `record_kind_of` has it."""
+"""The SQL of an item's record kind, equal to `record_kind_of`."""

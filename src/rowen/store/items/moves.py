@@ -21,16 +21,15 @@ from typing import NamedTuple
 from rowen.model.datasets import DATASET
 from rowen.model.hashes import Hash, canonical_json
 from rowen.model.items import Document
-from rowen.model.rdf import StatementDelta
-from rowen.store.changes import LogLine
+from rowen.store.changes import LogLine, removal
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, number, scalar
+from rowen.store.rows import affected, all_rows, number, scalar
 
 # Shorter titles are words such as "Budget", which several records share, if not all at the same time.
 _LEAST_TITLE = 8
 # Bytes: a sentence. Shorter texts ("No description.") are the same for different things.
 _LEAST_TEXT = 40
-# Moves are logged in batches of so many lines, some megabytes of memory.
+# Moves that are logged in one batch: some megabytes of memory.
 _LINES_AT_ONCE = 5000
 
 
@@ -51,31 +50,11 @@ class FoundMoves(NamedTuple):
     updated: int = 0
 
 
-class Move(NamedTuple):
-    """An item under its new key."""
-
-    key: Hash
-    url: str
-    title: str
-    content_hash: Hash
-    record_hash: Hash
-    moved_from: str
-    stated: list[str] | None = None
-
-    @property
-    def line(self) -> LogLine:
-        """Return the line of the change log, with the RDF statements that the old address no longer makes."""
-        gone = StatementDelta([], self.stated, 0) if self.stated else None
-        return LogLine("moved", *self[:-1], statements=gone)
-
-
 def arrival(document: Document) -> Arrival:
     """Return the traits of a dataset that would be created."""
-    listed = document.record.get("resources")
-    urls = (
-        [resource.get("url") for resource in listed if isinstance(resource, dict)] if isinstance(listed, list) else []
-    )
-    traits = {"issued": document.record.get("issued"), "resources": [{"url": url} for url in urls]}
+    resources = document.record.get("resources")
+    files = [file for file in resources if isinstance(file, dict)] if isinstance(resources, list) else []
+    traits = {"issued": document.record.get("issued"), "resources": [{"url": file.get("url")} for file in files]}
     text_bytes = len(document.text.encode("utf-8", "replace"))
     return Arrival(document.title, document.content_hash, text_bytes, canonical_json(traits).decode())
 
@@ -137,7 +116,7 @@ _EVIDENCE = (
     ),
 )
 
-_FOLLOWED = """
+_REDIRECTED = """
 insert into pair (old_id, new_id, same)
 with redirect as (
     select old.id as old_id, new.id as new_id, old.content_hash = new.content_hash as same
@@ -194,63 +173,31 @@ async def find(
     `redirects` lead from old keys to new ones. `arrivals` are new datasets that are not stored, as in a dry run;
     `redirected_arrivals` are old keys with the content hashes of their targets, which are not stored either.
     """
-    values = {"source": source_id, "dataset": DATASET, "since": await _last_seen_whole(c, source_id)}
+    last_item = "select last_item from run where source_id = %s and complete order by id desc limit 1"
+    values = {"source": source_id, "dataset": DATASET, "since": await number(c, last_item, [source_id])}
     has_datasets = arrivals or await scalar(c, f"select exists {_ITEMS}{_IS_NEW})".encode(), values)
     if not has_datasets and not redirects:
         return FoundMoves()
     for statement in _TABLES.split(";"):
         await c.execute(statement.encode())
     if redirects:
-        await _follow(c, values, redirects, redirected_arrivals)
+        keys, contents = zip(*redirected_arrivals, strict=True) if redirected_arrivals else ((), ())
+        targets = {"old": list(redirects), "new": list(redirects.values())}
+        await c.execute(_REDIRECTED, {**values, **targets, "keys": list(keys), "contents": list(contents)})
     if has_datasets:
-        await _match_datasets(c, values, arrivals)
+        titles, hashes, sizes, traits = zip(*arrivals, strict=True) if arrivals else ((), (), (), ())
+        columns = {"titles": list(titles), "records": list(traits), "hashes": list(hashes), "sizes": list(sizes)}
+        await c.execute(f"{_INSERT}{_ITEMS}{_IS_MISSING}) as item".encode(), values | {"is_new": False})
+        await c.execute(f"{_INSERT}{_ITEMS}{_IS_NEW}) as item".encode(), values | {"is_new": True})
+        await c.execute(f"{_INSERT}{_ARRIVALS}".encode(), columns | {"is_new": True})
+        await c.execute("analyze moving")
+        for evidence in _EVIDENCE:
+            pairs = _PAIR.format(same=evidence.same, condition=evidence.condition).encode()
+            if await affected(c, pairs):
+                await c.execute(_SHARED.format(third=evidence.third).encode(), values)
+                await c.execute("delete from moving using pair where id = old_id")
+                await c.execute("delete from moving using pair where id = new_id")
     await c.execute("delete from missing using pair where id = old_id")
-    return await _count(c, is_created)
-
-
-async def _follow(
-    c: Connection, values: Mapping[str, object], redirects: Mapping[Hash, Hash], arrivals: Sequence[tuple[Hash, Hash]]
-) -> None:
-    """Pair each missing item with the new one that its address redirects to."""
-    keys, contents = zip(*arrivals, strict=True) if arrivals else ((), ())
-    pairs = {"old": list(redirects), "new": list(redirects.values()), "keys": list(keys), "contents": list(contents)}
-    await c.execute(_FOLLOWED, {**values, **pairs})
-
-
-async def _match_datasets(c: Connection, values: dict[str, object], arrivals: Sequence[Arrival]) -> None:
-    """Pair missing datasets with new ones by what they say."""
-    await _stage(c, f"{_INSERT}{_ITEMS}{_IS_MISSING}) as held", values | {"is_new": False})
-    await _stage(c, f"{_INSERT}{_ITEMS}{_IS_NEW}) as held", values | {"is_new": True})
-    await _stage(c, _INSERT + _ARRIVALS, _columns(arrivals) | {"is_new": True})
-    await c.execute("analyze moving")
-    for evidence in _EVIDENCE:
-        await _decide(c, evidence, values)
-
-
-async def _last_seen_whole(c: Connection, source_id: int) -> int:
-    last = "select last_item from run where source_id = %s and complete order by id desc limit 1"
-    return await number(c, last, [source_id])
-
-
-async def _stage(c: Connection, statement: str, values: dict[str, object]) -> None:
-    await c.execute(statement.encode(), values)
-
-
-def _columns(arrivals: Sequence[Arrival]) -> dict[str, object]:
-    titles, hashes, sizes, records = zip(*arrivals, strict=True) if arrivals else ((), (), (), ())
-    return {"titles": list(titles), "records": list(records), "hashes": list(hashes), "sizes": list(sizes)}
-
-
-async def _decide(c: Connection, evidence: _Evidence, values: dict[str, object]) -> None:
-    pairing = await c.execute(_PAIR.format(same=evidence.same, condition=evidence.condition).encode())
-    if not pairing.rowcount:
-        return
-    await c.execute(_SHARED.format(third=evidence.third).encode(), values)
-    await c.execute("delete from moving using pair where id = old_id")
-    await c.execute("delete from moving using pair where id = new_id")
-
-
-async def _count(c: Connection, is_created: Callable[[int], bool]) -> FoundMoves:
     rows = await all_rows(c, "select new_id, same from pair", binary=True)
     same = [same for new_id, same in rows if is_created(new_id)]
     return FoundMoves(len(rows), sum(same), len(same) - sum(same))
@@ -306,8 +253,8 @@ async def make(c: Connection, *, revisions_kept: int) -> None:
     )
 
 
-async def made(c: Connection) -> AsyncIterator[list[Move]]:
-    """Yield the moves that were made, in batches in the order of ids."""
+async def made(c: Connection) -> AsyncIterator[list[LogLine]]:
+    """Yield the lines of the change log for the moves, in batches in the order of ids."""
     after = 0
     while rows := await all_rows(
         c,
@@ -316,4 +263,4 @@ async def made(c: Connection) -> AsyncIterator[list[Move]]:
         [after, _LINES_AT_ONCE],
     ):
         after = rows[-1][0]
-        yield [Move(*move) for _, *move in rows]
+        yield [removal("moved", *move, stated=stated) for _, *move, stated in rows]

@@ -22,7 +22,7 @@ from rowen.model.status import Tidied
 from rowen.model.text import error_within
 from rowen.store.database import Connection, Database, has_news, translate_database_errors
 from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_end, try_session
-from rowen.store.rows import all_rows, first_of, list_of, number, scalar
+from rowen.store.rows import affected, column, first_of, list_of, number, scalar
 
 # Interval of connection attempts to a restarting server, so that answers can be stored.
 _RETRY_S = 0.1
@@ -184,13 +184,12 @@ class Claim:
 
 async def unlist(c: Connection, model_id: int, hashes: Sequence[Hash]) -> list[Hash]:
     """Remove texts from the list of those to embed again; return those that were on it."""
-    rows = await all_rows(
+    return await column(
         c,
         "delete from embedding_again where model_id = %b and text_hash = any(%b::bytea[]) returning text_hash",
         [model_id, list(hashes)],
         binary=True,
     )
-    return [text_hash for (text_hash,) in rows]
 
 
 async def _copy(c: Connection, table: LiteralString, rows: Sequence[bytes]) -> None:
@@ -491,7 +490,8 @@ async def _drop_some(database: Database, kept_days: float) -> int:
     """Drop a batch while no passages are stored, so that none can come back to a vector that is being dropped."""
     async with database.transaction() as c:
         await hold_passages(c)
-        gone = await c.execute(
+        return await affected(
+            c,
             """
             with expired as (
                 select model_id, text_hash from embedding_unused unused
@@ -510,4 +510,3 @@ async def _drop_some(database: Database, kept_days: float) -> int:
             """,
             [kept_days * 86_400, _BATCH],
         )
-        return gone.rowcount

@@ -10,7 +10,7 @@ from rowen.model.items import Passage
 from rowen.model.search import Condition, Filters, Hit, Query, language_code, pairs, spaced
 from rowen.store.database import Connection
 from rowen.store.items.items import RECORD_KIND
-from rowen.store.rows import all_rows, scalar
+from rowen.store.rows import all_rows, column, scalar
 from rowen.store.search.ranking import Meaning, statement
 
 # A sentence, as for duplicates: shorter texts ("No description.") are the same for different things.
@@ -136,7 +136,7 @@ def _compared(condition: Condition, number: int) -> str:
 
 async def languages(c: Connection) -> list[str]:
     """Return the languages of all items, by a loose scan of their index."""
-    rows = await all_rows(
+    return await column(
         c,
         """
         with recursive held(code) as (
@@ -148,7 +148,6 @@ async def languages(c: Connection) -> list[str]:
         select code from held where code is not null
         """,
     )
-    return [code for (code,) in rows]
 
 
 PASSAGES = 4

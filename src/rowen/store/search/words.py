@@ -14,7 +14,7 @@ from typing import Any
 from rowen.errors import StoreError
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold, try_hold
-from rowen.store.rows import all_rows, one, scalar
+from rowen.store.rows import all_rows, column, one, scalar
 
 SAMPLE = 50_000
 """Of more passages at most so many are counted, and the counts scaled up: a whole count takes a second or two."""
@@ -182,7 +182,7 @@ def variants(word: str) -> Iterator[tuple[int, str]]:
 
 async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> list[str]:
     """Return the lexemes that distinguish an item from others: frequent in it, rare elsewhere."""
-    rows = await all_rows(
+    return await column(
         c,
         """
             select found.lexeme
@@ -198,7 +198,6 @@ async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> li
             """,
         [item_id, limit],
     )
-    return [lexeme for (lexeme,) in rows]
 
 
 ENOUGH_PASSAGES = 1_000

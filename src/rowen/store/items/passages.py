@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowen.model.hashes import Hash, canonical_json
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, number, tuples_of
+from rowen.store.rows import affected, all_rows, column, number, tuples_of
 
 if TYPE_CHECKING:
     from rowen.model.passages import Chunk
@@ -35,14 +35,13 @@ async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> li
 
 async def lock_outdated(c: Connection, items: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
     """Lock those of these items that did not change and were not cut since; return their ids."""
-    rows = await all_rows(
+    return await column(
         c,
         "select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)"
         " on item.id = read.id and item.content_hash = read.content_hash"
         " where chunker < %b::integer order by item.id for update of item",
         [[item.id for item in items], [item.content_hash for item in items], chunker],
     )
-    return [item_id for (item_id,) in rows]
 
 
 async def set_chunker(c: Connection, item_ids: Sequence[int], chunker: int) -> None:
@@ -50,8 +49,8 @@ async def set_chunker(c: Connection, item_ids: Sequence[int], chunker: int) -> N
     await c.execute("update item set chunker = %s where id = any(%s)", [chunker, list(item_ids)])
 
 
-class StoredChunk(NamedTuple):
-    """A stored passage with what decides whether it can stay: every letter of its text, not its words alone.
+class StoredPassage(NamedTuple):
+    """A stored passage. It can stay if every letter of its text is the same, not its words alone: `exact_hash`.
 
     `text_hash` is the stored one, which a version of Rowen with another hash may have written.
     """
@@ -64,7 +63,7 @@ class StoredChunk(NamedTuple):
     anchor: str | None
 
 
-class NewChunk(NamedTuple):
+class NewPassage(NamedTuple):
     """A passage at its position in an item."""
 
     item_id: int
@@ -72,9 +71,9 @@ class NewChunk(NamedTuple):
     chunk: Chunk
 
 
-async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredChunk]]:
+async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredPassage]]:
     """Return the passages of these items, in order, without their texts."""
-    passages: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
+    passages: dict[int, list[StoredPassage]] = {item_id: [] for item_id in item_ids}
     rows = await all_rows(
         c,
         "select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor from chunk"
@@ -82,14 +81,14 @@ async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[Store
         [list(item_ids)],
         binary=True,
     )
-    for item_id, chunk_id, position, exact_hash, text_hash, heading, anchor in rows:
-        passages[item_id].append(StoredChunk(chunk_id, position, exact_hash, text_hash, tuple(heading), anchor))
+    for item_id, *columns, heading, anchor in rows:
+        passages[item_id].append(StoredPassage._make([*columns, tuple(heading), anchor]))
     return passages
 
 
-async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
+async def insert(c: Connection, passages: Sequence[NewPassage]) -> None:
     """Store new passages, and note them for the word count; their items must be stored."""
-    if not chunks:
+    if not passages:
         return
     await c.execute(
         """
@@ -107,23 +106,23 @@ async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
         insert into term_change (chunk_id) select id from stored
         """,
         [
-            [new.item_id for new in chunks],
-            [new.position for new in chunks],
-            [canonical_json(new.chunk.heading).decode() for new in chunks],
-            [new.chunk.anchor for new in chunks],
-            [new.chunk.text for new in chunks],
-            [new.chunk.text_hash for new in chunks],
+            [new.item_id for new in passages],
+            [new.position for new in passages],
+            [canonical_json(new.chunk.heading).decode() for new in passages],
+            [new.chunk.anchor for new in passages],
+            [new.chunk.text for new in passages],
+            [new.chunk.text_hash for new in passages],
         ],
     )
 
 
-async def move(c: Connection, places: Sequence[tuple[int, int]]) -> None:
+async def move(c: Connection, positions: Sequence[tuple[int, int]]) -> None:
     """Change the positions of stored passages."""
-    if places:
+    if positions:
         await c.execute(
             "update chunk set position = new.position from unnest(%b::bigint[], %b::bigint[]) as new(id, position)"
             " where chunk.id = new.id",
-            [[chunk_id for chunk_id, _ in places], [position for _, position in places]],
+            [list(column) for column in zip(*positions, strict=True)],
         )
 
 
@@ -133,26 +132,26 @@ async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
         await c.execute(
             "update chunk set text_hash = new.text_hash from unnest(%b::bigint[], %b::bytea[]) as new(id, text_hash)"
             " where chunk.id = new.id",
-            [[chunk_id for chunk_id, _ in hashes], [text_hash for _, text_hash in hashes]],
+            [list(column) for column in zip(*hashes, strict=True)],
         )
 
 
-async def delete(c: Connection, chunk_ids: Sequence[int]) -> None:
+async def delete(c: Connection, passage_ids: Sequence[int]) -> None:
     """Delete passages."""
-    if chunk_ids:
-        await c.execute("delete from chunk where id = any(%s)", [list(chunk_ids)])
+    if passage_ids:
+        await c.execute("delete from chunk where id = any(%s)", [list(passage_ids)])
 
 
 async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
     """Index passages under their item's new title or language; their texts and hashes stay."""
     if not item_ids:
         return 0
-    result = await c.execute(
+    return await affected(
+        c,
         "update chunk set tsv = passage_tsv(item.language, item.title, chunk.heading, chunk.text)"
         " from item where item.id = chunk.item_id and item.id = any(%s)",
         [list(item_ids)],
     )
-    return result.rowcount
 
 
 PASSAGE_HASHES = "passages"
