@@ -41,7 +41,7 @@ from rowen.net.response import Response
 from rowen.operations.access import _digest as token_digest
 from rowen.publish.vocabulary import unnamed
 from rowen.store import sources
-from rowen.store.items import chunks as store_chunks
+from rowen.store.items import passages as store_passages
 from rowen.store.items.passages import PASSAGE_HASHES
 from tests.conftest import ScratchDatabase
 
@@ -247,4 +247,4 @@ async def test_the_version_of_passages_is_noted_with_the_first_run(database: Scr
     async with database.open() as r:
         await r.sync(str(tmp_path))
         async with r._engine.database.connection() as c:
-            assert await store_chunks.hash_version(c, PASSAGE_HASHES) == readers.CHUNKER_VERSION
+            assert await store_passages.hash_version(c, PASSAGE_HASHES) == readers.CHUNKER_VERSION
