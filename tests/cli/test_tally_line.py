@@ -66,7 +66,7 @@ def test_an_unremarkable_run_gets_no_remark() -> None:
         (run(deletions_held=40), "the source came up empty, so all 40 files were kept"),
         (run(failed=1, created=2), "1 file could not be read. `rowen quarantine docs` says why."),
         (run("partial", error="Connection lost."), "not seen whole (Connection lost), so what was not seen was kept"),
-        (run("cancelled"), "the next sync goes on from there"),
+        (run("cancelled"), "the next sync continues from there"),
         (run(created=1, embeddings_pending=4), "4 texts found by words only so far; `rowen embed`"),
     ],
 )

@@ -58,7 +58,7 @@ async def test_a_database_that_dies_in_the_middle_of_a_run_is_named(
     async with database.open() as r:
         run = await r.sync(str(docs))
 
-        assert "the next sync goes on from there" in (caught.value.hint or "")
+        assert "the next sync continues from there" in (caught.value.hint or "")
         assert (run.status, len(contents(database))) == ("completed", 30)
 
 

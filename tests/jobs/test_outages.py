@@ -303,7 +303,7 @@ async def test_a_worker_with_a_wrong_password_ends_with_the_reason(database: Scr
         done = [await asyncio.to_thread(cli, *command) for command in (("worker",), ("serve", "--port", "0"))]
 
     assert [one.code for one in done] == [1, 1]
-    assert all("turned this user away" in one.err and "ROWEN_DATABASE_URL" in one.err for one in done)
+    assert all("refused this user" in one.err and "ROWEN_DATABASE_URL" in one.err for one in done)
 
 
 async def test_a_worker_that_ends_when_idle_does_not_wait(database: ScratchDatabase, tmp_path: Path) -> None:

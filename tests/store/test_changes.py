@@ -353,7 +353,7 @@ async def test_a_reader_of_one_source_passes_over_the_lines_of_others_once(datab
 
 
 def of(source: str) -> dict[str, Any]:
-    where, values = changes.of_source(source)
+    where, values = changes.of_source(source), {"source": source}
     return {"where": where, "values": values}
 
 

@@ -174,7 +174,7 @@ async def test_lines_about_words_are_found_whichever_way_is_taken(
         async with pool.connection() as c:
             found = {}
             for way, bounds in BOUNDS.items():
-                for name, value in zip(("_FIRST_WALK", "_NEXT_WALK", "_MOST_ITEMS"), bounds, strict=True):
+                for name, value in zip(("_FIRST_LINES", "_NEXT_LINES", "_MOST_ITEMS"), bounds, strict=True):
                     monkeypatch.setattr(changes, name, value)
                 found[way] = {query: await _about(c, query) for query in QUERIES}
             narrowed = await changes.newest(c, query="swallows", kinds=["deleted"], source="s1", limit=100)
@@ -196,8 +196,8 @@ async def _about(c: Connection, query: str) -> list[int]:
 async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: ScratchDatabase) -> None:
     _, read = await read_rows(filled, lambda c: changes.newest(c, query="zzz", limit=20))
 
-    assert changes._FIRST_WALK == 1_000
-    assert read < 4 * changes._FIRST_WALK + 2 * ITEMS
+    assert changes._FIRST_LINES == 1_000
+    assert read < 4 * changes._FIRST_LINES + 2 * ITEMS
 
 
 async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(

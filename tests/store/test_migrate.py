@@ -267,7 +267,7 @@ async def test_a_user_who_may_not_create_the_extension_is_told_what_an_administr
 
 
 async def test_a_user_that_the_server_turns_away_is_told_where_to_look(empty: str) -> None:
-    with pytest.raises(StoreUnfitError, match="turned this user away") as refused:
+    with pytest.raises(StoreUnfitError, match="refused this user") as refused:
         await opened(make_conninfo(empty, dbname="no-such-database"))
 
     assert "ROWEN_DATABASE_URL" in str(refused.value.hint)

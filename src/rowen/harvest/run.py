@@ -216,7 +216,7 @@ class Harvest:
         now = datetime.now(UTC)
         complete = self._complete is not None and status == "completed" and not self.stats.truncated
         source, problem = self._source, _problem(self._trouble)
-        error, code = (problem.words, problem.code) if problem else (None, None)
+        error, code = (problem.message, problem.code) if problem else (None, None)
         return Run(0, source.name, source.kind, self._order.mode, status, complete, now, now, self.stats, error, code)
 
     async def _flow(self, lease: runs.Lease) -> RunStatus:

@@ -114,7 +114,7 @@ class Changes(ResourceGroup):
         async with self._database.connection() as c:
             number = place[0] if place else await self._number(c, since)
             more = None if limit is None else limit + 1
-            where, values = changes.of_source(source)
+            where, values = changes.of_source(source), {"source": source}
             found = await changes.read_after(c, number, limit=more, where=where, values=values)
         return page_of(found.lines, limit, listing, lambda change: [change.number])
 

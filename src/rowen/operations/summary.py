@@ -88,7 +88,7 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
     if run.status == "cancelled" and dry:
         yield Hint(f"{name}: stopped early; nothing was stored.")
     elif run.status == "cancelled":
-        yield Hint(f"{name}: stopped early; what was read is kept, and the next sync goes on from there.")
+        yield Hint(f"{name}: stopped early; what was read is kept, and the next sync continues from there.")
     if run.status == "partial":
         why = (run.error or "the source did not prove that this was all of it").rstrip(".")
         yield Hint(

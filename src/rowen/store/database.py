@@ -33,7 +33,7 @@ from rowen.net.politeness import backoff_s
 from rowen.settings import Settings
 from rowen.store.locks import Lock, release_at_end, try_session
 from rowen.store.migrate import SCHEMA, check_vectors, migrate
-from rowen.store.rows import one
+from rowen.store.rows import only
 from rowen.store.server.embedded import EmbeddedServer
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
@@ -43,20 +43,19 @@ RUN_CONNECTIONS = 5
 # A lease lives as long as its session, so that the server frees it when the process dies.
 LEASE_CONNECTIONS = 1
 # Requests of interfaces, and one to spare.
-DOOR_CONNECTIONS = 2
-# Exclusive work by its lock: one connection outside the pool for each, as long as it lasts. At most as many at a time
-# as a worker has slots for; the others wait.
+INTERFACE_CONNECTIONS = 2
+# Connections outside the pool for exclusive work, by its lock: at most as many as a worker has slots; others wait.
 ALONE_CONNECTIONS = {Lock.EXTRACTION: 2, Lock.STATEMENT_TARGET: 2}
-# Connections outside the pool, for as long as they are needed: the claim of the embedder, the listener to the change
-# log, the pulse of a worker, and the locks of exclusive work.
+# All connections outside the pool: the claim of the embedder, the listener to the change log, the pulse of a worker,
+# and the locks of exclusive work.
 OWN_CONNECTIONS = 3 + sum(ALONE_CONNECTIONS.values())
-# Left to other processes, such as a search beside a sync; if there are more, they wait for each other.
+# Left to other processes, such as a search beside a sync; more of them wait for each other.
 SPARE_CONNECTIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The server's connections: how many it allows us, how many were in use when we came, how many we take at most."""
+    """The server's connections: the number allowed to us, in use when we connected, and taken by us at most."""
 
     allowed: int
     in_use: int
@@ -65,14 +64,14 @@ class Connections:
     @classmethod
     def budget(cls, allowed: int, in_use: int, *, runs: int) -> "Connections":
         """Return a budget for so many runs, if the server has the connections; at least for one run."""
-        per_run, shared = RUN_CONNECTIONS + LEASE_CONNECTIONS, DOOR_CONNECTIONS + OWN_CONNECTIONS
+        per_run, shared = RUN_CONNECTIONS + LEASE_CONNECTIONS, INTERFACE_CONNECTIONS + OWN_CONNECTIONS
         free = allowed - in_use - SPARE_CONNECTIONS
         return cls(allowed, in_use, max(shared + per_run, min(shared + runs * per_run, free)))
 
     @property
     def runs(self) -> int:
         """The maximum number of live runs."""
-        return (self.pooled - DOOR_CONNECTIONS) // (RUN_CONNECTIONS + LEASE_CONNECTIONS)
+        return (self.pooled - INTERFACE_CONNECTIONS) // (RUN_CONNECTIONS + LEASE_CONNECTIONS)
 
     @property
     def pooled(self) -> int:
@@ -83,15 +82,14 @@ class Connections:
 # A busy machine may need as long between two statements; a healthy one needs less.
 SHORTEST_IDLE_S = 4.0
 CROWDED_S = 0.2
-"""How long to wait before asking a full server again: a session of ours ends in less than that."""
+"""The wait before the next attempt at a full server: a session of ours ends in less than that."""
 TRUSTED_S = 10.0
-"""How long after its last use a connection is taken as alive, as long as its socket is silent.
+"""How long after its last use a connection is taken as alive while its socket is silent.
 
-To ask it first takes as long as to answer a small question. Proxies and firewalls forget connections that were idle for
-minutes, without a word.
+A probe takes as long as a small query. Proxies and firewalls drop connections that were idle for minutes silently.
 """
 
-_TURNED_AWAY = ("authentication failed", "does not exist", "no pg_hba.conf entry", "is not permitted to log in")
+_REFUSALS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "is not permitted to log in")
 _TOO_MANY = "53300"
 _TOO_MANY_WORDS = ("too many clients", "too many connections", "remaining connection slots")
 
@@ -107,19 +105,16 @@ select least(current_setting('max_connections')::integer
 
 
 class Patience:
-    """Waits while the database is away, longer each time; `told` is called with the error and the seconds."""
+    """Waits while the database is away, longer each time; `on_wait` is called with the error and the seconds."""
 
     def __init__(self, on_wait: Callable[[StoreError, float], None], random: Random | None = None) -> None:
-        self._told = on_wait
+        self._on_wait = on_wait
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
         self._failures = 0
         self._has_died = False
 
     def can_outlast(self, problem: StoreError) -> bool:
-        """Return whether the database may be back soon.
-
-        A server that dies twice while it computes distances has the wrong processor.
-        """
+        """Return whether the database may be back; a server that died twice in the vector test will not."""
         if isinstance(problem, StoreUnfitError) and isinstance(problem.__cause__, psycopg.OperationalError):
             has_died, self._has_died = self._has_died, True
             return not has_died
@@ -129,7 +124,7 @@ class Patience:
         """Wait before the database is tried again."""
         self._failures += 1
         wait_s = backoff_s(self._failures, self._random)
-        self._told(problem, wait_s)
+        self._on_wait(problem, wait_s)
         await asyncio.sleep(wait_s)
 
 
@@ -150,14 +145,14 @@ class Database:
     async def open(self, *, patience: "Patience | None" = None) -> None:
         """Start or find the server, bring the schema up to date, and open the pool.
 
-        With `patience` an outage of the server is waited out, whenever it begins. Any other error is raised, as is that
-        of an embedded server that does not start.
+        With `patience` an outage of the server is waited out. Any other error is raised, as is that of an embedded
+        server that does not start.
         """
         try:
             while True:
-                await self._locate()
+                await self._start_server()
                 try:
-                    return await self._prepare()
+                    return await self._open_pool()
                 except (StoreUnavailableError, StoreUnfitError) as problem:
                     if patience is None or not patience.can_outlast(problem):
                         raise
@@ -168,25 +163,32 @@ class Database:
             await self.close()
             raise
 
-    async def _locate(self) -> None:
-        url = self.settings.database_url
-        if url is not None:
-            self._conninfo = _postgresql(url.get_secret_value())
-        else:
-            self.embedded = EmbeddedServer(
-                self.settings.home,
-                port=self.settings.embedded_port,
-                user=self.settings.embedded_user,
-                linger_s=self.settings.embedded_linger_s,
-            )
-            # A thread cannot be cancelled: abandoned, it would start the server after this had returned.
-            self._conninfo = await finish(asyncio.to_thread(self.embedded.join))
+    async def _start_server(self) -> None:
+        settings = self.settings
+        if settings.database_url is not None:
+            self._conninfo = settings.database_url.get_secret_value()
+            scheme, separator, _ = self._conninfo.partition("://")
+            if separator and scheme not in ("postgresql", "postgres"):
+                raise ConfigurationError(
+                    f"ROWEN_DATABASE_URL begins with {scheme[:20]}://, which is no PostgreSQL.",
+                    hint="It has the form postgresql://user:password@host:5432/name. Without it, an embedded server is"
+                    " used.",
+                )
+            return
+        self.embedded = EmbeddedServer(
+            settings.home,
+            port=settings.embedded_port,
+            user=settings.embedded_user,
+            linger_s=settings.embedded_linger_s,
+        )
+        # A thread cannot be cancelled: abandoned, it would start the server after this had returned.
+        self._conninfo = await finish(asyncio.to_thread(self.embedded.join))
 
-    async def _prepare(self) -> None:
+    async def _open_pool(self) -> None:
         with translate_database_errors(self.place):
             async with await self.connect() as connection:
                 await migrate(connection)
-                allowed, in_use = await _server_connections(connection)
+                allowed, in_use = await only(connection, _CONNECTIONS)
                 await check_vectors(connection)
         self.connections = Connections.budget(allowed, in_use, runs=self.settings.side_by_side)
         self._places = asyncio.Semaphore(self.connections.pooled)
@@ -230,9 +232,20 @@ class Database:
         return {"application_name": "rowen", "connect_timeout": math.ceil(self.settings.database_patience_s)}
 
     async def connect(self) -> Connection:
-        """Open a connection outside the pool, for locks that live as long as it does."""
+        """Open a connection outside the pool, for locks that live as long as it does; wait for a full server."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.settings.database_patience_s
         with translate_database_errors(self.place):
-            connection = await self._connected()
+            while True:
+                try:
+                    connection = await AsyncConnection.connect(self._conninfo, autocommit=True, **self._options)
+                    break
+                except psycopg.OperationalError as problem:
+                    # Before a session begins, only the text of the error names its reason.
+                    is_full = problem.sqlstate == _TOO_MANY or any(words in str(problem) for words in _TOO_MANY_WORDS)
+                    if not is_full or loop.time() > until:
+                        raise
+                await asyncio.sleep(CROWDED_S)
             try:
                 await self._configure(connection)
             except BaseException:
@@ -242,9 +255,9 @@ class Database:
 
     @asynccontextmanager
     async def alone(self, lock: Lock, key: int | str) -> AsyncIterator[bool]:
-        """Hold a lock as long as the block lasts; yield False if another session holds it.
+        """Hold a lock for the length of the block; yield False if another session holds it.
 
-        It lives and dies with a connection outside the pool, so that the server frees it also after a kill -9.
+        The lock lives with a connection outside the pool, so that the server frees it also after a kill -9.
         """
         async with self._alone[lock], await self.connect() as connection:
             with translate_database_errors(self.place):
@@ -258,7 +271,7 @@ class Database:
     async def _configure(self, connection: Connection) -> None:
         """Configure a session. The server ends it if its process is frozen inside a transaction for as long as a lease.
 
-        The locks of that transaction would otherwise keep another process from taking over the run.
+        Otherwise the locks of that transaction would keep another process from taking over the run.
         """
         idle_s = self._idle_limit_s
         await connection.set_autocommit(True)
@@ -281,18 +294,6 @@ class Database:
             except TimeoutError:
                 await connection.execute("select")
 
-    async def _connected(self) -> Connection:
-        """Open a connection; if the server has none left, wait for one."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self.settings.database_patience_s
-        while True:
-            try:
-                return await AsyncConnection.connect(self._conninfo, autocommit=True, **self._options)
-            except psycopg.OperationalError as problem:
-                if not _is_crowded(problem) or loop.time() > until:
-                    raise
-            await asyncio.sleep(CROWDED_S)
-
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Lend a pooled connection in autocommit mode, for reading."""
@@ -305,10 +306,9 @@ class Database:
             await self.give_back(connection)
 
     async def borrow(self) -> Connection:
-        """Take a pooled connection for long, as a lease does; it is returned by `give_back`.
+        """Take a pooled connection for long, as a lease does; return it by `give_back`.
 
-        A caller that has to wait for another task of this process waits as long as it takes; patience ends only with
-        the server.
+        Waiting for another task of this process takes any time; patience ends only with the server.
         """
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
@@ -316,12 +316,12 @@ class Database:
         with translate_database_errors(self.place), _cancellable():
             await self._places.acquire()
             try:
-                connection = await _lent(self._pool)
+                connection = await _get_connection(self._pool)
             except BaseException:
                 self._places.release()
                 raise
         try:
-            _mind_cancellation(before)
+            _raise_cancellation(before)
         except asyncio.CancelledError:
             await self.give_back(connection)
             raise
@@ -337,8 +337,8 @@ class Database:
     async def _put_back(self, connection: Connection) -> None:
         """Return a connection to the pool; one whose pipeline was cancelled is closed, and the pool opens another one.
 
-        Its next borrower would write inside a transaction that nobody ends, and hold its locks. This is not a `reset`
-        of the pool, which returns each connection through a task of its own.
+        Its next borrower would otherwise write inside a transaction that nobody ends. A `reset` of the pool would
+        return each connection through a task of its own.
         """
         if self._pool is None or connection.pgconn.pipeline_status != PipelineStatus.OFF:
             await connection.close()
@@ -346,7 +346,7 @@ class Database:
             await self._pool.putconn(connection)
 
     async def _check(self, connection: Connection) -> None:
-        """Make sure that a pooled connection is alive; one that was just used is, unless its server hung up."""
+        """Check that a pooled connection is alive, unless it was just used and its server did not hang up."""
         used_at = self._used_at.get(connection, -math.inf)
         if asyncio.get_running_loop().time() - used_at > TRUSTED_S or has_news(connection):
             await AsyncConnectionPool.check_connection(connection)
@@ -358,7 +358,7 @@ class Database:
             yield connection
 
 
-async def _lent(pool: AsyncConnectionPool[Connection]) -> Connection:
+async def _get_connection(pool: AsyncConnectionPool[Connection]) -> Connection:
     """Return a pooled connection; a busy machine may take longer to open one than a dead server is waited for."""
     while True:
         failures = pool.get_stats().get("connections_errors", 0)
@@ -377,39 +377,27 @@ def _cancellable() -> Iterator[None]:
     try:
         yield
     except (psycopg.Error, PoolTimeout):
-        _mind_cancellation(before)
+        _raise_cancellation(before)
         raise
 
 
 def _cancellations() -> int:
     """Return how often this task was cancelled so far.
 
-    It may continue after that: in Python 3.11 the task of a failed `TaskGroup` counts as being cancelled for ever.
+    In Python 3.11 the task of a failed `TaskGroup` goes on and counts as being cancelled for ever.
     """
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 
 
-def _mind_cancellation(before: int) -> None:
-    """Raise the cancellation that the pool loses when a connection comes at the same moment (python/cpython#86296)."""
+def _raise_cancellation(before: int) -> None:
+    """Raise a cancellation that the pool lost when a connection arrived at the same moment (python/cpython#86296)."""
     if _cancellations() > before:
         raise asyncio.CancelledError
 
 
-def _is_crowded(problem: psycopg.OperationalError) -> bool:
-    """Return whether all connections of the server are in use; before a session begins only the text tells."""
-    return problem.sqlstate == _TOO_MANY or any(words in str(problem) for words in _TOO_MANY_WORDS)
-
-
-async def _server_connections(connection: Connection) -> tuple[int, int]:
-    """Return how many connections the server allows us, and how many others have."""
-    row = await one(connection, _CONNECTIONS)
-    assert row is not None  # noqa: S101 (it has no table to find nothing in)
-    return int(row[0]), int(row[1])
-
-
 def has_news(connection: Connection) -> bool:
-    """Return whether the server sent something unasked, as when it ends a session, or hung up."""
+    """Return whether the server sent a message of its own accord, as when it ends a session, or hung up."""
     news = select.poll()
     news.register(connection.fileno(), select.POLLIN)
     return bool(news.poll(0))
@@ -443,47 +431,24 @@ def translate_database_errors(place: str) -> Iterator[None]:
     except (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded) as problem:
         raise StoreRejectedError(f"The database refused a value: {_first_line(problem)}") from problem
     except (psycopg.OperationalError, PoolTimeout) as problem:
-        if _is_turned_away(problem):
+        # While a connection is opened, the driver gives no code, only the server's text.
+        text = str(problem)
+        if "FATAL:" in text and any(words in text for words in _REFUSALS):
             raise StoreUnfitError(
-                f"The server of {place} turned this user away: {_first_line(problem)}",
+                f"The server of {place} refused this user: {_first_line(problem)}",
                 hint="Check user, password and database name in ROWEN_DATABASE_URL.",
             ) from None
-        question = (
-            "Is it running, and are host and port in ROWEN_DATABASE_URL right? " if _is_unanswered(problem) else ""
-        )
-        kept = "What was committed is kept; the next sync goes on from there. "
+        # The embedded server has no address.
+        has_address = any(words in text for words in (" port ", "resolve host", "translate host"))
+        question = "Is it running, and are host and port in ROWEN_DATABASE_URL right? " if has_address else ""
+        committed = "What was committed is kept; the next sync continues from there. "
         raise StoreUnavailableError(
             f"Lost or could not reach {place}: {_first_line(problem)}",
-            hint=Hint(question + kept, action("doctor"), " looks at the database."),
+            hint=Hint(question + committed, action("doctor"), " checks the database."),
         ) from problem
     except psycopg.Error as problem:
         raise StoreError(f"{place}: {_first_line(problem)}") from problem
 
 
-def _is_unanswered(problem: Exception) -> bool:
-    """Return whether no server answered at an address; the embedded server has none."""
-    return " port " in str(problem) or "resolve host" in str(problem) or "translate host" in str(problem)
-
-
-def _is_turned_away(problem: Exception) -> bool:
-    """Return whether the server refuses this user or has no such database: trying again does not help.
-
-    While a connection is opened, the driver gives no code, only the server's words.
-    """
-    said = str(problem)
-    return "FATAL:" in said and any(words in said for words in _TURNED_AWAY)
-
-
 def _first_line(problem: Exception) -> str:
     return str(problem).strip().partition("\n")[0] or type(problem).__name__
-
-
-def _postgresql(url: str) -> str:
-    """Return the URL of a database after checking its scheme."""
-    scheme, separator, _ = url.partition("://")
-    if separator and scheme not in ("postgresql", "postgres"):
-        raise ConfigurationError(
-            f"ROWEN_DATABASE_URL begins with {scheme[:20]}://, which is no PostgreSQL.",
-            hint="It has the form postgresql://user:password@host:5432/name. Without it, an embedded server is used.",
-        )
-    return url

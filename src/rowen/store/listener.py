@@ -132,7 +132,7 @@ class Listener:
         return await asyncio.shield(last.batch)
 
     async def _read_batch(self, after: int, source: str | None, limit: int) -> changes.LogBatch:
-        where, values = changes.of_source(source)
+        where, values = changes.of_source(source), {"source": source}
         async with self._reads, self._database.connection() as c:
             return await changes.read_after(c, after, limit=limit, where=where, values=values)
 

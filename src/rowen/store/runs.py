@@ -1,8 +1,8 @@
 """Runs, their leases, and the retention of runs, model answers and news of saved searches.
 
-A source has at most one live run, by a unique index. A run whose lease has lapsed is dead: its session is gone (the
-server frees an advisory lock with the session, at once, also after a kill -9), or it has not renewed its lease in time
-(a frozen process, a cut cable).
+A source has at most one live run, by a unique index. A run is dead if its session is gone (the server frees its
+advisory lock at once, also after a kill -9), or if it has not renewed its lease in time (a frozen process, a cut
+cable).
 """
 
 import json
@@ -18,28 +18,33 @@ from rowen.model.text import error_within
 from rowen.settings import Settings
 from rowen.store.database import Connection, Database, translate_database_errors
 from rowen.store.locks import Lock, hold_session, release_session
-from rowen.store.rows import all_rows, number, one, scalar
+from rowen.store.rows import affected, all_rows, number, one, only, scalar
 
-# For statements over `source`. In the table a run that ended at a limit is complete, since it swept; in interfaces it
-# is not.
+# For statements over `source`: how many items the last run left out at a limit. In the table such a run is complete,
+# since it swept; in interfaces it is not.
 BEYOND_LIMIT = """
 coalesce((select (run.tally->>'truncated')::int from run where run.source_id = source.id order by id desc limit 1), 0)
 """
-# Written so that the planner expects every other run to match: it would otherwise read and sort all runs of each
-# source.
+# For statements over `source`: the start of its last whole run. With this condition the planner expects every other run
+# to match; it would otherwise read and sort all runs of each source.
 LAST_WHOLE = """
 (select run.started_at from run
   where run.source_id = source.id and run.complete and coalesce((run.tally->>'truncated')::int = 0, true)
   order by run.id desc limit 1)
 """
 
-_ABANDONED = "its process ended without closing it; what it had committed is kept"
+# Fails a run whose process is gone.
+_FAIL_DEAD = """
+update run set status = 'failed', finished_at = now(), lease_until = null,
+       error = 'its process ended without closing it; what it had committed is kept'
+ where id = %s and status = 'running'
+"""
 
 
 class Problem(NamedTuple):
-    """Why a run failed: the message, the error code, and in how many seconds the source may be retried."""
+    """The failure of a run: message, error code, and in how many seconds the source may be retried."""
 
-    words: str | None = None
+    message: str | None = None
     code: str | None = None
     retry_in_s: float | None = None
 
@@ -51,7 +56,6 @@ class Lease:
         self.run_id = run_id
         self.lease_s = lease_s
         self._database = database
-        self._place = database.place
         self._connection = connection
 
     @classmethod
@@ -63,7 +67,14 @@ class Lease:
         try:
             with translate_database_errors(database.place):
                 async with connection.transaction():
-                    run_id = await _begin(connection, source, mode, lease_s, job)
+                    await refuse_live(connection, source)
+                    run_id: int = await scalar(
+                        connection,
+                        "insert into run (source_id, mode, lease_until, job_id)"
+                        " values (%s, %s, now() + make_interval(secs => %s), %s) returning id",
+                        [source.id, mode, lease_s, job],
+                    )
+                    await hold_session(connection, Lock.RUN, run_id)
         except BaseException:
             # Its session may hold the lock of a run that never began.
             await connection.close()
@@ -73,24 +84,24 @@ class Lease:
 
     async def renew(self, stats: RunStats) -> bool:
         """Renew the lease and store the statistics so far; return whether the run was asked to end."""
-        with translate_database_errors(self._place):
-            renewed = await self._connection.execute(
+        with translate_database_errors(self._database.place):
+            is_cancelled = await scalar(
+                self._connection,
                 "update run set lease_until = now() + make_interval(secs => %s), tally = %s::jsonb"
                 " where id = %s and status = 'running' returning cancel_requested_at is not null",
                 [self.lease_s, json.dumps(stats.to_json()), self.run_id],
             )
-            row = await renewed.fetchone()
-        if row is None:
+        if is_cancelled is None:
             raise BusyError(f"Run {self.run_id} was taken over by another one after it had been silent for too long.")
-        return bool(row[0])
+        return bool(is_cancelled)
 
     async def close(
         self, status: RunStatus, *, complete: bool, stats: RunStats, problem: "Problem | None", proved: bool = False
     ) -> None:
-        """End the run and release the source. An incomplete run may have `proved` what it did not read unchanged."""
+        """End the run and release the source. An incomplete run may have `proved` all other items unchanged."""
         error = problem or Problem()
         try:
-            with translate_database_errors(self._place):
+            with translate_database_errors(self._database.place):
                 await self._connection.execute(
                     "update run set status = %s, complete = %s, proved = %s, finished_at = now(), lease_until = null,"
                     " tally = %s::jsonb, error = %s, error_code = %s,"
@@ -99,7 +110,7 @@ class Lease:
                     " where id = %s and status = 'running'",
                     [
                         *(status, complete, proved, json.dumps(stats.to_json())),
-                        *(error.words and error_within(error.words), error.code, error.retry_in_s),
+                        *(error.message and error_within(error.message), error.code, error.retry_in_s),
                         *(complete, self.run_id),
                     ],
                 )
@@ -112,26 +123,9 @@ class Lease:
 
 
 async def refuse_live(c: Connection, source: Source) -> None:
-    """Raise `BusyError` if a run of the source is live; none begins before this transaction has ended."""
-    row = await one(c, "select from source where id = %s for update", [source.id])
-    if row is None:
+    """Raise `BusyError` if a run of the source is live, fail a dead one; none begins before the transaction ends."""
+    if await one(c, "select from source where id = %s for update", [source.id]) is None:
         raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
-    await _bury_dead_run(c, source)
-
-
-async def _begin(c: Connection, source: Source, mode: Mode, lease_s: float, job: int | None) -> int:
-    await refuse_live(c, source)
-    run_id: int = await scalar(
-        c,
-        "insert into run (source_id, mode, lease_until, job_id)"
-        " values (%s, %s, now() + make_interval(secs => %s), %s) returning id",
-        [source.id, mode, lease_s, job],
-    )
-    await hold_session(c, Lock.RUN, run_id)
-    return run_id
-
-
-async def _bury_dead_run(c: Connection, source: Source) -> None:
     row = await one(
         c,
         f"select id, started_at, lease_until < now() or {Lock.RUN.tried('id')}"  # noqa: S608 (a constant)
@@ -140,16 +134,13 @@ async def _bury_dead_run(c: Connection, source: Source) -> None:
     )
     if row is None:
         return
-    run_id, started_at, dead = row
-    if not dead:
+    run_id, started_at, is_dead = row
+    if not is_dead:
         raise BusyError(
             f"Source {source.name!r} is being synced by run {run_id}, since {started_at:%H:%M:%S} UTC.",
-            hint=Hint(action("run", str(run_id)), " shows how far it is."),
+            hint=Hint(action("run", str(run_id)), " shows its progress."),
         )
-    await c.execute(
-        "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s where id = %s",
-        [_ABANDONED, run_id],
-    )
+    await c.execute(_FAIL_DEAD, [run_id])
 
 
 async def live_of(c: Connection, source: Source) -> int:
@@ -172,18 +163,13 @@ async def request_cancel(c: Connection, run_id: int) -> Run:
         " where id = %s and status = 'running'",
         [run_id],
     )
-    await c.execute(
-        "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s"  # noqa: S608 (a constant)
-        f" where id = %s and status = 'running' and (lease_until < now() or {Lock.RUN.tried('id')})",
-        [_ABANDONED, run_id],
-    )
+    await c.execute(f"{_FAIL_DEAD} and (lease_until < now() or {Lock.RUN.tried('id')})", [run_id])
     return await get(c, run_id)
 
 
 async def fence(c: Connection, run_id: int) -> None:
     """Raise `BusyError` if the run has been taken over."""
-    row = await one(c, "select from run where id = %s and status = 'running' for share", [run_id])
-    if row is None:
+    if await one(c, "select from run where id = %s and status = 'running' for share", [run_id]) is None:
         raise BusyError(f"Run {run_id} was taken over by another one; nothing more was written by it.")
 
 
@@ -210,7 +196,7 @@ select run.id, source.name, source.kind, run.mode, run.status, run.complete, run
 
 
 async def recent(c: Connection, *, source: str | None = None, limit: int = 20, after: int | None = None) -> list[Run]:
-    """Return the last runs, newest first, from the one after the run `after` on."""
+    """Return the last runs, newest first, older than the run `after`."""
     where = """
      where (%(source)s::text is null or source.name = %(source)s) and (%(after)s::bigint is null or run.id < %(after)s)
      order by run.id desc limit %(limit)s
@@ -224,8 +210,8 @@ async def get(c: Connection, run_id: int) -> Run:
     row = await one(c, _SELECT + " where run.id = %s", [run_id])
     if row is None:
         raise NotFoundError(
-            f"There is no run {run_id}; it may have been forgotten after its time (ROWEN_RUNS_KEPT_DAYS).",
-            hint=Hint(action("runs"), " lists those that are kept."),
+            f"There is no run {run_id}; it may have been deleted after its retention time (ROWEN_RUNS_KEPT_DAYS).",
+            hint=Hint(action("runs"), " lists the stored runs."),
         )
     return _run(row)
 
@@ -243,7 +229,7 @@ def _run(row: TupleRow) -> Run:
     return Run(run_id, source, kind, mode, status, whole, started_at, finished_at, counts, *ending)
 
 
-# A transaction of so many rows takes a tenth of a second. A worker deletes as many of each per hour.
+# Rows that are deleted in one transaction, in a tenth of a second; a worker deletes as many of each kind per hour.
 _AT_ONCE = 5_000
 # The change rate of a source is computed from its last 40 whole checks; half of its runs may be partial.
 _RUNS_KEPT = 100
@@ -253,27 +239,21 @@ _NEWS_KEPT = 100
 _NEWS_MOST = 10_000
 
 ANSWER_SEEN_DAYS = 1
-"""The use of an answer is noted when the last note is older: a pass over answers of yesterday writes nothing."""
+"""How old the noted use of an answer gets before it is updated: a second pass within a day writes nothing."""
 
 
 class ForgottenRows(NamedTuple):
-    """How many runs, answers and news were deleted; `looked_at` counts answers that are still in use too."""
+    """The number of deleted runs, answers and news; `looked_at` counts answers that are still in use too."""
 
     runs: int = 0
     answers: int = 0
     news: int = 0
     looked_at: int = 0
 
-    def __add__(self, other: object) -> "ForgottenRows":
-        """Add the counts of two batches."""
-        if not isinstance(other, ForgottenRows):
-            return NotImplemented
-        return ForgottenRows(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
-
-# Kept whatever their age: the last runs of each source, the first (cost of an item), the last completed one, the last
-# complete ones (guard, moves, last check of all items), those that deleted something since, and those that count for
-# pending deletions. Ids rise with time: of each source only old rows are read.
+# Deletes old runs. Kept whatever their age: the last runs of each source, the first (cost of an item), the last
+# completed one, the last complete ones (guard, moves, last check of all items), those that deleted something since, and
+# those that count for pending deletions. Ids rise with time: of each source only old rows are read.
 _OF_SOURCE = "select id from run where run.source_id = source.id"
 _RUNS = f"""
 delete from run where id in (
@@ -300,7 +280,7 @@ delete from run where id in (
             order by id limit %(limit)s) old
      limit %(limit)s)
 """  # noqa: S608 (a constant)
-# Each answer is checked once per retention time: one behind data in force counts as used now.
+# Deletes old answers. Each is checked once per retention time: one behind data in force counts as used now.
 _ANSWERS = """
 with old as materialized (
     select key from answer where used_at < now() - make_interval(secs => %(seconds)s)
@@ -308,14 +288,15 @@ with old as materialized (
 ), needed as materialized (
     select key from old
      where exists (select from extraction_check where answer_key = old.key and state <> 'gone')
-), kept as (
+), used as (
     update answer set used_at = now() from needed where answer.key = needed.key
-), gone as (
+), deleted as (
     delete from answer using old
      where answer.key = old.key and not exists (select from needed where needed.key = old.key) returning 1
 )
-select (select count(*) from gone), (select count(*) from old)
+select (select count(*) from deleted), (select count(*) from old)
 """
+# Deletes old news of each saved search, except the last ones, and the oldest of too many.
 _NEWS = """
 delete from saved_news where id in (
     select old.id
@@ -340,20 +321,19 @@ _DAY_S = 86_400
 async def forget_old(c: Connection, settings: Settings) -> ForgottenRows:
     """Delete expired rows, at most a batch of each kind; return how many."""
     limit = {"limit": _AT_ONCE}
-    runs = await c.execute(_RUNS, {**limit, "seconds": settings.runs_kept_days * _DAY_S, "kept": _RUNS_KEPT})
-    row = await one(c, _ANSWERS, {**limit, "seconds": settings.answers_kept_days * _DAY_S})
-    answers, looked_at = row or (0, 0)
-    kept = {"kept": _NEWS_KEPT, "most": _NEWS_MOST}
-    news = await c.execute(_NEWS, {**limit, **kept, "seconds": settings.saved_news_kept_days * _DAY_S})
-    return ForgottenRows(runs.rowcount, answers, news.rowcount, looked_at)
+    runs = {**limit, "seconds": settings.runs_kept_days * _DAY_S, "kept": _RUNS_KEPT}
+    deleted_runs = await affected(c, _RUNS, runs)
+    answers = await only(c, _ANSWERS, {**limit, "seconds": settings.answers_kept_days * _DAY_S})
+    news = {**limit, "seconds": settings.saved_news_kept_days * _DAY_S, "kept": _NEWS_KEPT, "most": _NEWS_MOST}
+    return ForgottenRows(deleted_runs, answers[0], await affected(c, _NEWS, news), answers[1])
 
 
 async def forget_all_old(database: Database, settings: Settings) -> ForgottenRows:
     """Delete all expired rows, a batch in each transaction."""
-    forgotten = ForgottenRows()
+    total = ForgottenRows()
     while True:
         async with database.transaction() as c:
             batch = await forget_old(c, settings)
-        forgotten += batch
+        total = ForgottenRows(*(count + more for count, more in zip(total, batch, strict=True)))
         if not any(batch):
-            return forgotten
+            return total
