@@ -18,7 +18,7 @@ from typing import Any
 import rowen
 from rowen.harvest.extraction import BATCH
 from rowen.settings import Settings
-from rowen.store import source_schemas
+from rowen.store import schemas as schema_store
 from rowen.store.database import Database
 from tests.portals.language_model import Model
 
@@ -154,13 +154,13 @@ async def work_list(home: Path, source_id: int, size: int) -> None:
         async with database.connection() as c:
             for statement in LISTED:
                 await c.execute(statement.encode(), {"source": source_id, "items": size})
-            [carried] = await source_schemas.carried(c, source_id)
+            [carried] = await schema_store.attached(c, source_id)
             began = time.perf_counter()
-            numbers = await source_schemas.work_list(c, carried, after=0, upto=size)
+            numbers = await schema_store.work_list(c, carried, after=0, upto=size)
             listed_s = time.perf_counter() - began
             for start in range(0, size, BATCH):
-                part = await source_schemas.pending(c, carried, numbers[start : start + BATCH])
-                await source_schemas.mark_extracted(c, carried, part[-1].number)
+                part = await schema_store.pending(c, carried, numbers[start : start + BATCH])
+                await schema_store.mark_extracted(c, carried, part[-1].number)
         took_s = time.perf_counter() - began
         print(f"work list of {size:,} items: listed in {listed_s:.2f} s, read in {took_s:.2f} s,"
               f" {took_s / size * 1e6:.0f} us an item")  # fmt: skip

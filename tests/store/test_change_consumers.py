@@ -326,8 +326,7 @@ STATEMENTS_OVER_THE_LOG = {
     "rdf": "numbers of the lines that were just logged, under the lock of the log; whether an endpoint has work",
     "saved": "ranges of `changes.next_range`: `saved_search`",
     "schedules": "how often something changed",
-    "schemas": "the last number of a source",
-    "source_schemas": "ranges of `changes.next_range`: `extraction`",
+    "schemas": "ranges of `changes.next_range`: `extraction`; the last number of a source",
     "status": "counts and position in one snapshot or statement: `item_counts`",
     "webhooks": "`changes.read_after`, and whether anything is to be told: `webhook`",
 }

@@ -10,11 +10,11 @@ import pytest
 
 from rowen.model.datasets import DATASET, CatalogPlace
 from rowen.model.schemas import Schema
-from rowen.store import changes, extractions, library, runs, schemas, source_schemas, sources
+from rowen.store import changes, extractions, library, runs, schemas, sources
 from rowen.store.database import Connection, Database
 from rowen.store.items import duplicates
 from rowen.store.rows import scalar
-from rowen.store.source_schemas import Carried
+from rowen.store.schemas import AttachedSchema
 from tests.conftest import ScratchDatabase, Server
 
 T = TypeVar("T")
@@ -225,12 +225,12 @@ async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
 
 
 async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_a_time(filled: ScratchDatabase) -> None:
-    carried = Carried(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
+    carried = AttachedSchema(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
 
     async def read_all(c: Connection) -> list[int]:
-        numbers = await source_schemas.work_list(c, carried, after=0, upto=9999)
+        numbers = await schemas.work_list(c, carried, after=0, upto=9999)
         parts = [numbers[start : start + 20] for start in range(0, len(numbers), 20)]
-        return [item.number for part in parts for item in await source_schemas.pending(c, carried, part)]
+        return [item.number for part in parts for item in await schemas.pending(c, carried, part)]
 
     listed, read = await read_rows(filled, read_all, of="change")
 
@@ -242,16 +242,16 @@ async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_
 
 
 async def test_a_part_of_a_work_list_leaves_out_what_was_looked_at_since(filled: ScratchDatabase) -> None:
-    carried = Carried(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
+    carried = AttachedSchema(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
     pool = Database(filled.settings())
     await pool.open()
     try:
         async with pool.connection() as c, c.transaction(force_rollback=True):
-            numbers = await source_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
-            [first, second, third] = await source_schemas.pending(c, carried, numbers)
+            numbers = await schemas.work_list(c, carried, after=0, upto=9999, limit=3)
+            [first, second, third] = await schemas.pending(c, carried, numbers)
             await extractions.fail(c, 1, second.key, "barn", number=second.number, error="No price.", code="no")
-            now = await source_schemas.pending(c, carried, numbers)
-            rest = await source_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
+            now = await schemas.pending(c, carried, numbers)
+            rest = await schemas.work_list(c, carried, after=0, upto=9999, limit=3)
     finally:
         await pool.close()
 

@@ -13,7 +13,7 @@ from rowen.harvest.run import Harvest, Order
 from rowen.harvest.sieve import recipes
 from rowen.model.items import FactsWanted
 from rowen.model.sources import Source
-from rowen.store import source_schemas
+from rowen.store import schemas as schema_store
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options
@@ -48,7 +48,7 @@ class Assembly:
         if order.only:
             refuse_unable(registry.connector(source.kind), source)
         async with self._engine.database.connection() as c:
-            schemas = await source_schemas.carried(c, source.id)
+            schemas = await schema_store.attached(c, source.id)
         facts = None
         if schemas:
             from rowen.enrich.extract.structured import wanted_names

@@ -34,11 +34,12 @@ from rowen.model.extraction import ExtractionReport
 from rowen.model.sources import Source
 from rowen.model.text import one_item
 from rowen.model.url import Address
-from rowen.store import changes, extractions, source_schemas
+from rowen.store import changes, extractions
+from rowen.store import schemas as schema_store
 from rowen.store.database import Database
-from rowen.store.extractions import AvoidedCalls, FoundFacts
+from rowen.store.extractions import AvoidedCalls, ExtractedFacts
 from rowen.store.items import items
-from rowen.store.source_schemas import Carried, PendingItem
+from rowen.store.schemas import AttachedSchema, PendingItem
 
 __all__ = ["ExtractionOrder", "ExtractionPass", "RuleLearning"]
 
@@ -57,7 +58,7 @@ class RuleLearning:
         self._workers = workers
         self._body = body
 
-    async def learn(self, url: str, carried: Carried, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def learn(self, url: str, carried: AttachedSchema, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Store and return rules for the fields of a page; return None if there are no new ones."""
         if not Address.of(url).is_web:
             return None
@@ -84,7 +85,7 @@ class RuleLearning:
             rules = dict(sorted((rules | absent).items())) | own
             if rules == carried.rules:
                 return None
-            await source_schemas.set_rules(c, carried.source_id, carried.schema.name, rules)
+            await schema_store.set_rules(c, carried.source_id, carried.schema.name, rules)
         return rules
 
 
@@ -121,7 +122,7 @@ class ExtractionPass:
     database: Database
     reader: PageFacts
     source: Source
-    carried: Carried
+    carried: AttachedSchema
     order: ExtractionOrder
     places: int
     recovery_s: float
@@ -152,15 +153,15 @@ class ExtractionPass:
     async def _process(self) -> None:
         async with self.database.transaction() as c:
             if self.order.everything and not self.order.dry_run:
-                replays = await source_schemas.look_again(c, self.source.id, self.carried.schema.name)
+                replays = await schema_store.extract_again(c, self.source.id, self.carried.schema.name)
                 self.carried = self.carried._replace(extracted_to=0, replays=replays)
             upto = (await changes.next_range(c, self.carried.extracted_to)).upto
             if not self.order.dry_run:
-                await source_schemas.follow_moves(c, self.carried, upto=upto)
+                await schema_store.follow_moves(c, self.carried, upto=upto)
         after = 0 if self.order.everything else self.carried.extracted_to
         again = self.order.dry_run and self.order.everything
         async with self.database.connection() as c:
-            numbers = await source_schemas.work_list(
+            numbers = await schema_store.work_list(
                 c, self.carried, after=after, upto=upto, again=again, limit=self.order.limit
             )
         for start in range(0, len(numbers), BATCH):
@@ -168,7 +169,7 @@ class ExtractionPass:
             if self._is_over():
                 return
             async with self.database.connection() as c:
-                batch = await source_schemas.pending(c, self.carried, part, again=again)
+                batch = await schema_store.pending(c, self.carried, part, again=again)
             await self._batch(batch)
             if self._is_over():
                 return
@@ -180,7 +181,7 @@ class ExtractionPass:
         """Store that everything up to a line of the log is done; an interrupted pass resumes there."""
         if not self.order.dry_run:
             async with self.database.connection() as c:
-                await source_schemas.mark_extracted(c, self.carried, number)
+                await schema_store.mark_extracted(c, self.carried, number)
 
     def _is_over(self) -> bool:
         """Return whether to start no more questions; pending ones are still awaited."""
@@ -255,7 +256,7 @@ class ExtractionPass:
             self.report.avoided_usd += usd
             before = self._avoided.get(reason, AvoidedCalls())
             self._avoided[reason] = AvoidedCalls(before.calls + 1, before.tokens + tokens, before.usd + usd)
-        facts = FoundFacts(
+        facts = ExtractedFacts(
             extracted.data, extracted.origin, extracted.model, extracted.evidence, key, item.content_hash
         )
         async with self.database.transaction() as c:
@@ -307,9 +308,9 @@ class ExtractionPass:
                 if self.trouble is not None:
                     await self._wait(c, self.trouble)
             now = await changes.last_number(c)
-            schemas = await source_schemas.carried(c, self.source.id)
+            schemas = await schema_store.attached(c, self.source.id)
             same = next((each for each in schemas if each.schema == self.carried.schema), self.carried)
-            report.pending = await source_schemas.pending_count(c, same, upto=now)
+            report.pending = await schema_store.count_pending(c, same, upto=now)
 
     async def _wait(self, c: Any, problem: RowenError) -> None:
         hint = problem.hint or _HINTS.get(problem.code)
@@ -317,7 +318,7 @@ class ExtractionPass:
         log.warning("extraction of %s waits: %s", self.source.name, problem)
         code, wait = problem.code, self._pause(problem)
         until = None if wait is None else datetime.now(UTC) + wait
-        await source_schemas.wait(c, self.carried, self.report.waits_for, code=code, until=until)
+        await schema_store.wait(c, self.carried, self.report.waits_for, code=code, until=until)
 
     def _pause(self, problem: RowenError) -> timedelta | None:
         """Return how long the rest waits; None for permanent errors, such as a wrong key or model."""

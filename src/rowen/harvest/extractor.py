@@ -38,7 +38,7 @@ from rowen.net.circuits import CircuitLimits
 from rowen.net.render import LIMIT_S, Browser
 from rowen.net.robots import Robots
 from rowen.net.target import parse
-from rowen.store import source_schemas
+from rowen.store import schemas as schema_store
 from rowen.store.locks import Lock
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rowen.model.sources import Source
     from rowen.net.client import Client
     from rowen.net.response import Response
-    from rowen.store.source_schemas import Carried
+    from rowen.store.schemas import AttachedSchema
 
 __all__ = ["EXPECTED", "Extractor", "PageAccess", "PageSource", "evaluate"]
 
@@ -223,7 +223,7 @@ class Extractor:
         order: ExtractionOrder | None = None,
         work: Work | None = None,
         observe: Observe | None = None,
-        only: Carried | None = None,
+        only: AttachedSchema | None = None,
     ) -> list[ExtractionReport]:
         """Extract facts from the changes of a source, with one of its schemas or all.
 
@@ -231,7 +231,7 @@ class Extractor:
         """
         order = order or ExtractionOrder()
         async with self._database.connection() as c:
-            schemas = await source_schemas.carried(c, source.id)
+            schemas = await schema_store.attached(c, source.id)
         wanted = [only] if only is not None else [each for each in schemas if name in (None, each.schema.name)]
         if not wanted:
             raise NotFoundError(

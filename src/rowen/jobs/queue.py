@@ -6,7 +6,8 @@ from rowen.errors import RefusedError
 from rowen.harvest.engine import Engine
 from rowen.model.queue import Job
 from rowen.model.sources import Source
-from rowen.store import jobs, schedules, source_schemas
+from rowen.store import jobs, schedules
+from rowen.store import schemas as schema_store
 from rowen.store.database import Connection, Database
 
 __all__ = [
@@ -63,7 +64,7 @@ async def put_extraction(
 
 async def put_extraction_if_behind(c: Connection, database: Database, source_id: int) -> None:
     """Enqueue an extraction if any of the source's schemas has changes to process."""
-    if await source_schemas.sources_behind(c, source_id):
+    if await schema_store.is_behind(c, source_id):
         await put_extraction(c, database, source_id)
 
 

@@ -33,7 +33,8 @@ from rowen.jobs.queue import POKED, put, put_extraction_if_behind
 from rowen.jobs.schedules import StatusChange
 from rowen.model.runs import Run, RunStats
 from rowen.model.sources import Source
-from rowen.store import source_schemas, sources
+from rowen.store import schemas as schema_store
+from rowen.store import sources
 from rowen.store.database import Connection
 from rowen.store.queue import JobClaim
 
@@ -285,7 +286,7 @@ async def extract(
     engine = active.engine
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
-        schemas = await source_schemas.carried(c, source_id)
+        schemas = await schema_store.attached(c, source_id)
     if source is None or all(schema not in (None, each.schema.name) for each in schemas):
         return
     extraction = ExtractionOrder(**(order or {}))
@@ -304,7 +305,7 @@ async def extract(
     if waits_for is None:
         return
     async with engine.database.connection() as c:
-        until, code = await source_schemas.waits(c, source_id)
+        until, code = await schema_store.waits(c, source_id)
     wait_s = max((until - datetime.now(UTC)).total_seconds(), 1.0) if until is not None else None
     trouble = JobTrouble(waits_for, class_of(code), wait_s)
     # A budget for one pass must not start another one when it is spent.

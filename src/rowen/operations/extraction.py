@@ -27,9 +27,9 @@ from rowen.operations.paging import Page, as_text, decoded, page_of
 from rowen.operations.schemas import check_fields, checked_rules, resolve, schema_of, url_patterns
 from rowen.operations.validation import refuse_local
 from rowen.store import extractions as store
-from rowen.store import runs, schemas, source_schemas
+from rowen.store import runs, schemas
 from rowen.store import sources as source_store
-from rowen.store.source_schemas import Carried
+from rowen.store.schemas import AttachedSchema
 
 if TYPE_CHECKING:
     from typing import Annotated
@@ -209,8 +209,8 @@ class Extractions(ResourceGroup):
             found = await resolve(c, schema)
             check_fields(found, [*(rules or {}), *(Condition.parse(text).path[0] for text in told or ())])
             checked = None if rules is None else checked_rules(rules)
-            number = await schemas.number_of(c, found)
-            await source_schemas.carry(
+            number = await schemas.number_of(c, await schemas.add(c, found))
+            await schemas.attach(
                 *(c, held.id, found, number),
                 grounding=grounding,
                 learns=learn,
@@ -226,7 +226,7 @@ class Extractions(ResourceGroup):
         held = await self._source(source)
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
-            if not await source_schemas.drop(c, held.id, name):
+            if not await schemas.detach(c, held.id, name):
                 raise NotFoundError(f"Source {source!r} carries no schema {name!r}.")
 
     @operation(scope=Scope.READ)
@@ -284,15 +284,15 @@ class Extractions(ResourceGroup):
         async with self._database.connection() as c:
             return await source_store.get(c, name)
 
-    async def _not_carried(self, source: Source, schema: str) -> Carried | None:
+    async def _not_carried(self, source: Source, schema: str) -> AttachedSchema | None:
         """Return a schema that is not attached to a source, as if it were."""
         ref = SchemaRef.parse(schema)
         async with self._database.connection() as c:
             found = await resolve(c, schema)
-            held = {one.schema.name: one.schema for one in await source_schemas.carried(c, source.id)}.get(ref.name)
+            held = {one.schema.name: one.schema for one in await schemas.attached(c, source.id)}.get(ref.name)
         if held is not None and ref.means(held.number):
             return None
-        return Carried(source.id, found, 0, 0, "warn", False, {}, ())
+        return AttachedSchema(source.id, found, 0, 0, "warn", False, {}, ())
 
     @operation(scope=Scope.READ)
     async def list(

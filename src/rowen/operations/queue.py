@@ -12,7 +12,8 @@ from rowen.model.queue import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.schemas import SchemaRef
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_number, decoded, page_of
-from rowen.store import jobs, source_schemas
+from rowen.store import jobs
+from rowen.store import schemas as schema_store
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class JobQueue(ResourceGroup):
         wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._database.transaction() as c:
             source = await source_store.get(c, name)
-            held = [one.schema.name for one in await source_schemas.carried(c, source.id)]
+            held = [one.schema.name for one in await schema_store.attached(c, source.id)]
             if not held:
                 raise UsageError(f"Source {name!r} carries no schema, so there is nothing to extract.")
             if wanted is not None and wanted not in held:
@@ -101,7 +102,7 @@ class JobQueue(ResourceGroup):
             # Noted here, and not by the job: one that is interrupted does not begin from the start.
             for one in held if everything else ():
                 if wanted in (None, one):
-                    await source_schemas.look_again(c, source.id, one)
+                    await schema_store.extract_again(c, source.id, one)
             job_id = await put_extraction(c, self._database, source.id, schema=wanted, order=dict(order))
             if job_id is None:
                 raise BusyError(

@@ -20,8 +20,9 @@ from rowen.model.url import Address, path_url
 from rowen.operations.discovery import Announce
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_number, decoded, page_of
-from rowen.store import jobs, runs, source_schemas
+from rowen.store import jobs, runs
 from rowen.store import runs as store_runs
+from rowen.store import schemas as schema_store
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class Runs(ResourceGroup):
     async def _extracted(self, source: Source, run: Run, work: Work) -> Run:
         """Extract facts from the changes of a run, if schemas are attached to the source."""
         async with self._database.connection() as c:
-            is_behind = await source_schemas.sources_behind(c, source.id)
+            is_behind = await schema_store.is_behind(c, source.id)
         return await self._client.extraction.after_run(source, run, work) if is_behind else run
 
     async def _drop_if_never_found(self, source: Source) -> None:

@@ -19,9 +19,9 @@ from rowen.model.schemas import Schema, SchemaComparison, SchemaRef, SchemaUse
 from rowen.model.search import Condition
 from rowen.model.wording import count
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.store import schemas, source_schemas
+from rowen.store import schemas
 from rowen.store.database import Connection
-from rowen.store.source_schemas import Carried
+from rowen.store.schemas import AttachedSchema
 
 if TYPE_CHECKING:
     from typing import Annotated
@@ -285,7 +285,7 @@ class SchemaStep:
 
     before: list[Any]
     after: list[Any]
-    carried: Sequence[tuple[Schema, DeclaredSchema, Carried | None]] = ()
+    carried: Sequence[tuple[Schema, DeclaredSchema, AttachedSchema | None]] = ()
     dropped: Sequence[str] = ()
 
 
@@ -338,7 +338,7 @@ def _is_texts(value: Any) -> bool:
 
 async def plan_schemas(c: Connection, wanted: Sequence[DeclaredSchema], source_id: int | None) -> SchemaStep | None:
     """Return the change that gives a source its declared schemas; None if there is none."""
-    held = {one.schema.name: one for one in (await source_schemas.carried(c, source_id) if source_id else ())}
+    held = {one.schema.name: one for one in (await schemas.attached(c, source_id) if source_id else ())}
     found = [(await _resolved(c, one), one, held.get(one.ref.name)) for one in wanted]
     differing = [
         (schema, one, before)
@@ -358,12 +358,12 @@ async def write_schemas(c: Connection, source_id: int, step: SchemaStep) -> None
     for schema, one, before in step.carried:
         learned = before.rules if before is not None and one.learns else {}
         rules = {**{name: rule for name, rule in learned.items() if rule.get("by") != "user"}, **one.rules}
-        number = await schemas.number_of(c, schema)
+        number = await schemas.number_of(c, await schemas.add(c, schema))
         how: dict[str, Any] = {"grounding": one.grounding, "learns": one.learns, "rules": rules}
         how |= {"conditions": one.conditions, "only_urls": one.only_urls}
-        await source_schemas.carry(c, source_id, schema, number, **how)
+        await schemas.attach(c, source_id, schema, number, **how)
     for name in step.dropped:
-        await source_schemas.drop(c, source_id, name)
+        await schemas.detach(c, source_id, name)
 
 
 async def _resolved(c: Connection, one: DeclaredSchema) -> Schema:
@@ -375,7 +375,7 @@ async def _resolved(c: Connection, one: DeclaredSchema) -> Schema:
     return schema
 
 
-def _as_declared(held: Carried) -> DeclaredSchema:
+def _as_declared(held: AttachedSchema) -> DeclaredSchema:
     """Return the attached schemas as a file would declare them."""
     rules = {name: rule for name, rule in held.rules.items() if rule.get("by") == "user"}
     ref = SchemaRef(held.schema.name, held.schema.number)

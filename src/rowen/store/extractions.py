@@ -16,13 +16,13 @@ from rowen.model.sources import Source
 from rowen.model.text import error_within
 from rowen.store import changes
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, one
+from rowen.store.rows import affected, all_rows, one, only
 from rowen.store.runs import ANSWER_SEEN_DAYS
-from rowen.store.source_schemas import Carried
+from rowen.store.schemas import AttachedSchema
 
 
-class KeptAnswer(NamedTuple):
-    """A valid answer that was paid for before."""
+class StoredAnswer(NamedTuple):
+    """A valid answer of a model that was paid for before."""
 
     data: Any
     model: str
@@ -31,7 +31,7 @@ class KeptAnswer(NamedTuple):
     usd: float | None
 
 
-class FoundFacts(NamedTuple):
+class ExtractedFacts(NamedTuple):
     """Extracted data to be stored."""
 
     data: Any
@@ -43,31 +43,32 @@ class FoundFacts(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """The outcome for extracted data: a first version, another one, or the same; and new matches of conditions."""
+    """The outcome for extracted data: a first version, another one, or the same; and newly matched conditions."""
 
     outcome: Literal["created", "changed", "same"]
     number: int
     matched: tuple[str, ...] = ()
 
 
-# An answer that is about to be deleted is either marked as used first or not found, never returned and then deleted.
+# A stored answer. One that is about to be deleted is either marked as used first or not found, never returned and then
+# deleted.
 _FIND_ANSWER = """
-with found as (
+with marked as (
     update answer set used_at = now() where key = %(key)s and used_at < now() - make_interval(days => %(days)s)
     returning *
-), told as (
-    select * from found
+), stored as (
+    select * from marked
     union all
     select * from answer where key = %(key)s and used_at >= now() - make_interval(days => %(days)s)
 )
-select data, model, calls, tokens_sent + tokens_received, usd from told limit 1
+select data, model, calls, tokens_sent + tokens_received, usd from stored limit 1
 """
 
 
-async def find_answer(c: Connection, key: Hash) -> KeptAnswer | None:
+async def find_answer(c: Connection, key: Hash) -> StoredAnswer | None:
     """Return the stored answer to a question, if there is one; its use is noted once a day."""
     row = await one(c, _FIND_ANSWER, {"key": key, "days": ANSWER_SEEN_DAYS})
-    return KeptAnswer(*row) if row else None
+    return StoredAnswer(*row) if row else None
 
 
 async def keep_answer(
@@ -77,7 +78,7 @@ async def keep_answer(
     await c.execute(
         "insert into answer (key, data, model, calls, tokens_sent, tokens_received, usd)"
         " values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing",
-        [key, _json(data), model, calls, *tokens, usd],
+        [key, json.dumps(data, ensure_ascii=False), model, calls, *tokens, usd],
     )
 
 
@@ -87,104 +88,81 @@ async def forget_answer(c: Connection, key: Hash) -> None:
 
 
 async def save(
-    c: Connection, source: Source, carried: Carried, key: Hash, *, url: str, title: str, facts: FoundFacts, number: int
+    c: Connection,
+    source: Source,
+    used: AttachedSchema,
+    key: Hash,
+    *,
+    url: str,
+    title: str,
+    facts: ExtractedFacts,
+    number: int,
 ) -> Saved:
     """Compare extracted data with the version in force; a difference is a new version, and a line of the log.
 
     Must be the last step of a transaction.
     """
-    name = carried.schema.name
+    name = used.schema.name
     await c.execute(
         "insert into extraction_check (source_id, key, name, state) values (%s, %s, %s, 'gone') on conflict do nothing",
         [source.id, key, name],
     )
-    row = await one(
+    version_id, last, before, before_hash, state = await only(
         c,
         """
-        select extraction.id, extraction.number, extraction.data, extraction.data_hash, held.state
-          from extraction_check held left join extraction on extraction.id = held.extraction_id
-         where held.source_id = %s and held.key = %s and held.name = %s for update of held
+        select extraction.id, extraction.number, extraction.data, extraction.data_hash, checked.state
+          from extraction_check checked left join extraction on extraction.id = checked.extraction_id
+         where checked.source_id = %s and checked.key = %s and checked.name = %s for update of checked
         """,
         [source.id, key, name],
     )
-    before_id, last, before, before_hash, state = row or (None, None, None, None, "gone")
     new_hash = data_hash(facts.data)
-    if before_id is not None and before_hash == new_hash and state != "gone":
-        await _checked(c, source.id, key, name, before_id, facts, number, checks=1)
-        return Saved("same", last)
-    diff = tuple(differences(before if before is not None and state != "gone" else {}, facts.data))
-    version = await _insert(c, source.id, carried, key, url, facts, new_hash, diff)
-    await _checked(c, source.id, key, name, version[0], facts, number, checks=0)
-    matched = _matched(carried.conditions, before if state != "gone" else None, facts.data)
-    lines = [_line("extracted", key, url, title, carried.schema.ref, diff)]
-    lines += [_line("matched", key, url, f"{title}: {condition}", carried.schema.ref, diff) for condition in matched]
-    await changes.append(c, source, None, lines)
-    return Saved("created" if before is None or state == "gone" else "changed", version[1], matched)
-
-
-def _matched(conditions: Any, before: Any, after: Any) -> tuple[str, ...]:
-    """Return the conditions that hold now and did not before; a first version matches none."""
-    if before is None:
-        return ()
-    parsed = [Condition.parse(text) for text in conditions]
-    return tuple(str(condition) for condition in parsed if condition.holds(after) and not condition.holds(before))
-
-
-def _line(
-    kind: Literal["extracted", "matched"], key: Hash, url: str, title: str, ref: str, diff: tuple[FieldChange, ...]
-) -> changes.LogLine:
-    patch = json.dumps([change.to_json() for change in diff], ensure_ascii=False)
-    return changes.LogLine(kind, key, url, title, schema=ref, diff=patch)
-
-
-async def _insert(
-    c: Connection,
-    source_id: int,
-    carried: Carried,
-    key: Hash,
-    url: str,
-    facts: FoundFacts,
-    new_hash: Hash,
-    diff: tuple[FieldChange, ...],
-) -> tuple[int, int]:
-    row = await one(
-        c,
-        """
-        insert into extraction (source_id, key, url, name, number, schema_id, data, data_hash, diff, evidence, origin,
-                                model, content_hash)
-        select %(source)s, %(key)s, %(url)s, %(name)s, coalesce(max(number), 0) + 1, %(schema)s, %(data)s, %(hash)s,
-               %(diff)s, %(evidence)s, %(origin)s, %(model)s, %(content)s
-          from extraction where source_id = %(source)s and key = %(key)s and name = %(name)s
-        returning id, number
-        """,
-        {
-            "source": source_id,
-            "key": key,
-            "url": url,
-            "name": carried.schema.name,
-            "schema": carried.schema_id,
-            "data": _json(facts.data),
-            "hash": new_hash,
-            "diff": Jsonb([change.to_json() for change in diff]),
-            "evidence": Jsonb([quote._asdict() for quote in facts.evidence]) if facts.evidence else None,
-            "origin": facts.origin,
-            "model": facts.model,
-            "content": facts.content_hash,
-        },
-    )
-    assert row is not None  # noqa: S101 (an insert returns its row)
-    return int(row[0]), int(row[1])
-
-
-async def _checked(
-    c: Connection, source_id: int, key: Hash, name: str, version: int, facts: FoundFacts, number: int, *, checks: int
-) -> None:
+    is_same = version_id is not None and before_hash == new_hash and state != "gone"
+    if state == "gone":
+        before = None
+    diff = [] if is_same else [change.to_json() for change in differences({} if before is None else before, facts.data)]
+    if not is_same:
+        version_id, last = await only(
+            c,
+            """
+            insert into extraction (source_id, key, url, name, number, schema_id, data, data_hash, diff, evidence,
+                                    origin, model, content_hash)
+            select %(source)s, %(key)s, %(url)s, %(name)s, coalesce(max(number), 0) + 1, %(schema)s, %(data)s, %(hash)s,
+                   %(diff)s, %(evidence)s, %(origin)s, %(model)s, %(content)s
+              from extraction where source_id = %(source)s and key = %(key)s and name = %(name)s
+            returning id, number
+            """,
+            {
+                "source": source.id,
+                "key": key,
+                "url": url,
+                "name": name,
+                "schema": used.schema_id,
+                "data": json.dumps(facts.data, ensure_ascii=False),
+                "hash": new_hash,
+                "diff": Jsonb(diff),
+                "evidence": Jsonb([quote._asdict() for quote in facts.evidence]) if facts.evidence else None,
+                "origin": facts.origin,
+                "model": facts.model,
+                "content": facts.content_hash,
+            },
+        )
     await c.execute(
         "update extraction_check set extraction_id = %s, change = greatest(change, %s), state = 'current',"
-        " answer_key = %s, checks = case when %s = 0 then 0 else checks + %s end, tries = 0, error = null,"
+        " answer_key = %s, checks = case when %s then checks + 1 else 0 end, tries = 0, error = null,"
         " error_code = null, checked_at = now() where source_id = %s and key = %s and name = %s",
-        [version, number, facts.answer_key, checks, checks, source_id, key, name],
+        [version_id, number, facts.answer_key, is_same, source.id, key, name],
     )
+    if is_same:
+        return Saved("same", last)
+    # A first version matches no condition, since nothing changed.
+    conditions = [] if before is None else [Condition.parse(text) for text in used.conditions]
+    matched = tuple(str(each) for each in conditions if each.holds(facts.data) and not each.holds(before))
+    ref, patch = used.schema.ref, json.dumps(diff, ensure_ascii=False)
+    lines = [changes.LogLine("extracted", key, url, title, schema=ref, diff=patch)]
+    lines += [changes.LogLine("matched", key, url, f"{title}: {each}", schema=ref, diff=patch) for each in matched]
+    await changes.append(c, source, None, lines)
+    return Saved("created" if before is None else "changed", last, matched)
 
 
 async def fail(
@@ -203,31 +181,32 @@ async def fail(
     The refused answer of a model stays stored: it is not paid for again.
     """
     await c.execute(
-        "insert into extraction_check as held (source_id, key, name, state, change, tries, error, error_code,"
+        "insert into extraction_check as checked (source_id, key, name, state, change, tries, error, error_code,"
         " answer_key) values (%s, %s, %s, 'failed', %s, 1, %s, %s, %s)"
-        " on conflict (source_id, key, name) do update set state = 'failed', change = greatest(held.change, %s),"
-        " tries = held.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now(),"
-        " answer_key = coalesce(excluded.answer_key, held.answer_key)",
+        " on conflict (source_id, key, name) do update set state = 'failed', change = greatest(checked.change, %s),"
+        " tries = checked.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now(),"
+        " answer_key = coalesce(excluded.answer_key, checked.answer_key)",
         [source_id, key, name, number, error_within(error), code, answer_key, number],
     )
 
 
 async def close_gone(c: Connection, source_id: int, key: Hash, name: str, *, number: int) -> bool:
     """Store that an item is gone, and its data with it; return False if there were none."""
-    closed = await c.execute(
+    closed = await affected(
+        c,
         "update extraction_check set state = 'gone', change = greatest(change, %s), checked_at = now()"
         " where source_id = %s and key = %s and name = %s and state <> 'gone'",
         [number, source_id, key, name],
     )
-    return bool(closed.rowcount)
+    return closed > 0
 
 
 _COLUMNS = """
 select source.name as source, extraction.url, schema.name || '@' || schema.version as schema, extraction.number,
        extraction.data, extraction.diff, extraction.origin, extraction.model, extraction.at,
-       coalesce(held.state <> 'gone' and held.extraction_id = extraction.id, false) as current,
-       case when held.extraction_id = extraction.id then held.checks else 0 end,
-       case when held.extraction_id = extraction.id then held.checked_at end, extraction.evidence,
+       coalesce(checked.state <> 'gone' and checked.extraction_id = extraction.id, false) as current,
+       case when checked.extraction_id = extraction.id then checked.checks else 0 end,
+       case when checked.extraction_id = extraction.id then checked.checked_at end, extraction.evidence,
        encode(extraction.content_hash, 'hex')
 """
 _VERSIONS = f"""
@@ -235,33 +214,27 @@ _VERSIONS = f"""
   from extraction
   join source on source.id = extraction.source_id
   join schema on schema.id = extraction.schema_id
-  left join extraction_check held on held.source_id = extraction.source_id and held.key = extraction.key
-       and held.name = extraction.name
+  left join extraction_check checked on checked.source_id = extraction.source_id and checked.key = extraction.key
+       and checked.name = extraction.name
 """
 
 
 async def history(c: Connection, key: Hash, name: str, *, source: str | None = None) -> list[Extraction]:
     """Return all versions of an item's data under a schema name, oldest first."""
-    rows = await all_rows(
-        c,
-        _VERSIONS
-        + " where extraction.key = %(key)s and extraction.name = %(name)s"
-        + " and (%(source)s::text is null or source.name = %(source)s) order by source.name, extraction.number",
-        {"key": key, "name": name, "source": source},
-    )
+    where = """
+     where extraction.key = %(key)s and extraction.name = %(name)s
+       and (%(source)s::text is null or source.name = %(source)s)
+     order by source.name, extraction.number
+    """
+    rows = await all_rows(c, _VERSIONS + where, {"key": key, "name": name, "source": source})
     return [_extraction(row) for row in rows]
 
 
 async def histories(c: Connection, keys: list[Hash], name: str) -> list[Extraction]:
     """Return all versions of some items' data under a schema name, oldest first for each."""
-    rows = await all_rows(
-        c,
-        _VERSIONS
-        + " where extraction.key = any(%s) and extraction.name = %s"
-        + " order by source.name, extraction.url, extraction.number",
-        [keys, name],
-    )
-    return [_extraction(row) for row in rows]
+    where = " where extraction.key = any(%s) and extraction.name = %s"
+    order = " order by source.name, extraction.url, extraction.number"
+    return [_extraction(row) for row in await all_rows(c, _VERSIONS + where + order, [keys, name])]
 
 
 # The sources that have data under each schema, found by a loose scan of the index.
@@ -287,9 +260,10 @@ _IN_FORCE = f"""
   from (select * from extraction
          where name collate "C" = %(name)s and source_id = %(source)s and url collate "C" > %(after)s
          order by url collate "C" offset 0) extraction
- cross join lateral (select * from extraction_check held where held.source_id = extraction.source_id
-                        and held.key = extraction.key and held.name = extraction.name
-                        and held.state in ('current', 'failed') and held.extraction_id = extraction.id limit 1) held
+ cross join lateral (select * from extraction_check checked where checked.source_id = extraction.source_id
+                        and checked.key = extraction.key and checked.name = extraction.name
+                        and checked.state in ('current', 'failed') and checked.extraction_id = extraction.id
+                      limit 1) checked
  cross join lateral (select name from source where id = extraction.source_id limit 1) source
  cross join lateral (select name, version from schema where id = extraction.schema_id limit 1) schema
  order by extraction.url collate "C" limit %(limit)s
@@ -329,12 +303,11 @@ async def current_in_batches(
 
 
 def _extraction(row: tuple[Any, ...]) -> Extraction:
-    source, url, schema, number, data, diff, origin, model, at, is_current, checks, checked_at, *rest = row
-    evidence, content_hash = rest
+    source, url, schema, number, data, diff, origin, model, at, is_current, checks, checked_at, evidence, content = row
     changed = tuple(FieldChange(entry["op"], entry["path"], entry.get("before"), entry.get("after")) for entry in diff)
     quotes = tuple(Evidence(**entry) for entry in evidence or ())
     columns = (source, url, schema, number, data, changed, origin, model, at)
-    return Extraction(*columns, is_current, checks, checked_at, quotes, content_hash)
+    return Extraction(*columns, is_current, checks, checked_at, quotes, content)
 
 
 class AvoidedCalls(NamedTuple):
@@ -350,16 +323,12 @@ async def avoid(c: Connection, source_id: int | None, name: str, avoided: Mappin
     for reason, counts in avoided.items():
         if counts.calls:
             await c.execute(
-                "insert into avoided_call as held (day, source_id, name, reason, calls, tokens, usd)"
+                "insert into avoided_call as today (day, source_id, name, reason, calls, tokens, usd)"
                 " values ((now() at time zone 'utc')::date, %s, %s, %s, %s, %s, %s)"
-                " on conflict (day, source_id, name, reason) do update set calls = held.calls + excluded.calls,"
-                " tokens = held.tokens + excluded.tokens, usd = held.usd + excluded.usd",
+                " on conflict (day, source_id, name, reason) do update set calls = today.calls + excluded.calls,"
+                " tokens = today.tokens + excluded.tokens, usd = today.usd + excluded.usd",
                 [source_id, name, reason, *counts],
             )
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False)
 
 
 # Summed by ids first: joining a name to each call, and sorting by it, takes three times as long.
@@ -382,13 +351,10 @@ select source.name, avoided_call.name, sum(calls)::bigint, sum(tokens)::bigint, 
 
 async def costs(c: Connection, since: datetime) -> list[CostLine]:
     """Return costs by source, purpose, schema and model, with avoided calls in the first line they belong to."""
-    avoided: dict[Any, tuple[Any, ...]] = {}
-    for source, name, *counts in await all_rows(c, _AVOIDED, [since]):
-        avoided[source, "extract", name] = tuple(counts)
+    rows = await all_rows(c, _AVOIDED, [since])
+    avoided = {(source, "extract", name): tuple(counts) for source, name, *counts in rows}
     lines = []
     for source, purpose, subject, *rest in await all_rows(c, _SPENT_BY_LINE, [since]):
-        beside = avoided.pop((source, purpose, subject), ())
-        lines.append(CostLine(source, purpose, subject, *rest, *beside))
-    for (source, purpose, subject), beside in avoided.items():
-        lines.append(CostLine(source, purpose, subject, None, 0, 0, 0, 0, 0.0, *beside))
+        lines.append(CostLine(source, purpose, subject, *rest, *avoided.pop((source, purpose, subject), ())))
+    lines += [CostLine(*group, None, 0, 0, 0, 0, 0.0, *counts) for group, counts in avoided.items()]
     return lines

@@ -1,16 +1,26 @@
-"""Schemas, whose versions never change, and how far each source has extracted them."""
+"""Schemas, whose versions never change; the schemas attached to each source; and the work lists of their extraction."""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from psycopg import errors
+from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.extraction import SourceSchema
+from rowen.model.extraction import Grounding, SourceSchema
+from rowen.model.hashes import Hash
 from rowen.model.schemas import Schema, SchemaRef, SchemaUse
+from rowen.model.text import error_within
+from rowen.model.url import key as key_of
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, scalar, tuples_of
-from rowen.store.source_schemas import CARRIED_COLUMNS, Carried, pending_count
+from rowen.store.items.items import whole
+from rowen.store.rows import affected, all_rows, column, number, one, scalar, tuples_of
 
 _SELECT = "select name, version, definition, bundled, created_at from schema"
 
@@ -27,14 +37,22 @@ async def add(c: Connection, schema: Schema) -> Schema:
                 ],
             )
     except errors.UniqueViolation:
-        known = await find(c, SchemaRef(schema.name, schema.number))
-        if known is None or known.hash != schema.hash:
+        stored = await find(c, SchemaRef(schema.name, schema.number))
+        if stored is None or stored.hash != schema.hash:
             raise RefusedError(
-                f"{schema.ref} is there already, and says something else: a version never changes. Nothing was added.",
-                hint=Hint("Give it a higher version; ", action("schema list"), " shows those that there are."),
+                f"{schema.ref} exists already with another definition: a version never changes. Nothing was added.",
+                hint=Hint("Give it a higher version; ", action("schema list"), " shows the stored ones."),
             ) from None
-        return known
+        return stored
     return schema
+
+
+async def number_of(c: Connection, schema: Schema) -> int:
+    """Return the number of a stored version."""
+    schema_id = await scalar(c, "select id from schema where name = %s and version = %s", [schema.name, schema.version])
+    if schema_id is None:
+        raise NotFoundError(f"There is no schema {schema.ref}.")
+    return int(schema_id)
 
 
 async def every(c: Connection, name: str | None = None) -> list[Schema]:
@@ -56,45 +74,32 @@ async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema
 
 async def use_of(c: Connection, schema: Schema) -> SchemaUse:
     """Return the sources that use a version, and how many extractions it has."""
-    id_ = await _id(c, schema)
-    sources = await all_rows(
+    schema_id = await number_of(c, schema)
+    sources = await column(
         c,
         "select source.name from source_schema join source on source.id = source_id where schema_id = %s"
         " order by source.name",
-        [id_],
+        [schema_id],
     )
-    versions = await scalar(c, "select count(*) from extraction where schema_id = %s", [id_])
-    return SchemaUse(schema.ref, tuple(name for (name,) in sources), int(versions or 0))
+    extractions = await number(c, "select count(*) from extraction where schema_id = %s", [schema_id])
+    return SchemaUse(schema.ref, tuple(sources), extractions)
 
 
 async def remove(c: Connection, schema: Schema) -> None:
     """Delete a version with everything extracted under it.
 
-    Sources that use another version of it check all items again, since some of their data may be gone: data that did
-    not change keeps the version of the schema under which it was first extracted.
+    Sources that use another version of it check all items again: data that did not change keeps the version of the
+    schema under which it was first extracted, and may be gone now.
     """
-    id_ = await _id(c, schema)
-    await c.execute("delete from source_schema where schema_id = %s", [id_])
+    schema_id = await number_of(c, schema)
+    await c.execute("delete from source_schema where schema_id = %s", [schema_id])
     await c.execute(
-        "update source_schema held set extracted_to = 0 where name = %s and exists (select from extraction"
-        " where extraction.schema_id = %s and extraction.source_id = held.source_id)",
-        [schema.name, id_],
+        "update source_schema used set extracted_to = 0 where name = %s and exists (select from extraction"
+        " where extraction.schema_id = %s and extraction.source_id = used.source_id)",
+        [schema.name, schema_id],
     )
-    await c.execute("delete from extraction where schema_id = %s", [id_])
-    await c.execute("delete from schema where id = %s", [id_])
-
-
-async def number_of(c: Connection, schema: Schema) -> int:
-    """Return the number of a version, after storing it if it is new, as a bundled one on its first use."""
-    await add(c, schema)
-    return await _id(c, schema)
-
-
-async def _id(c: Connection, schema: Schema) -> int:
-    schema_id = await scalar(c, "select id from schema where name = %s and version = %s", [schema.name, schema.version])
-    if schema_id is None:
-        raise NotFoundError(f"There is no schema {schema.ref}.")
-    return int(schema_id)
+    await c.execute("delete from extraction where schema_id = %s", [schema_id])
+    await c.execute("delete from schema where id = %s", [schema_id])
 
 
 def highest(ref: SchemaRef, stored: Sequence[Schema]) -> Schema | None:
@@ -103,40 +108,317 @@ def highest(ref: SchemaRef, stored: Sequence[Schema]) -> Schema | None:
     return max(matching, key=lambda schema: schema.number, default=None)
 
 
+class AttachedSchema(NamedTuple):
+    """A schema that is attached to a source, and how the source uses it."""
+
+    source_id: int
+    schema: Schema
+    schema_id: int
+    extracted_to: int
+    grounding: Grounding
+    learns: bool
+    rules: Mapping[str, Mapping[str, Any]]
+    conditions: Sequence[str]
+    only_urls: Sequence[str] = ()
+    replays: int = 0
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The parameters of the statements below: source, name, and patterns for LIKE.
+
+        A star in a pattern matches any part of a URL; a pattern without one may match anywhere.
+        """
+        only = []
+        for pattern in self.only_urls:
+            escaped = pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+            only.append(escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%")
+        return {"source": self.source_id, "name": self.schema.name, "only": only or None}
+
+
+class PendingItem(NamedTuple):
+    """An entry of the work list: the last change of an item, and the item if it still exists."""
+
+    number: int
+    key: Hash
+    url: str
+    title: str | None
+    text: str | None
+    record: Mapping[str, Any] | None
+    media_type: str | None
+    content_hash: Hash | None
+
+
+_COLUMNS = """
+schema.name, schema.version, schema.definition, schema.bundled, schema.created_at, schema.id,
+extracted_to, grounding, learns, rules, conditions, only_urls, replays
+"""
+
+
+async def attached(c: Connection, source_id: int) -> list[AttachedSchema]:
+    """Return the schemas of a source, by name."""
+    rows = await all_rows(
+        c,
+        f"select {_COLUMNS} from source_schema join schema on schema.id = schema_id"  # noqa: S608 (a constant)
+        " where source_id = %s order by schema.name".encode(),
+        [source_id],
+    )
+    return [AttachedSchema(source_id, Schema(*row[:5]), *row[5:]) for row in rows]
+
+
+async def attach(
+    c: Connection,
+    source_id: int,
+    schema: Schema,
+    schema_id: int,
+    *,
+    grounding: Grounding | None = None,
+    learns: bool | None = None,
+    rules: Mapping[str, Mapping[str, Any]] | None = None,
+    conditions: Sequence[str] | None = None,
+    only_urls: Sequence[str] | None = None,
+) -> None:
+    """Attach a schema to a source, or change how the source uses it; None leaves a setting as it is.
+
+    Another version puts all items on the work list. Other `only_urls` read the whole log again, for items that match
+    now or no longer do.
+    """
+    is_attached = await scalar(
+        c, "select true from source_schema where source_id = %s and schema_id = %s", [source_id, schema_id]
+    )
+    await c.execute(
+        """
+        insert into source_schema as used (source_id, name, schema_id, grounding, learns, rules, conditions,
+                                           only_urls)
+        values (%(source)s, %(name)s, %(schema)s, coalesce(%(grounding)s, 'warn'), coalesce(%(learns)s, false),
+                coalesce(%(rules)s, '{}'::jsonb), coalesce(%(conditions)s::text[], '{}'),
+                coalesce(%(only)s::text[], '{}'))
+        on conflict (source_id, name) do update
+           set schema_id = excluded.schema_id,
+               grounding = coalesce(%(grounding)s, used.grounding), learns = coalesce(%(learns)s, used.learns),
+               rules = coalesce(%(rules)s, used.rules), conditions = coalesce(%(conditions)s::text[], used.conditions),
+               only_urls = coalesce(%(only)s::text[], used.only_urls),
+               waits_for = null, waits_until = null, waits_code = null,
+               extracted_to = case when used.schema_id = excluded.schema_id
+                                    and used.only_urls = coalesce(%(only)s::text[], used.only_urls)
+                                   then used.extracted_to else 0 end,
+               replays = case when used.schema_id = excluded.schema_id
+                               and used.only_urls = coalesce(%(only)s::text[], used.only_urls)
+                              then used.replays else used.replays + 1 end
+        """,
+        {
+            "source": source_id,
+            "name": schema.name,
+            "schema": schema_id,
+            "grounding": grounding,
+            "learns": learns,
+            "rules": None if rules is None else Jsonb({name: dict(rule) for name, rule in rules.items()}),
+            "conditions": None if conditions is None else list(conditions),
+            "only": None if only_urls is None else list(only_urls),
+        },
+    )
+    if not is_attached:
+        # With a new version each item is extracted again, whatever the log says.
+        await extract_again(c, source_id, schema.name)
+
+
+async def detach(c: Connection, source_id: int, name: str) -> bool:
+    """Detach a schema from a source; the extraction history stays."""
+    return bool(await affected(c, "delete from source_schema where source_id = %s and name = %s", [source_id, name]))
+
+
+async def extract_again(c: Connection, source_id: int, name: str) -> int:
+    """Put all items of a source on the work list; return the new number of replays."""
+    replays = await scalar(
+        c,
+        "update source_schema set extracted_to = 0, replays = replays + 1 where source_id = %s and name = %s"
+        " returning replays",
+        [source_id, name],
+    )
+    await c.execute("update extraction_check set change = 0 where source_id = %s and name = %s", [source_id, name])
+    return int(replays or 0)
+
+
+async def set_rules(c: Connection, source_id: int, name: str, rules: Mapping[str, Mapping[str, Any]]) -> None:
+    """Store the learned positions of fields."""
+    await c.execute(
+        "update source_schema set rules = %s where source_id = %s and name = %s",
+        [Jsonb({field: dict(rule) for field, rule in rules.items()}), source_id, name],
+    )
+
+
+# The last change of each item.
+_LINES = """
+select key, max(number) as number
+  from change
+ where source_id = %(source)s and number > %(after)s and number <= %(upto)s
+   and kind in ('created', 'updated', 'amended', 'deleted', 'moved')
+ group by key
+"""
+# The present item and the last check of a line. For a schema, an item whose address does not match does not exist; one
+# that matches again has come back.
+_STATE = """
+  left join item on item.source_id = %(source)s and item.key = line.key
+       and (%(only)s::text[] is null or item.url like any(%(only)s))
+  left join extraction_check checked
+    on checked.source_id = %(source)s and checked.key = line.key and checked.name = %(name)s
+"""
+_IS_PENDING = """
+(coalesce(checked.change, 0) < line.number or (item.id is null) = (checked.state <> 'gone'))
+and (item.id is not null or checked.state <> 'gone')
+"""
+
+
+async def work_list(
+    c: Connection, used: AttachedSchema, *, after: int, upto: int, again: bool = False, limit: int | None = None
+) -> array[int]:
+    """Return the numbers of the log lines to extract: for each item its last change, in order.
+
+    Items that were extracted since are left out, unless `again`. The log is read once, and a number takes eight bytes:
+    a million items take 8 MB, in this process and in one value of the database.
+    """
+    packed: bytes | None = await scalar(
+        c,
+        f"""
+        select string_agg(int8send(number), ''::bytea order by number) from (
+            select line.number from ({_LINES}) line {_STATE}
+             where (%(again)s and item.id is not null) or ({_IS_PENDING})
+             order by line.number limit %(limit)s) work
+        """.encode(),  # noqa: S608 (a fragment of our own)
+        {**used.key, "after": after, "upto": upto, "limit": limit, "again": again},
+        binary=True,
+    )
+    numbers = array("q", packed or b"")
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
+
+
+async def pending(
+    c: Connection, used: AttachedSchema, numbers: Sequence[int], *, again: bool = False
+) -> list[PendingItem]:
+    """Return some items of the work list as they are now, without those that were extracted since it was made."""
+    rows = await all_rows(
+        c,
+        f"""
+        select line.number, line.key, coalesce(item.url, line.url), item.title, item.text, item.record,
+               item.source_record, item.media_type, item.content_hash
+          from change line {_STATE}
+         where line.number = any(%(numbers)s::bigint[])
+           and ((%(again)s and item.id is not null) or ({_IS_PENDING}))
+         order by line.number
+        """.encode(),  # noqa: S608 (a fragment of our own)
+        {**used.key, "numbers": list(numbers), "again": again},
+    )
+    return [
+        PendingItem._make([*line, None if facts is None else whole(facts, packed), media_type, content_hash])
+        for *line, facts, packed, media_type, content_hash in rows
+    ]
+
+
+async def count_pending(c: Connection, used: AttachedSchema, *, upto: int) -> int:
+    """Return how many items are on the work list."""
+    return await number(
+        c,
+        f"select count(*) from ({_LINES}) line {_STATE} where {_IS_PENDING}".encode(),  # noqa: S608 (constants)
+        {**used.key, "after": used.extracted_to, "upto": upto},
+    )
+
+
+async def follow_moves(c: Connection, used: AttachedSchema, *, upto: int) -> None:
+    """Move the extraction history of items to their new addresses."""
+    rows = await all_rows(
+        c,
+        "select moved_from, key, url from change where source_id = %s and number > %s and number <= %s"
+        " and kind = 'moved' and moved_from is not null order by number",
+        [used.source_id, used.extracted_to, upto],
+    )
+    for moved_from, key, url in rows:
+        values = {"source": used.source_id, "name": used.schema.name, "old": key_of(moved_from), "new": key}
+        free = await scalar(
+            c,
+            "select not exists (select from extraction_check where source_id = %(source)s and name = %(name)s"
+            " and key = %(new)s)",
+            values,
+        )
+        if free:
+            await c.execute(
+                "update extraction set key = %(new)s, url = %(url)s"
+                " where source_id = %(source)s and name = %(name)s and key = %(old)s",
+                {**values, "url": url},
+            )
+            await c.execute(
+                "update extraction_check set key = %(new)s"
+                " where source_id = %(source)s and name = %(name)s and key = %(old)s",
+                values,
+            )
+
+
+async def mark_extracted(c: Connection, used: AttachedSchema, number: int) -> None:
+    """Note that the log is extracted up to a line, and that nothing waits any more.
+
+    Nothing is noted if the items were put on the work list again after `used` was read.
+    """
+    await c.execute(
+        "update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,"
+        " waits_code = null where source_id = %s and name = %s and schema_id = %s and replays = %s"
+        " and (extracted_to < %s or waits_for is not null)",
+        [number, used.source_id, used.schema.name, used.schema_id, used.replays, number],
+    )
+
+
+async def wait(c: Connection, used: AttachedSchema, reason: str, *, code: str, until: datetime | None) -> None:
+    """Note why extraction waits, and until when."""
+    await c.execute(
+        "update source_schema set waits_for = %s, waits_code = %s, waits_until = %s where source_id = %s and name = %s",
+        [error_within(reason), code, until, used.source_id, used.schema.name],
+    )
+
+
+async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | None]:
+    """Return until when the extraction of a source waits, and the code of the error it waits for."""
+    row = await one(
+        c,
+        "select waits_until, waits_code from source_schema where source_id = %s and waits_for is not null"
+        " order by waits_until limit 1",
+        [source_id],
+    )
+    return (row[0], row[1]) if row else (None, None)
+
+
+async def is_behind(c: Connection, source_id: int) -> bool:
+    """Return whether a source has schemas and changes that may have to be extracted."""
+    return bool(
+        await scalar(
+            c,
+            "select exists (select from source_schema where source_id = %(id)s and extracted_to <"
+            " coalesce((select max(number) from change where source_id = %(id)s), 0))",
+            {"id": source_id},
+        )
+    )
+
+
 _OVERVIEW = f"""
-select source.name, source.id, waits_for, waits_until, coalesce(held.current, 0), coalesce(held.failed, 0),
-       (select coalesce(max(number), 0) from change where change.source_id = source.id), {CARRIED_COLUMNS}
+select source.name, source.id, waits_for, waits_until, coalesce(checked.current, 0), coalesce(checked.failed, 0),
+       (select coalesce(max(number), 0) from change where change.source_id = source.id), {_COLUMNS}
   from source_schema join source on source.id = source_id join schema on schema.id = schema_id
   left join (select source_id, name, count(*) filter (where state = 'current') as current,
                     count(*) filter (where state = 'failed') as failed
                from extraction_check where %(id)s::bigint is null or source_id = %(id)s
-              group by source_id, name) held
-    on held.source_id = source.id and held.name = source_schema.name
+              group by source_id, name) checked
+    on checked.source_id = source.id and checked.name = source_schema.name
  where %(id)s::bigint is null or source.id = %(id)s
  order by source.name, source_schema.name
 """  # noqa: S608 (a constant)
 
 
 async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
-    """Return all schemas that sources use, with their progress; only for those that are behind, items are counted."""
+    """Return all attached schemas with their progress; items are counted only for those that are behind the log."""
     overviews = []
-    for source, number, waits_for, until, current, failed, last, *row in await all_rows(
-        c, _OVERVIEW.encode(), {"id": source_id}
-    ):
-        carried = Carried(number, Schema(*row[:5]), *row[5:])
-        left = await pending_count(c, carried, upto=last) if last > carried.extracted_to else 0
-        overviews.append(
-            SourceSchema(
-                *(
-                    source,
-                    carried.schema.ref,
-                    carried.grounding,
-                    carried.learns,
-                    carried.rules,
-                    tuple(carried.conditions),
-                ),
-                *(carried.extracted_to, left, current, failed, waits_for, until),
-                only_urls=tuple(carried.only_urls),
-            )
-        )
+    rows = await all_rows(c, _OVERVIEW.encode(), {"id": source_id})
+    for source, id_, waits_for, until, current, failed, last, *row in rows:
+        used = AttachedSchema(id_, Schema(*row[:5]), *row[5:])
+        left = await count_pending(c, used, upto=last) if last > used.extracted_to else 0
+        settings = used.schema.ref, used.grounding, used.learns, used.rules, tuple(used.conditions)
+        progress = used.extracted_to, left, current, failed, waits_for, until
+        overviews.append(SourceSchema(source, *settings, *progress, only_urls=tuple(used.only_urls)))
     return overviews
