@@ -1,6 +1,6 @@
 """Access tokens and sessions by their hashes, the audit log, and answers kept for repeated requests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,20 +10,18 @@ from psycopg.types.json import Jsonb
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.model.access import AccessToken, AuditLine, Credential, Principal, RepeatedAnswer, Scope
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, one, scalar
-
-_SELECT = "select name, scope, created_at, expires_at, last_used_at from access_token"
+from rowen.store.rows import all_rows, column, list_of, one, only, scalar
 
 
 def _token(row: Sequence[Any]) -> AccessToken:
-    """Return the token of a row."""
     name, scope, *times = row
     return AccessToken(name, Scope(scope), *times)
 
 
 async def tokens(c: Connection) -> list[AccessToken]:
     """Return all tokens, by name."""
-    return [_token(row) for row in await all_rows(c, f"{_SELECT} order by name".encode())]
+    statement = "select name, scope, created_at, expires_at, last_used_at from access_token order by name"
+    return [_token(row) for row in await all_rows(c, statement)]
 
 
 async def add_token(
@@ -31,14 +29,14 @@ async def add_token(
 ) -> AccessToken:
     """Store the hash of a token under a name."""
     try:
-        await c.execute(
-            "insert into access_token (name, hash, scope, expires_at) values (%s, %s, %s, %s)",
+        row = await only(
+            c,
+            "insert into access_token (name, hash, scope, expires_at) values (%s, %s, %s, %s)"
+            " returning name, scope, created_at, expires_at, last_used_at",
             [name, digest, scope, expires_at],
         )
     except errors.UniqueViolation:
         raise RefusedError(f"There is a token {name!r} already. Nothing was changed.") from None
-    row = await one(c, f"{_SELECT} where name = %s".encode(), [name])
-    assert row is not None  # noqa: S101 (it was inserted)
     return _token(row)
 
 
@@ -48,15 +46,15 @@ async def remove_token(c: Connection, name: str) -> None:
         raise NotFoundError(f"There is no token {name!r}.", hint=Hint(action("token list"), " lists all."))
 
 
-# Noted once a minute: the last use of a token is not worth a write per request.
+# The holder of a valid token. Its last use is stored once a minute, since a write per request is too much.
 _HOLDER = """
-with found as (
-    select id, name, scope, coalesce(last_used_at < now() - interval '1 minute', true) as is_noted_late
+with token as (
+    select id, name, scope, coalesce(last_used_at < now() - interval '1 minute', true) as is_due
       from access_token where hash = %s and (expires_at is null or expires_at > now())
-), noted as (
-    update access_token set last_used_at = now() from found where access_token.id = found.id and found.is_noted_late
+), used as (
+    update access_token set last_used_at = now() from token where access_token.id = token.id and token.is_due
 )
-select name, scope, id from found
+select name, scope, id from token
 """
 
 
@@ -79,7 +77,8 @@ async def add_session(
     return ends
 
 
-# Sessions of earlier versions have bare names: that of a token is read from the token; people log in again.
+# The holder of a valid session. Sessions of earlier versions have bare names: that of a token is read from the token;
+# people log in again.
 _SESSION = """
 select coalesce('token:' || token.name, session.name), session.scope
   from access_session as session left join access_token as token on token.id = session.token_id
@@ -89,11 +88,12 @@ select coalesce('token:' || token.name, session.name), session.scope
 
 
 async def of_session(c: Connection, digest: bytes) -> Principal | None:
-    """Return the holder of a session; None if it is unknown or over."""
+    """Return the holder of a session; None if it is unknown or expired."""
     row = await one(c, _SESSION, [digest])
     return Principal(row[0], Scope(row[1]), Credential(digest)) if row else None
 
 
+# The valid ones among hashes of tokens and sessions.
 _VALID = """
 select hash from access_token where hash = any(%(digests)b) and (expires_at is null or expires_at > now())
  union all
@@ -103,7 +103,7 @@ select hash from access_session where hash = any(%(digests)b) and expires_at > n
 
 async def valid_digests(c: Connection, digests: Sequence[bytes]) -> set[bytes]:
     """Return those of these hashes whose token or session is neither revoked nor expired."""
-    return {row[0] for row in await all_rows(c, _VALID, {"digests": list(digests)})}
+    return set(await column(c, _VALID, {"digests": list(digests)}))
 
 
 async def drop_session(c: Connection, digest: bytes) -> None:
@@ -132,6 +132,7 @@ async def audit_lines(c: Connection, *, limit: int, before: int | None, principa
     )
 
 
+# Claims a key, or takes over an expired claim.
 _CLAIM = """
 insert into idempotent_answer (principal, key, fingerprint) values (%(principal)s, %(key)s, %(fingerprint)s)
 on conflict (principal, key) do update set fingerprint = excluded.fingerprint, created_at = now(), status = null
@@ -147,7 +148,7 @@ async def claim_answer(
 ) -> tuple[bytes, RepeatedAnswer | None] | None:
     """Claim a request key and return None; if it is taken, return its fingerprint and the answer, if there is one.
 
-    A claim that is older than any request takes is from a process that died. It may be claimed again.
+    A claim older than the longest request is left by a process that died, and may be claimed again.
     """
     values = {"principal": principal, "key": key, "fingerprint": fingerprint, "kept_h": kept_h, "longest_s": longest_s}
     if await one(c, _CLAIM, values) is not None:
@@ -162,6 +163,7 @@ async def claim_answer(
     return row[0], None if row[1] is None else RepeatedAnswer(row[1], row[2], row[3])
 
 
+# Whether a caller has so many answers, and none under this key.
 _FULL = """
 select not exists (select from idempotent_answer where principal = %(principal)s and key = %(key)s)
        and (select count(*) from (select from idempotent_answer where principal = %(principal)s limit %(most)s) kept)
@@ -176,10 +178,9 @@ async def is_full(c: Connection, principal: str, key: str, *, most: int) -> bool
 
 async def keep_answer(c: Connection, principal: str, key: str, answer: RepeatedAnswer) -> None:
     """Store the answer to a request, for the next request with the same key."""
-    headers: Mapping[str, str] = dict(answer.headers)
     await c.execute(
         "update idempotent_answer set status = %s, headers = %s, body = %s where principal = %s and key = %s",
-        [answer.status, Jsonb(headers), answer.body, principal, key],
+        [answer.status, Jsonb(dict(answer.headers)), answer.body, principal, key],
     )
 
 
@@ -189,7 +190,7 @@ async def drop_answer(c: Connection, principal: str, key: str) -> None:
 
 
 async def forget_over(c: Connection, *, kept_h: int, audit_days: float) -> None:
-    """Delete sessions that are over, expired answers and old lines of the audit log."""
+    """Delete expired sessions, expired answers and old lines of the audit log."""
     await c.execute("delete from access_session where expires_at < now()")
     await c.execute("delete from idempotent_answer where created_at < now() - make_interval(hours => %s)", [kept_h])
     await c.execute("delete from audit_log where at < now() - make_interval(days => %s)", [int(audit_days)])

@@ -1,4 +1,4 @@
-"""What processes share about hosts: request slots, and circuits that are not closed.
+"""Request slots of hosts and open circuits, shared by all processes.
 
 The rules of the slots are functions of the database (migration `0024_late_starts`), so that a request for a slot is one
 statement, answered under the lock of one row and by one clock.
@@ -10,20 +10,20 @@ from secrets import randbits
 from rowen.model.status import CircuitKind, CircuitStatus
 from rowen.net.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
 from rowen.store.database import Connection, Database
-from rowen.store.rows import all_rows, list_of, one
+from rowen.store.rows import all_rows, list_of, only
 
-# A waiting request asks for its start so much earlier, and sleeps for the rest: a task wakes up milliseconds late, and
-# a statement takes one. Only a part of the gap, since the previous starts were as inexact.
+# How much earlier a waiting request is granted its start, and sleeps for the rest: a task wakes up milliseconds late,
+# and a statement takes one. Only a share of the gap, since the previous starts were as inexact.
 _LEAD_S = 0.02
 _LEAD_SHARE = 0.2
-# How often the first waiting request asks again; the others in proportion to their rank, so that a hundred ask some 250
+# The poll interval of the first waiting request; that of others grows with their rank, so that a hundred poll some 250
 # times a second in all. A quarter of the gap is soon enough to miss no start.
 _POLL_S = 0.02
 _POLL_SHARE = 0.25
 _LONGEST_POLL_S = 0.5
-# A process that is alone reports once a second how far it is, and hears of others then.
+# The poll interval of a process that is alone; it reports its state once a second.
 _ALONE_POLL_S = 0.25
-# After an hour without requests a host has no pace left to keep: the longest delay that a host may demand is shorter.
+# Hosts without requests for an hour are deleted: the longest delay that a host may demand is shorter.
 _IDLE_S = 3600.0
 
 
@@ -36,14 +36,12 @@ class HostSlotTable:
         self._holder = randbits(62)
 
     async def take(self, host: str, *, active: int, more: bool, most: int, gap_s: float) -> HostAnswer:
-        """Ask to start a request."""
+        """Request the start of a request to a host."""
         poll_s = min(max(_POLL_S, _POLL_SHARE * gap_s), _LONGEST_POLL_S)
         lead_s = min(_LEAD_S, _LEAD_SHARE * gap_s)
         values = [host, self._holder, active, more, most, gap_s, self.lease_s, lead_s, poll_s, _ALONE_POLL_S]
         async with self._database.connection() as c:
-            row = await one(c, "select * from host_take(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values)
-        assert row is not None  # noqa: S101 (a function gives a row)
-        return HostAnswer(*row)
+            return HostAnswer(*await only(c, "select * from host_take(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values))
 
     async def sent(self, host: str) -> None:
         """Report that a request was sent."""
@@ -51,7 +49,7 @@ class HostSlotTable:
             await c.execute("select host_sent(%s, %s)", [host, self._holder])
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
-        """Report the state of this process at some hosts, and return that of others there."""
+        """Report the state of this process at some hosts; return that of other processes there."""
         hosts, actives, frees, leaves = (list(column) for column in zip(*reports, strict=True))
         async with self._database.connection() as c:
             if all(leaves):
@@ -94,24 +92,13 @@ async def store_circuit(
     await c.execute(
         """
         insert into circuit (process, kind, name, place, failures, times_opened, opened_at, probe_at, expires_at)
-        values (%(process)s, %(kind)s, %(name)s, %(place)s, %(failures)s, %(times)s,
-                now() - make_interval(secs => %(open)s), now() + make_interval(secs => %(retry)s),
-                now() + make_interval(secs => %(lease)s))
+        values (%s, %s, %s, %s, %s, %s, now() - make_interval(secs => %s), now() + make_interval(secs => %s),
+                now() + make_interval(secs => %s))
         on conflict (process, kind, name) do update
            set failures = excluded.failures, times_opened = excluded.times_opened, opened_at = excluded.opened_at,
                probe_at = excluded.probe_at, expires_at = excluded.expires_at
         """,
-        {
-            "process": process,
-            "kind": key[0],
-            "name": key[1],
-            "place": place,
-            "failures": failures,
-            "times": times_opened,
-            "open": open_for_s,
-            "retry": retry_in_s,
-            "lease": lease_s,
-        },
+        [process, *key, place, failures, times_opened, open_for_s, retry_in_s, lease_s],
     )
 
 
@@ -137,7 +124,7 @@ async def remove_circuits_of(c: Connection, process: str) -> None:
 
 
 async def circuits(c: Connection) -> list[CircuitStatus]:
-    """Return all circuits that are not closed; their time decides whether they may be probed."""
+    """Return all circuits that are not closed; one whose probe is due counts as half-open."""
     return await list_of(
         c,
         CircuitStatus,

@@ -10,7 +10,7 @@ from rowen.errors import Hint, NotFoundError, action
 from rowen.model.queue import Job, JobState, LiveWorker, QueueDepth
 from rowen.model.status import FailingSource, Health, OpenCircuit, OverdueSource
 from rowen.store.database import Connection
-from rowen.store.rows import first_of, list_of, one, scalar
+from rowen.store.rows import first_of, list_of, only, scalar
 
 _SELECT = """
 select job.id, job.task_name as task, source.name as source,
@@ -54,15 +54,15 @@ async def every(
     limit: int = 20,
     after: int | None = None,
 ) -> list[Job]:
-    """Return jobs, newest first, from the one after the job `after` on."""
+    """Return jobs, newest first, older than the job `after`."""
     where = """
      where (%(states)s::text[] is null or job.status::text = any(%(states)s))
        and (%(source)s::text is null or source.name = %(source)s)
        and (%(after)s::bigint is null or job.id < %(after)s)
      order by job.id desc limit %(limit)s
     """
-    wanted = {"states": _STATES[state] if state else None, "source": source, "after": after, "limit": limit}
-    return await list_of(c, Job, _SELECT + where, wanted)
+    filters = {"states": _STATES[state] if state else None, "source": source, "after": after, "limit": limit}
+    return await list_of(c, Job, _SELECT + where, filters)
 
 
 async def get(c: Connection, job_id: int) -> Job:
@@ -80,18 +80,18 @@ async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Job]:
 
 async def depth(c: Connection) -> QueueDepth:
     """Return how many jobs wait, are put off and run."""
-    row = await one(
+    row = await only(
         c,
         "select count(*) filter (where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),"
         " count(*) filter (where status = 'todo' and scheduled_at > now()), count(*) filter (where status = 'doing'),"
         " exists (select from queue_pause)"
         " from procrastinate_jobs where status in ('todo', 'doing')",
     )
-    return QueueDepth(*row) if row else QueueDepth()
+    return QueueDepth(*row)
 
 
 async def workers(c: Connection) -> list[LiveWorker]:
-    """Return the live workers, with those that were alive until a moment ago."""
+    """Return the workers that are not declared dead."""
     return await list_of(
         c,
         LiveWorker,
@@ -116,7 +116,7 @@ async def hasten(c: Connection, source_id: int, priority: int, arguments: Mappin
         [priority, Jsonb(dict(arguments)), f"sync:{source_id}"],
     )
     if job_id is not None:
-        await _tell(c, job_id)
+        await _notify(c, job_id)
     return job_id
 
 
@@ -137,11 +137,11 @@ async def revive(c: Connection, job_id: int) -> bool:
             )
     except errors.UniqueViolation:
         return False
-    await _tell(c, job_id)
+    await _notify(c, job_id)
     return True
 
 
-async def _tell(c: Connection, job_id: int) -> None:
+async def _notify(c: Connection, job_id: int) -> None:
     """Notify the workers of a job that was in the queue already."""
     await c.execute(
         "select pg_notify('procrastinate_queue_v1#' || queue_name,"
@@ -150,7 +150,7 @@ async def _tell(c: Connection, job_id: int) -> None:
     )
 
 
-# A source that has begun is not due any more: its time was moved when its job was created.
+# Due sources, pending deletions and quarantined items. A source with a job is not due any more.
 _COUNTS = """
 select (select count(*) from source_due join source on source.id = source_due.source_id
          where due_at <= now() and source.state = 'active'),
@@ -178,12 +178,11 @@ select coalesce(source.name, '') as source, job.id as job, job.scheduled_at as u
 
 async def health(c: Connection, *, embeddings_pending: int) -> Health:
     """Return the health of the system, from a few counts that each use an index."""
-    counts = await one(c, _COUNTS)
-    due, pending, quarantined = counts or (0, 0, 0)
+    due, pending, quarantined = await only(c, _COUNTS)
     return Health(
         queue=await depth(c),
         due=due,
-        oldest_due=next(iter(await list_of(c, OverdueSource, _OLDEST)), None),
+        oldest_due=await first_of(c, OverdueSource, _OLDEST),
         failing=await list_of(c, FailingSource, _FAILING),
         circuits=await list_of(c, OpenCircuit, _CIRCUITS),
         workers=await workers(c),

@@ -1,4 +1,4 @@
-"""Reading single items and the whole: what `get`, `history`, `diff` and `status` show."""
+"""Queries behind `get`, `history`, `diff` and `status`: single items with their revisions, and overviews of sources."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ async def quarantine_cases(
 
 async def passages(c: Connection, item_id: int) -> "list[Chunk]":
     """Return the passages of an item, in order."""
-    # Its regular expressions take 10 ms to compile, which a sync without changes would pay for.
+    # Importing this module compiles patterns for 10 ms, which a sync without changes would pay for.
     from rowen.model.passages import Chunk
 
     rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
@@ -50,16 +50,15 @@ async def passages(c: Connection, item_id: int) -> "list[Chunk]":
 async def pending_deletions(
     c: Connection, *, source: str | None = None, limit: int | None = None, after: tuple[str, str] | None = None
 ) -> list[PendingDeletion]:
-    """Return the pending deletions, by source and URL, from a place on if it is given.
+    """Return the pending deletions by source and URL, from a place on if it is given.
 
     They are read source by source: the planner does not know that most of them often belong to one source.
     """
     name, url = after or (None, None)
-    filters = {"source": source, "name": name}
     deletions: list[PendingDeletion] = []
-    for source_id, called in await all_rows(c, _PENDING_SOURCES, filters):
+    for source_id, source_name in await all_rows(c, _PENDING_SOURCES, {"source": source, "name": name}):
         left = None if limit is None else limit - len(deletions)
-        place = {"id": source_id, "after": url if called == name else None, "limit": left}
+        place = {"id": source_id, "after": url if source_name == name else None, "limit": left}
         deletions += await list_of(c, PendingDeletion, _PENDING_DELETIONS, place)
         if limit is not None and len(deletions) >= limit:
             break
@@ -115,25 +114,27 @@ async def withdrawn_revisions(c: Connection, item_id: int) -> list[Revision]:
     )
 
 
-_ENTRY = """
-        select item.id, source.name as source, item.url, title, text, tags, record, source_record, language, media_type,
-               coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, item.created_at, item.updated_at,
-               greatest(item_check.checked_at, item.updated_at,
-                        (select max(started_at) from run
-                          where run.source_id = source.id and (complete or proved))) as checked_at
-          from item join source on source.id = item.source_id left join item_check on item_id = item.id
+# When an item was last checked: by itself, or by a run that saw all items of its source.
+_CHECKED_AT = """
+greatest(item_check.checked_at, item.updated_at,
+         (select max(started_at) from run where run.source_id = source.id and (complete or proved)))
 """
+_ENTRY = f"""
+select item.id, source.name as source, item.url, title, text, tags, record, source_record, language, media_type,
+       coalesce(string_to_array(remarks, e'\\n'), '{{}}') as remarks, revision, item.created_at, item.updated_at,
+       {_CHECKED_AT} as checked_at
+  from item join source on source.id = item.source_id left join item_check on item_id = item.id
+"""  # noqa: S608 (constants)
 
 
 async def entries_of(c: Connection, statement: Statement, parameters: Parameters) -> list[Entry]:
-    """Return the items that a statement finds, with whole records."""
+    """Return the items that a statement selects, with whole records."""
+
+    def entry(*, record: Mapping[str, Any], source_record: bytes | None, **rest: Any) -> Entry:
+        return Entry(record=whole(record, source_record), **rest)
+
     cursor = await c.cursor(row_factory=dict_row).execute(statement, parameters)
-    rows = await cursor.fetchall()
-    return [_entry(**row) for row in rows]
-
-
-def _entry(*, record: Mapping[str, Any], source_record: bytes | None, **rest: Any) -> Entry:
-    return Entry(record=whole(record, source_record), **rest)
+    return [entry(**row) for row in await cursor.fetchall()]
 
 
 async def entries(c: Connection, *keys: Hash) -> list[Entry]:
@@ -160,14 +161,11 @@ async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], 
     """Return when the items under some keys were last checked, by source and URL."""
     rows = await all_rows(
         c,
-        """
-        select source.name, item.url,
-               greatest(item_check.checked_at, item.updated_at,
-                        (select max(started_at) from run
-                          where run.source_id = source.id and (complete or proved)))
+        f"""
+        select source.name, item.url, {_CHECKED_AT}
           from item join source on source.id = item.source_id left join item_check on item_id = item.id
          where key = any(%s)
-        """,
+        """,  # noqa: S608 (constants)
         [list(keys)],
     )
     return {(source, url): at for source, url, at in rows}
@@ -199,14 +197,14 @@ async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, A
 
 
 async def last_new_at(c: Connection, source_ids: Sequence[int]) -> dict[int, datetime]:
-    """Return when a run of each of these sources last stored something new."""
+    """Return when a run of each of these sources last created or updated an item."""
     rows = await all_rows(
         c,
         """
-        select source_id, started_at from unnest(%s::bigint[]) as asked (source_id)
+        select source_id, started_at from unnest(%s::bigint[]) as given (source_id)
          cross join lateral (
                select started_at from run
-                where run.source_id = asked.source_id
+                where run.source_id = given.source_id
                   and coalesce((tally->>'created')::int, 0) + coalesce((tally->>'updated')::int, 0) > 0
                 order by id desc limit 1) as last
         """,
@@ -231,7 +229,7 @@ with source as materialized (
       from source
       left join lateral (select * from run where run.source_id = source.id order by id desc limit 1) last on true
      where {{chosen}} order by source.name limit %(limit)s
-), held as materialized (
+), pending as materialized (
     select source_id, count(*) as items from item_held
      where kept_at is null and source_id = any(array(select id from source)) group by source_id
 ), unread as materialized (
@@ -239,10 +237,10 @@ with source as materialized (
      where source_id = any(array(select id from source)) group by source_id
 )
 select source.name, source.kind, source.url, source.state, source.schedule, 0 as items,
-       coalesce(held.items, 0) as deletions_held, coalesce(unread.items, 0) as quarantined,
+       coalesce(pending.items, 0) as deletions_held, coalesce(unread.items, 0) as quarantined,
        last_status, last_run_at, last_error, truncated, {LAST_WHOLE} as last_complete_at, source_due.due_at
   from source
-  left join held on held.source_id = source.id
+  left join pending on pending.source_id = source.id
   left join unread on unread.source_id = source.id
   left join source_due on source_due.source_id = source.id
  order by source.name
@@ -260,8 +258,8 @@ async def overview(
 ) -> list[Overview]:
     """Return the status of all sources by name, from the one after the name `after` on.
 
-    `only` is the source of this name, `named` are those with this text in their name or address, `needing` those that
-    need attention. Items are not counted here, nor how many of them are stale.
+    `only` selects the source of this name, `named` those with this text in their name or address, `needing` those that
+    need attention. Items are not counted.
     """
     filters = {"after": after, "named": named, "only": only, "needing": needing or None}
     values = {name: value for name, value in filters.items() if value is not None}

@@ -1,7 +1,7 @@
 """Following the change log: all readers of a process share one connection that listens for new lines.
 
-Readers that have seen the same lines share the next read as well. A slow one reads the log from its own number, one
-batch at a time, on a connection that goes back to the pool before the batch is processed: it blocks nobody, holds one
+Readers that have seen the same lines share the next read as well. A slow reader continues from its own number, one
+batch at a time, on a connection that is returned to the pool before the batch is processed: it blocks nobody, holds one
 batch, and misses nothing.
 """
 
@@ -22,7 +22,7 @@ from rowen.store.database import Connection, Database, translate_database_errors
 log = logging.getLogger(__name__)
 
 BATCH = 500
-"""Lines that are read at once: some 100 kB, a few milliseconds. A reader that ends loses no more than that."""
+"""Lines that are read at once: some 100 kB, a few milliseconds."""
 
 # How long the connection may be silent before it is probed: a cut cable sends nothing.
 _PING_S = 30.0
@@ -64,7 +64,7 @@ class Listener:
         self._give_up_s = give_up_s
         self._readers = 0
         self._closed = False
-        self._ear: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._reading: set[asyncio.Task[changes.LogBatch]] = set()
@@ -77,25 +77,29 @@ class Listener:
 
         An outage of the server is waited out; `StoreUnavailableError` is raised if it lasts.
         """
-        self._join()
+        self._readers += 1
+        if self._listening is None and not self._closed:
+            self._listening = asyncio.create_task(self._listen())
         try:
             async with aclosing(self._batches(since, source, batch)) as batches:
                 async for lines in batches:
                     yield lines
         finally:
-            await self._leave()
+            self._readers -= 1
+            if not self._readers:
+                await self._stop()
 
     async def close(self) -> None:
         """End all readers, and close the connection."""
         self._closed = True
-        self._announce()
+        self._wake_readers()
         await self._stop()
         await asyncio.gather(*self._reading, return_exceptions=True)
 
     async def _batches(self, after: int, source: str | None, batch: int) -> AsyncGenerator[list[Change]]:
         down_since: float | None = None
         failures = 0
-        # A reader that has seen everything gets the next lines of all sources, so that all such readers share one read.
+        # Readers that have seen everything get the next lines of all sources, so that they share one read.
         is_all = False
         while not self._closed:
             # Taken before the read: lines committed after the read set it.
@@ -118,17 +122,17 @@ class Listener:
                 await news.wait()
 
     async def _read(self, news: asyncio.Event, after: int, source: str | None, limit: int) -> changes.LogBatch:
-        """Read the next lines, or wait for another reader that does so just now."""
+        """Return the next lines, from the running read of another reader if it has the same parameters."""
         last = self._last_read
         if last is None or last[:-1] != (news, after, source, limit):
             batch = asyncio.create_task(self._read_batch(after, source, limit))
             self._reading.add(batch)
             batch.add_done_callback(self._note_read)
             last = _Read(news, after, source, limit, batch)
-            # A reader that is behind does not share its read: readers further on share theirs.
+            # The read of a reader that is behind replaces no read of readers further on.
             if self._last_read is None or self._last_read.after <= after or self._last_read.batch.done():
                 self._last_read = last
-        # One reader that leaves does not end the read of the others.
+        # A reader that leaves does not end the read of the others.
         return await asyncio.shield(last.batch)
 
     async def _read_batch(self, after: int, source: str | None, limit: int) -> changes.LogBatch:
@@ -142,31 +146,21 @@ class Listener:
         if failed and self._last_read is not None and self._last_read.batch is batch:
             self._last_read = None
 
-    def _join(self) -> None:
-        self._readers += 1
-        if self._ear is None and not self._closed:
-            self._ear = asyncio.create_task(self._listen())
-
-    async def _leave(self) -> None:
-        self._readers -= 1
-        if not self._readers:
-            await self._stop()
-
     async def _stop(self) -> None:
         # Without the listening connection, lines may have been committed since.
         self._last_read = None
-        ear, self._ear = self._ear, None
-        if ear is not None:
-            ear.cancel()
-            await asyncio.gather(ear, return_exceptions=True)
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
 
-    def _announce(self) -> None:
-        """Wake all readers that wait."""
+    def _wake_readers(self) -> None:
+        """Wake all waiting readers."""
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     async def _listen(self) -> None:
-        """Hear of every commit; whatever was missed while the connection was lost is announced with the next one."""
+        """Wake the readers at each commit, and after each reconnection, since commits may have been missed."""
         failures = 0
         while True:
             try:
@@ -175,14 +169,14 @@ class Listener:
                         await connection.execute(changes.LISTEN)
                         failures = 0
                         while True:
-                            self._announce()
-                            await self._hear(connection)
+                            self._wake_readers()
+                            await self._wait_for_news(connection)
             except StoreError as problem:
                 failures += 1
                 log.warning("lost the connection that listens to the change log: %s", problem)
             await self._sleep(backoff_s(failures, self._random))
 
-    async def _hear(self, connection: Connection) -> None:
+    async def _wait_for_news(self, connection: Connection) -> None:
         """Return at the next notification."""
         while True:
             async for _ in connection.notifies(timeout=self._ping_s, stop_after=1):

@@ -1,4 +1,4 @@
-"""News from sources: subscriptions to hubs, received deliveries, and announcements of feeds."""
+"""Push notifications: subscriptions to hubs, received deliveries, and announcements of feeds."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -11,18 +11,18 @@ from rowen.model.push import AnnouncedDocument, Announcement, Subscription, Subs
 from rowen.model.text import error_within
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import all_rows, column, first_of, list_of, one, scalar, tuples_of
+from rowen.store.rows import all_rows, column, first_of, list_of, number, one, scalar, tuples_of
 
 _SELECT = """
 select source.name as source, topic, hub, push_subscription.state, asked_at, expires_at, renew_at, error
   from push_subscription join source on source.id = push_subscription.source_id
 """
-# GitHub's deliveries contain no time: one that is repeated after a month causes one more check.
+# How long deliveries are stored. GitHub's contain no time: one that is repeated later causes one more check.
 _KEPT_DAYS = 30
 
 
 class Merged(NamedTuple):
-    """The job that waits for a source, and how many URLs it will check; 0 for all."""
+    """The waiting job of a source, and how many URLs it will check; 0 for all."""
 
     job: int
     urls: int
@@ -93,14 +93,14 @@ async def by_callback(c: Connection, callback_hash: Hash) -> tuple[int, Subscrip
     source_id = await scalar(
         c, "select source_id from push_subscription where callback_hash = %s for update", [callback_hash]
     )
-    known = await subscription(c, source_id) if source_id is not None else None
-    return (source_id, known) if known is not None else None
+    stored = await subscription(c, source_id) if source_id is not None else None
+    return (source_id, stored) if stored is not None else None
 
 
 async def settle(
     c: Connection, source_id: int, state: SubscriptionState, *, expires_at: datetime | None, renew_at: datetime | None
 ) -> None:
-    """Store what a hub has confirmed, or that a subscription is to end."""
+    """Store the state that a hub has confirmed, or that a subscription is to end."""
     await c.execute(
         "update push_subscription set state = %s, expires_at = %s, renew_at = %s, error = null where source_id = %s",
         [state, expires_at, renew_at, source_id],
@@ -135,15 +135,10 @@ async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]
 async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute: int) -> bool | None:
     """Store a delivery and return whether it is new; None if its sender exceeds the rate limit."""
     await hold(c, Lock.PUSH, sender)
-    lately = await scalar(
-        c, "select count(*) from push_delivery where sender = %s and at > now() - interval '1 minute'", [sender]
-    )
-    known = await scalar(
-        c, "select exists (select from push_delivery where sender = %s and delivery = %s)", [sender, delivery]
-    )
-    if known:
+    if await one(c, "select from push_delivery where sender = %s and delivery = %s", [sender, delivery]) is not None:
         return False
-    if lately >= per_minute:
+    recent = "select count(*) from push_delivery where sender = %s and at > now() - interval '1 minute'"
+    if await number(c, recent, [sender]) >= per_minute:
         return None
     await c.execute("insert into push_delivery (sender, delivery) values (%s, %s)", [sender, delivery])
     await c.execute(
@@ -153,13 +148,13 @@ async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute
 
 
 ANNOUNCEMENTS = "announced"
-"""The room of the notes that tell what became of each announcement."""
+"""The room of the notes with the outcomes of announcements."""
 
 _AT_ONCE = 1_000  # records of a kilobyte; a page of a feed has fewer
 
 
 async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | None:
-    """Return id and name of the first source with this address that is not the asking source itself."""
+    """Return id and name of the first other source with this address."""
     row = await one(
         c,
         "select id, name from source where url = %s and id <> %s and kind <> 'announced' order by id",
@@ -169,25 +164,22 @@ async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | 
 
 
 async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIterator[Sequence[Announcement]]:
-    """Yield what a feed announced after a number: each entry once, as it is now, in the order of its last line."""
-    while True:
-        rows = await all_rows(
-            c,
-            """
-            with line as (
-                select number, key, url from change
-                 where source_id = %(feed)s and number > %(after)s
-                   and kind in ('created', 'updated', 'amended', 'moved', 'deleted')
-                 order by number limit %(limit)s)
-            select line.number, line.url, item.record
-              from (select distinct on (key) number, key, url from line order by key, number desc) line
-              left join item on item.source_id = %(feed)s and item.key = line.key
-             order by line.number
-            """,
-            {"feed": feed_id, "after": after, "limit": _AT_ONCE},
-        )
-        if not rows:
-            return
+    """Yield the changed entries of a feed after a number: each once, as it is now, in the order of its last line."""
+    while rows := await all_rows(
+        c,
+        """
+        with line as (
+            select number, key, url from change
+             where source_id = %(feed)s and number > %(after)s
+               and kind in ('created', 'updated', 'amended', 'moved', 'deleted')
+             order by number limit %(limit)s)
+        select line.number, line.url, item.record
+          from (select distinct on (key) number, key, url from line order by key, number desc) line
+          left join item on item.source_id = %(feed)s and item.key = line.key
+         order by line.number
+        """,
+        {"feed": feed_id, "after": after, "limit": _AT_ONCE},
+    ):
         after = rows[-1][0]
         yield [announcement_of(*row) for row in rows]
 
@@ -195,7 +187,7 @@ async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIt
 async def announced_documents(
     c: Connection, source_id: int, *, limit: int, outcome: str | None = None
 ) -> list[AnnouncedDocument]:
-    """Return the outcomes of announcements, latest first; only those with an outcome, if it is given."""
+    """Return announcements with their outcomes, latest first; only those with one outcome, if it is given."""
     return await tuples_of(
         c,
         AnnouncedDocument,

@@ -1,7 +1,7 @@
-"""The queue: Procrastinate's tables and functions on our own connections, with what they do not record.
+"""The queue: Procrastinate's tables and functions on our own connections, with workers and errors of jobs.
 
-A job is claimed by Procrastinate's own statement, without races. Only its holder gives it back: a worker that was
-frozen for so long that its job was taken from it changes nothing when it wakes up (`finish` and `put_off`).
+A job is claimed by Procrastinate's own statement, without races. Only its holder may end it or put it off: a worker
+that was frozen for so long that it lost its job changes nothing when it resumes.
 """
 
 import json
@@ -20,26 +20,26 @@ from rowen.model.text import error_within
 from rowen.store import rdf, webhooks
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold_session_shared
-from rowen.store.rows import affected, all_rows, one, scalar
+from rowen.store.rows import affected, all_rows, column, one, only, scalar
 
 DUE_CHANNEL = "rowen_due"
 GONE_S = 5.0
 """How long the session of a worker must be gone before its jobs are taken back.
 
-A live worker that lost its connection tries every two seconds to get another (`jobs/worker.py`). At half of this a
-worker that has to try twice would lose its jobs, at twice of it a killed one would be missed for longer.
+A live worker that lost its connection tries every two seconds to get another (`jobs/worker.py`). At half of this, a
+worker that has to try twice would lose its jobs; at twice of it, the death of a worker would be noticed later.
 """
 LOST = "worker_lost"
-"""What a job is noted with whose worker died: no error of ours has that code."""
+"""The code of jobs whose worker died; no error has it."""
 _CHANNEL = "procrastinate_queue_v1#"
-# No wait is longer: a time further away was written by a clock that has been set back since.
+# The longest wait of a job: a later time was written by a clock that has been set back since.
 _LONGEST_WAIT_DAYS = 1
 
 Ending: TypeAlias = Literal["succeeded", "failed", "aborted"]
 
 
 class JobClaim(NamedTuple):
-    """A job that a worker holds: the task, its arguments, and at which try it was claimed."""
+    """A job that a worker holds: the task, its arguments, and at which attempt it was claimed."""
 
     id: int
     worker_id: int
@@ -128,6 +128,7 @@ async def claim(manager: JobManager, queues: list[str], worker_id: int) -> JobCl
     return JobClaim(job.id, worker_id, job.queue, job.task_name, dict(job.task_kwargs), job.attempts, job.priority)
 
 
+# The job, locked, if the worker still holds it.
 _MINE = """
 select id, abort_requested from procrastinate_jobs
  where id = %s and status = 'doing' and worker_id = %s and attempts = %s for update
@@ -136,51 +137,43 @@ select id, abort_requested from procrastinate_jobs
 
 async def finish(c: Connection, job: JobClaim, ending: Ending) -> bool:
     """End a job; return False if this worker does not hold it any more."""
-    ended = await c.execute(
-        f"select procrastinate_finish_job_v1(mine.id, %s, false) from ({_MINE}) mine".encode(),  # noqa: S608 (a constant)
-        [ending, job.id, job.worker_id, job.attempts],
-    )
-    return bool(ended.rowcount)
+    statement = f"select procrastinate_finish_job_v1(mine.id, %s, false) from ({_MINE}) mine"  # noqa: S608 (a constant)
+    return await affected(c, statement, [ending, job.id, job.worker_id, job.attempts]) > 0
 
 
 async def put_off(c: Connection, job: JobClaim, *, wait_s: float, counted: bool) -> bool:
-    """Make a job wait before its next try, which is `counted` or not; return False if this worker lost it.
+    """Make a job wait before its next try; this one is `counted` or not. Return False if this worker lost the job.
 
-    A job that somebody aborted is not tried again.
+    An aborted job is not tried again.
     """
     async with c.transaction():
-        mine = await one(c, _MINE, [job.id, job.worker_id, job.attempts])
-        if mine is None:
+        row = await one(c, _MINE, [job.id, job.worker_id, job.attempts])
+        if row is None:
             return False
-        _, is_aborted = mine
+        _, is_aborted = row
         if is_aborted:
             await c.execute("select procrastinate_finish_job_v1(%s, 'aborted', false)", [job.id])
-            return True
-        await _begin_again(c, job.id, wait_s)
-        if not counted:
-            await c.execute("update procrastinate_jobs set attempts = attempts - 1 where id = %s", [job.id])
+        else:
+            await _requeue(c, job.id, wait_s, counted=counted)
     return True
 
 
-async def _begin_again(c: Connection, job_id: int, wait_s: float) -> None:
-    """Put a job back into the queue and notify the workers.
+async def _requeue(c: Connection, job_id: int, wait_s: float, *, counted: bool) -> None:
+    """Put a job back into the queue, whose try is `counted` or not, and notify the workers.
 
     A job loses its queueing lock if another job took the lock in the meantime. Both run then, since their arguments may
     differ.
     """
+    retry = "select procrastinate_retry_job_v2(%s, now() + make_interval(secs => %s), null, null, null)"
     try:
         async with c.transaction():
-            await _retry(c, job_id, wait_s)
+            await c.execute(retry, [job_id, wait_s])
     except errors.UniqueViolation:
         await c.execute("update procrastinate_jobs set queueing_lock = null where id = %s", [job_id])
-        await _retry(c, job_id, wait_s)
+        await c.execute(retry, [job_id, wait_s])
     await c.execute("select pg_notify(%s, '')", [DUE_CHANNEL])
-
-
-async def _retry(c: Connection, job_id: int, wait_s: float) -> None:
-    await c.execute(
-        "select procrastinate_retry_job_v2(%s, now() + make_interval(secs => %s), null, null, null)", [job_id, wait_s]
-    )
+    if not counted:
+        await c.execute("update procrastinate_jobs set attempts = attempts - 1 where id = %s", [job_id])
 
 
 async def note(c: Connection, job_id: int, error: str, code: str | None, *, waited: bool = False) -> None:
@@ -206,13 +199,12 @@ async def register(
 
 
 async def heartbeat(c: Connection, worker_id: int) -> bool:
-    """Record a heartbeat; return False if the worker was declared dead and has no number any more."""
-    beat = await c.execute("update procrastinate_workers set last_heartbeat = now() where id = %s", [worker_id])
-    return bool(beat.rowcount)
+    """Record a heartbeat; return False if the worker was declared dead and its number deleted."""
+    return await affected(c, "update procrastinate_workers set last_heartbeat = now() where id = %s", [worker_id]) > 0
 
 
 async def lock_worker(c: Connection, worker_id: int) -> None:
-    """Lock a worker's number as long as this session lives, so that others see when it is gone.
+    """Lock a worker's number as long as this session lives, so that others notice its end.
 
     The lock is shared: a former session of the same worker that the server has not ended yet blocks nobody.
     """
@@ -221,7 +213,7 @@ async def lock_worker(c: Connection, worker_id: int) -> None:
 
 
 async def leave(c: Connection, worker_id: int) -> None:
-    """Record that a worker lives without its session: until its last job ends its heartbeat decides."""
+    """Record that a worker gave up its session: until its last job ends, its heartbeat shows that it lives."""
     await c.execute("update worker set locked_at = null, gone_at = null where id = %s", [worker_id])
     await heartbeat(c, worker_id)
 
@@ -234,15 +226,14 @@ async def unregister(c: Connection, worker_id: int) -> None:
 async def release_unknown(c: Connection, worker_id: int, known: Collection[int]) -> int:
     """Give back jobs that a worker claimed unknowingly: the connection broke before the answer arrived."""
     async with c.transaction():
-        rows = await all_rows(
+        job_ids = await column(
             c,
             "select id from procrastinate_jobs where worker_id = %s and status = 'doing' and id <> all(%s) for update",
             [worker_id, list(known)],
         )
-        for (job_id,) in rows:
-            await _begin_again(c, job_id, 0.0)
-            await c.execute("update procrastinate_jobs set attempts = attempts - 1 where id = %s", [job_id])
-    return len(rows)
+        for job_id in job_ids:
+            await _requeue(c, job_id, 0.0, counted=False)
+    return len(job_ids)
 
 
 async def listen(c: Connection, queues: list[str]) -> None:
@@ -264,9 +255,8 @@ def aborted_job(payload: str) -> int | None:
 class Pulse(NamedTuple):
     """The answer to a worker's heartbeat.
 
-    Whether the worker is still registered, whether the queue is paused, whether there is work for a tick and a job that
-    may begin, in how many seconds there will be (None: unknown), which of its jobs to abort, and whether other workers
-    have jobs.
+    Whether the worker is still registered, the queue paused, work for a tick or a job ready; in how many seconds there
+    will be some (None if unknown); which of its jobs to abort; and whether other workers have jobs.
     """
 
     is_known: bool
@@ -278,34 +268,37 @@ class Pulse(NamedTuple):
     others_work: bool
 
 
-# A heartbeat in the future was written by a clock that has been set back since.
+# A worker without recent heartbeat. One in the future was written by a clock that has been set back since.
 _SILENT = """
 (beat.last_heartbeat < now() - make_interval(secs => %(silence_s)s)
  or beat.last_heartbeat > now() + make_interval(secs => %(silence_s)s))
 """
-# The workers whose sessions are alive. The database is named since the locks of all databases are listed.
-_HELD = f"""
+# The workers whose sessions are alive. PostgreSQL lists the locks of all databases.
+_ALIVE = f"""
 select objid::bigint from pg_locks where locktype = 'advisory' and classid = {Lock.WORKER.class_key} and objsubid = 2
    and database = (select oid from pg_database where datname = current_database())
 """  # noqa: S608 (constants)
+# A worker whose session is gone and past its grace time.
 _IS_GONE = f"""
 (worker.gone_at is not null
  and (worker.gone_at <= now() - interval '{GONE_S} s' or worker.gone_at > now() + interval '{GONE_S} s'))
 """
-# A live session may belong to a process that hangs, or be behind a cut cable: the heartbeat decides.
+# A dead worker. A live session may belong to a process that hangs, or be behind a cut cable: the heartbeat decides.
 _IS_DEAD = f"""
-case when worker.locked_at is null or worker.id in ({_HELD}) then {_SILENT} else {_IS_GONE} end
+case when worker.locked_at is null or worker.id in ({_ALIVE}) then {_SILENT} else {_IS_GONE} end
 """
 _DEAD = f"from procrastinate_workers beat left join worker on worker.id = beat.id where {_IS_DEAD}"
-# Sessions that are gone, and are either not recorded yet or past their grace time.
+# Workers whose sessions are gone, and are either not recorded yet or past their grace time.
 _MISSED = f"""
-from worker where locked_at is not null and worker.id not in ({_HELD}) and (gone_at is null or {_IS_GONE})
+from worker where locked_at is not null and worker.id not in ({_ALIVE}) and (gone_at is null or {_IS_GONE})
 """
+# Running jobs of dead or deleted workers.
 _LOST = f"""
   from procrastinate_jobs job left join procrastinate_workers beat on beat.id = job.worker_id
   left join worker on worker.id = beat.id
  where job.status = 'doing' and (beat.id is null or {_IS_DEAD})
 """
+# The seconds until the next due time or the end of a wait.
 _NEXT = f"""
 select extract(epoch from least(
            (select min(due_at) from source_due join source on source.id = source_due.source_id
@@ -315,10 +308,11 @@ select extract(epoch from least(
            (select min(gone_at) + interval '{GONE_S} s' from worker where gone_at > now() - interval '{GONE_S} s'),
            (select min(scheduled_at) from procrastinate_jobs where status = 'todo' and scheduled_at > now())) - now())
 """  # noqa: S608 (constants)
+# Records a heartbeat; the columns are those of `Pulse`.
 _PULSE = f"""
-with me as (update procrastinate_workers set last_heartbeat = now() where id = %(worker)s returning id),
-     back as (update worker set gone_at = null where id = %(worker)s and gone_at is not null)
-select exists (select from me), exists (select from queue_pause),
+with known as (update procrastinate_workers set last_heartbeat = now() where id = %(worker)s returning id),
+     returned as (update worker set gone_at = null where id = %(worker)s and gone_at is not null)
+select exists (select from known), exists (select from queue_pause),
        exists (select from source_due join source on source.id = source_due.source_id
                 where due_at <= now() and source.state = 'active')
        or exists (select from procrastinate_jobs where status = 'todo' and scheduled_at <= now())
@@ -334,37 +328,29 @@ select exists (select from me), exists (select from queue_pause),
 
 
 async def pulse(c: Connection, worker_id: int, *, silence_s: float) -> Pulse:
-    """Record a heartbeat and return all that a worker has to know, in one statement."""
-    row = await one(c, _PULSE.encode(), {"worker": worker_id, "silence_s": silence_s})
-    assert row is not None  # noqa: S101 (it has no table to find nothing in)
-    known, paused, work, ready, next_s, aborted, others = row
-    return Pulse(known, paused, work, ready, None if next_s is None else float(next_s), aborted, others)
+    """Record a heartbeat, and return the state of the queue for a worker, in one statement."""
+    result = Pulse._make(await only(c, _PULSE.encode(), {"worker": worker_id, "silence_s": silence_s}))
+    return result._replace(next_s=None if result.next_s is None else float(result.next_s))
 
 
 async def sees_loss(c: Connection) -> bool:
-    """Return whether the session of a worker is gone and something has to be done about it now."""
+    """Return whether the session of a worker is gone, so that this must be recorded or its jobs be taken back now."""
     return bool(await scalar(c, f"select exists (select {_MISSED})".encode()))
 
 
 async def mark_gone(c: Connection) -> None:
     """Record since when the sessions of workers are gone; a worker that returns in time keeps its jobs."""
-    unnoted = f"locked_at is not null and gone_at is null and id not in ({_HELD})"
+    unnoted = f"locked_at is not null and gone_at is null and id not in ({_ALIVE})"
     await c.execute(f"update worker set gone_at = now() where {unnoted}".encode())  # noqa: S608 (constants)
 
 
 class Rescued(NamedTuple):
-    """A job whose worker died or fell silent: tried again, or given up."""
+    """A job of a dead or silent worker, which is tried again or given up."""
 
     id: int
     task: str
     arguments: dict[str, Any]
     given_up: bool
-
-
-_RESCUE = f"""
-select job.id, job.task_name, job.args, job.attempts, job.abort_requested {_LOST}
- order by job.id for update of job skip locked
-"""
 
 
 async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], float | None]) -> list[Rescued]:
@@ -373,25 +359,27 @@ async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], flo
     `wait_s` returns how long a job waits after so many tries; None gives it up.
     """
     rescued = []
+    columns = "job.id, job.task_name, job.args, job.attempts, job.abort_requested"
+    lost = f"select {columns} {_LOST} order by job.id for update of job skip locked".encode()
     async with c.transaction():
-        for job_id, task, arguments, attempts, aborted in await all_rows(c, _RESCUE.encode(), {"silence_s": silence_s}):
+        for job_id, task, arguments, attempts, is_aborted in await all_rows(c, lost, {"silence_s": silence_s}):
             wait = wait_s(attempts + 1)
-            if aborted:
+            if is_aborted:
                 await c.execute("select procrastinate_finish_job_v1(%s, 'aborted', false)", [job_id])
                 continue
             if wait is None:
                 await c.execute("select procrastinate_finish_job_v1(%s, 'failed', false)", [job_id])
                 reason = f"Its worker died or fell silent while it ran, after {attempts + 1} tries."
             else:
-                await _begin_again(c, job_id, wait)
-                reason = "Its worker died or fell silent; it is begun again."
+                await _requeue(c, job_id, wait, counted=True)
+                reason = "Its worker died or fell silent; it is started again."
             await note(c, job_id, reason, LOST)
             rescued.append(Rescued(job_id, task, arguments, wait is None))
     return rescued
 
 
 async def prune_workers(c: Connection, *, silence_s: float) -> None:
-    """Delete workers that died, or have been silent for long."""
+    """Delete dead and silent workers."""
     await c.execute(
         f"delete from procrastinate_workers where id in (select beat.id {_DEAD})".encode(),  # noqa: S608 (constants)
         {"silence_s": silence_s},
@@ -399,7 +387,7 @@ async def prune_workers(c: Connection, *, silence_s: float) -> None:
 
 
 async def wake_waiting(c: Connection) -> None:
-    """Notify workers of jobs whose time has come."""
+    """Notify workers of jobs whose wait has ended."""
     await c.execute(
         "select pg_notify(%s || queue_name, %s) from procrastinate_jobs"
         " where status = 'todo' and scheduled_at <= now() group by queue_name",
@@ -408,7 +396,7 @@ async def wake_waiting(c: Connection) -> None:
 
 
 async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
-    """Start jobs soon that wait for a circuit or a provider."""
+    """Start jobs soon that wait for an open circuit or a provider."""
     await c.execute(
         "update procrastinate_jobs job set scheduled_at = now() + make_interval(secs => %(wait)s) from job_note note"
         " where note.job_id = job.id and job.status = 'todo' and note.error_code in ('circuit_open', 'provider_down')"
@@ -425,7 +413,7 @@ async def seconds_to_next(c: Connection) -> float | None:
 
 
 async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
-    """Delete jobs that ended long ago, of which only the oldest are looked at; return how many."""
+    """Delete jobs that ended long ago, at most some of the oldest; return how many."""
     return await affected(
         c,
         "delete from procrastinate_jobs where id in"
@@ -438,7 +426,7 @@ async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
 
 
 async def mend_times(c: Connection) -> int:
-    """Start jobs whose waiting time only a wrong clock can have written; return how many."""
+    """Start jobs that wait too long, since a wrong clock wrote their times; return how many."""
     return await affected(
         c,
         "update procrastinate_jobs set scheduled_at = now()"

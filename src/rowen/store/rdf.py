@@ -1,4 +1,4 @@
-"""RDF statements of pages, their changes, and the SPARQL endpoints that receive these."""
+"""RDF statements of pages, their changes, and the SPARQL endpoints that receive the changes."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -16,9 +16,9 @@ from rowen.store.rows import affected, all_rows, column, first_of, list_of, numb
 _PAGES_AT_ONCE = 200  # pages of 1,865 statements, as the largest recorded one has, are 60 MB
 
 MOST_IN_A_FILE = 100
-"""Changes in one file of deltas: as large pages as there are make it 30 MB; who reads it holds all of it."""
+"""Changes in one file of deltas: 30 MB with the largest known pages, which readers load into memory."""
 
-# Consumers store the time of the last file that they read to the millisecond, as programs in JavaScript do.
+# The least time between two files: consumers store the time of the last file to the millisecond, as in JavaScript.
 _APART = timedelta(milliseconds=1)
 
 
@@ -57,9 +57,9 @@ async def append(
     for start in range(0, len(deltas), MOST_IN_A_FILE):
         at += _APART
         file = first + deltas[start][0]
-        for place, page, (added, removed, kept) in deltas[start : start + MOST_IN_A_FILE]:
-            elsewhere = [line for line in removed if line in stated]
-            columns = (page, added, removed, elsewhere, kept)
+        for place, page, delta in deltas[start : start + MOST_IN_A_FILE]:
+            elsewhere = [line for line in delta.removed if line in stated]
+            columns = (page, delta.added, delta.removed, elsewhere, delta.kept)
             rows.append((first + place, source.id, source.name, run_id, *columns, file, at))
     async with c.cursor() as cursor:
         await cursor.executemany(
@@ -76,7 +76,7 @@ async def append(
     )
 
 
-# Also under former names of the source, and of former sources with its name.
+# The changes of a source by name, also under former names of it, and those of former sources with its name.
 _OF_SOURCE = """
 source_id in (select id from source where name = %(source)s
                union select source_id from statement_change where source = %(source)s)
@@ -124,35 +124,31 @@ async def of_file(c: Connection, source: str, number: int) -> list[StatementChan
 
 
 async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, page: str | None = None) -> set[str]:
-    """Return those of some statements that any page of a source, or one of its pages, contains now."""
+    """Return those of some statements that a page of a source, or the given page, contains now."""
     if not lines:
         return set()
-    return set(
-        await column(
-            c,
-            """
-        select line from unnest(%b::text[]) as gone (line)
+    rows = await column(
+        c,
+        """
+        select line from unnest(%b::text[]) as statement (line)
          where exists (select from item where item.source_id = %s and item.record ? 'rdfa'
-                          and item.record -> 'rdfa' -> 'statements' @> to_jsonb(array[gone.line])
+                          and item.record -> 'rdfa' -> 'statements' @> to_jsonb(array[statement.line])
                           and (%s::text is null or item.url = %s))
         """,
-            [list(lines), source_id, page, page],
-        )
+        [list(lines), source_id, page, page],
     )
+    return set(rows)
 
 
 async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStatements]]:
     """Yield the statements of a source's pages, in the order of their ids, some pages at a time."""
     after = 0
-    while True:
-        rows = await all_rows(
-            c,
-            "select id, url, record -> 'rdfa' from item where source_id = %s and id > %s and record ? 'rdfa'"
-            " order by id limit %s",
-            [source_id, after, _PAGES_AT_ONCE],
-        )
-        if not rows:
-            return
+    while rows := await all_rows(
+        c,
+        "select id, url, record -> 'rdfa' from item where source_id = %s and id > %s and record ? 'rdfa'"
+        " order by id limit %s",
+        [source_id, after, _PAGES_AT_ONCE],
+    ):
         after = rows[-1][0]
         yield [PageStatements(url, statements) for _, url, statements in rows]
 
@@ -182,7 +178,8 @@ select target.id, target.source_id, source.name as source, target.endpoint, null
   from statement_target target join source on source.id = target.source_id
 """
 
-# An endpoint that never received anything needs all present statements, which may be more than the log contains.
+# Endpoints with changes to send now and no job that sends them. One that never received anything needs all present
+# statements, which may be more than the log contains.
 READY_TARGETS = """
 select id from statement_target target
  where state = 'active' and (next_try_at is null or next_try_at <= now())
@@ -213,7 +210,7 @@ async def target_by_id(c: Connection, target_id: int) -> StatementTarget | None:
 
 
 async def target(c: Connection, source_id: int, endpoint: str, graph: str | None) -> StatementTarget | None:
-    """Return an endpoint of a source; None if it was never sent anything."""
+    """Return an endpoint of a source; None if nothing was ever sent to it."""
     where = " where target.source_id = %s and target.endpoint = %s and target.graph = %s"
     return await first_of(c, StatementTarget, f"{_SELECT} {where}".encode(), [source_id, endpoint, graph or ""])
 
@@ -232,11 +229,8 @@ async def store_target(
 
 async def remove_target(c: Connection, source_id: int, endpoint: str, graph: str | None) -> bool:
     """Remove an endpoint with its position; return False if there was none."""
-    done = await c.execute(
-        "delete from statement_target where source_id = %s and endpoint = %s and graph = %s",
-        [source_id, endpoint, graph or ""],
-    )
-    return bool(done.rowcount)
+    statement = "delete from statement_target where source_id = %s and endpoint = %s and graph = %s"
+    return await affected(c, statement, [source_id, endpoint, graph or ""]) > 0
 
 
 async def advance_target(
@@ -245,12 +239,11 @@ async def advance_target(
     """Record that an endpoint has received all changes between two numbers, and reset its failures.
 
     Return False if its position is not `before`, since another process sent to it or removed it: then the smaller
-    number counts, and later changes are sent again. Changes have an order, and only a repetition restores it. Must run
-    inside a transaction.
+    number counts, and later changes are sent again, which restores their order. Must run inside a transaction.
     """
-    of = [source_id, endpoint, graph or ""]
+    key = [source_id, endpoint, graph or ""]
     position = await scalar(
-        c, "select number from statement_target where source_id = %s and endpoint = %s and graph = %s for update", of
+        c, "select number from statement_target where source_id = %s and endpoint = %s and graph = %s for update", key
     )
     if (position or 0) != before:
         await rewind_target(c, source_id, endpoint, graph, number)
@@ -260,7 +253,7 @@ async def advance_target(
         " on conflict (source_id, endpoint, graph) do update set number = excluded.number, at = now(), failures = 0,"
         " failing_since = null, next_try_at = null, last_error = null,"
         " state = case statement_target.state when 'disabled' then 'active' else statement_target.state end",
-        [*of, number],
+        [*key, number],
     )
     return True
 
@@ -285,11 +278,11 @@ async def note_target_failure(c: Connection, target_id: int, *, error: str, wait
 
 async def ready_targets(c: Connection) -> list[int]:
     """Return the endpoints with changes to send now and no job that sends them."""
-    return [number for (number,) in await all_rows(c, f"{READY_TARGETS} order by id".encode())]
+    return await column(c, f"{READY_TARGETS} order by id".encode())
 
 
 def hold_target(
     database: Database, source_id: int, endpoint: str, graph: str | None
 ) -> AbstractAsyncContextManager[bool]:
-    """Lock an endpoint for this process: two senders would mix up the order of changes."""
+    """Lock an endpoint for this process, since two senders would mix up the order of changes."""
     return database.alone(Lock.STATEMENT_TARGET, f"{source_id} {endpoint} {graph or ''}")

@@ -23,7 +23,7 @@ class DueSource(NamedTuple):
 
 
 class DueStatus(NamedTuple):
-    """When a source is due, how many runs in a row failed, and since when it is called failing."""
+    """When a source is due, how many runs in a row failed, and since when it counts as failing."""
 
     due_at: datetime | None = None
     failures: int = 0
@@ -41,9 +41,10 @@ async def try_tick(c: Connection) -> bool:
     return await try_hold(c, Lock.TICK)
 
 
-# The host of a URL, with its port; a URL without one, such as a folder, is a host of its own.
+# The host of a URL with its port; a URL without one, such as that of a folder, is a host of its own.
 _HOST = "coalesce(lower(substring({url} from '^[a-z+]+://(?:[^/?#]*@)?(?:www[.])?([^/?#]+)')), {url})"
-# A live run began before now: one in the future was written by a clock that has been set back since.
+# The sources that are due and can start. A live run began before now: one in the future was written by a clock that has
+# been set back since.
 _DUE = f"""
 with busy as (
     select {_HOST.format(url="source.url")} as host, count(*) as live
@@ -73,7 +74,7 @@ select id, name, url, schedule, due_at, failures
 async def due_sources(c: Connection, *, limit: int, of_host: int) -> list[DueSource]:
     """Return sources that are due and can start, oldest first: without a job and a live run.
 
-    Of one host at most `of_host` sources are returned, less its present jobs: they would wait for each other, and block
+    Of one host at most `of_host` sources are returned, less its present jobs: more would wait for each other, and block
     others.
     """
     return await tuples_of(c, DueSource, _DUE.encode(), {"limit": limit, "of_host": of_host})
@@ -151,7 +152,7 @@ async def set_paused(c: Connection, paused: bool) -> None:
     await notify_workers(c)
 
 
-# A run over some items says nothing about the whole source.
+# The runs that checked a whole source, and the active sources with an automatic schedule.
 _WHOLE = "status = 'completed' and coalesce((tally ->> 'only')::integer, 0) = 0"
 _AUTO = "starts_with(source.schedule, 'every auto') and source.state = 'active'"
 
@@ -177,7 +178,7 @@ class SourceFreshness(NamedTuple):
 
 
 class AutoSource(NamedTuple):
-    """An active source with an automatic schedule; `volatile` is the number of pages with rates of their own."""
+    """An active source with an automatic schedule; `volatile` counts the pages with rates of their own."""
 
     id: int
     schedule: str
@@ -226,7 +227,7 @@ async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[Past
 
 
 async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[str]:
-    """Return the modification dates of datasets; of many a sample, since keys are in random order."""
+    """Return the modification dates of datasets, or of a sample: the keys are in random order."""
     return await column(
         c,
         "select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key"
@@ -236,7 +237,7 @@ async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[s
 
 
 async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[int, float]]:
-    """Return how often items changed since they were created, and how many seconds ago that was; of many a sample."""
+    """Return how often items, or a sample of them, changed since they were created, and how many seconds ago."""
     rows = await all_rows(
         c,
         "select revision - 1, extract(epoch from now() - created_at)::float8"
@@ -248,20 +249,20 @@ async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[
 
 async def freshness(c: Connection, source_id: int) -> SourceFreshness | None:
     """Return the freshness of a source, if it was ever checked whole."""
-    row = await one(
-        c, "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s", [source_id]
-    )
+    statement = "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s"
+    row = await one(c, statement, [source_id])
     return SourceFreshness(row[0], ChangeRate(*row[1:3]), *row[3:]) if row else None
 
 
-async def store_freshness(c: Connection, source_id: int, known: SourceFreshness) -> None:
+async def store_freshness(c: Connection, source_id: int, freshness: SourceFreshness) -> None:
     """Store the freshness of a source."""
+    looked_at, rate, *cost = freshness
     await c.execute(
         "insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)"
         " select id, %s, %s, %s, %s, %s from source where id = %s"
         " on conflict (source_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
         " span_s = excluded.span_s, items = excluded.items, requests = excluded.requests",
-        [known.looked_at, known.rate.shape, known.rate.span_s, known.items, known.requests, source_id],
+        [looked_at, rate.shape, rate.span_s, *cost, source_id],
     )
 
 
@@ -281,20 +282,16 @@ async def auto_sources(c: Connection) -> list[AutoSource]:
     ]
 
 
-_COUNTED = f"select count(*) from item_change_rate page join source on source.id = page.source_id where {_AUTO}"  # noqa: S608
-_SAMPLED = f"""
-select source_id, shape, span_s from item_change_rate page join source on source.id = page.source_id
- where {_AUTO} order by hashint8(item_id) limit %s
-"""  # noqa: S608 (constants)
-
-
 async def volatile_sample(c: Connection, *, limit: int) -> tuple[int, list[tuple[int, ChangeRate]]]:
     """Return how many pages have rates of their own, and a sample of them with their sources."""
-    rows = await all_rows(c, _SAMPLED, [limit])
-    return await number(c, _COUNTED), [(of, ChangeRate(shape, span_s)) for of, shape, span_s in rows]
+    pages = f"from item_change_rate page join source on source.id = page.source_id where {_AUTO}"
+    sample = f"select source_id, shape, span_s {pages} order by hashint8(item_id) limit %s"
+    rows = await all_rows(c, sample, [limit])
+    rates = [(source_id, ChangeRate(shape, span_s)) for source_id, shape, span_s in rows]
+    return await number(c, f"select count(*) {pages}"), rates
 
 
-# Walks since a page's own check have found it unchanged.
+# The volatile pages of a source, the most volatile first. Walks since a page's own check have found it unchanged.
 _PAGES = """
 select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.shape,
        page.span_s + greatest(0, extract(epoch from known.looked_at - page.looked_at))::float8
@@ -304,7 +301,7 @@ select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.s
 
 
 async def volatile_pages(c: Connection, source_id: int, *, limit: int) -> list[VolatilePage]:
-    """Return the pages of a source that change most often first."""
+    """Return the volatile pages of a source, those that change most often first."""
     rows = await all_rows(c, _PAGES, [source_id, limit])
     return [VolatilePage(item_id, url, at, ChangeRate(shape, span_s)) for item_id, url, at, shape, span_s in rows]
 
@@ -336,21 +333,19 @@ async def store_page_rates(
     """Store the change rates of pages as of a check."""
     if not rates:
         return
+    columns = [(item_id, rate.shape, rate.span_s) for item_id, rate in rates]
     await c.execute(
         "insert into item_change_rate (item_id, source_id, looked_at, shape, span_s)"
         " select new.item_id, %s, %s, new.shape, new.span_s"
         " from unnest(%s::bigint[], %s::float8[], %s::float8[]) as new(item_id, shape, span_s)"
         " on conflict (item_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
         " span_s = excluded.span_s",
-        [
-            *(source_id, at, [item_id for item_id, _ in rates]),
-            *([rate.shape for _, rate in rates], [rate.span_s for _, rate in rates]),
-        ],
+        [source_id, at, *(list(column) for column in zip(*columns, strict=True))],
     )
 
 
 async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -> None:
-    """Record that volatile pages were checked between two walks and had not changed, in one statement."""
+    """Record that volatile pages were checked between two walks and had not changed."""
     await c.execute(
         "update item_change_rate set span_s = span_s + greatest(0, extract(epoch from %s - looked_at)), looked_at = %s"
         " where item_id = any(%s) and looked_at < %s",
@@ -360,14 +355,13 @@ async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -
 
 async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] | None:
     """Return what a request must save and the stretch of the longest intervals; None if they are outdated."""
-    row = await one(
-        c, "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)", [younger_than_s]
-    )
+    statement = "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)"
+    row = await one(c, statement, [younger_than_s])
     return (row[0], row[1]) if row else None
 
 
 async def store_price(c: Connection, price_s: float, stretch: float) -> None:
-    """Store what a request must save, unless another transaction is about to: no one waits for this row."""
+    """Store what a request must save, unless another transaction does so now: nobody waits for this row."""
     await c.execute(
         "insert into refresh_price (price_s, stretch) select %s, %s"
         f" where {Lock.PRICE.tried()} on conflict (only_one)"
@@ -376,12 +370,10 @@ async def store_price(c: Connection, price_s: float, stretch: float) -> None:
     )
 
 
-_REQUESTS = f"""
-select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on source.id = run.source_id
- where run.started_at > now() - interval '1 day' and run.mode = 'incremental' and {_AUTO}
-"""  # noqa: S608 (constants)
-
-
 async def requests_of_day(c: Connection) -> int:
     """Return how many requests automatic schedules made in a day, without first harvests."""
-    return await number(c, _REQUESTS)
+    return await number(
+        c,
+        "select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on source.id = run.source_id"  # noqa: S608 (a constant)
+        f" where run.started_at > now() - interval '1 day' and run.mode = 'incremental' and {_AUTO}",
+    )

@@ -1,4 +1,4 @@
-"""Sources, and the notes that their connectors keep beside their cursors, by room and name."""
+"""Sources, and the notes of their connectors, by room and name."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from rowen.model.sources import Source, SourceState
 from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import all_rows, first_of, list_of, one
+from rowen.store.rows import all_rows, first_of, list_of
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-# One source. Items, and how many of them are stale, are counted on request: a million take a tenth of a second.
+# One source; its items are counted on request, since a million take a tenth of a second.
 _ONE = f"""
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
        source.cursor, source.version, source.created_at,
@@ -29,12 +29,12 @@ select source.id, source.name, source.kind, source.url, source.options, source.s
        case when %(counted)s then (select stale from source_stale where source_stale.source_id = source.id) end as stale
   from source left join source_due on source_due.source_id = source.id
 """  # noqa: S608 (constants)
-# Many sources: all items are counted at once. Where one source has most of them, the planner would otherwise read these
+# Many sources, whose items are counted at once: if one source has most of them, the planner would otherwise read these
 # for each source.
 _EVERY = f"""
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
        source.cursor, source.version, source.created_at,
-       coalesce(held.items, 0) as deletions_held, coalesce(counted.items, 0) as items,
+       coalesce(pending.items, 0) as deletions_held, coalesce(counted.items, 0) as items,
        (select started_at from run where run.source_id = source.id order by id desc limit 1) as last_run_at,
        {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
        source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
@@ -42,8 +42,8 @@ select source.id, source.name, source.kind, source.url, source.options, source.s
   from source left join source_due on source_due.source_id = source.id
   left join (select source_id, count(*) as items from item where %(counted)s group by source_id) counted
        on counted.source_id = source.id
-  left join (select source_id, count(*) as items from item_held where kept_at is null group by source_id) held
-       on held.source_id = source.id
+  left join (select source_id, count(*) as items from item_held where kept_at is null group by source_id) pending
+       on pending.source_id = source.id
 """  # noqa: S608 (constants)
 
 
@@ -59,7 +59,7 @@ async def add(
     except errors.UniqueViolation:
         raise UsageError(
             f"There is a source named {name!r} already.",
-            hint=Hint("Choose another name, or look at ", action("show", name), "."),
+            hint=Hint("Choose another name, or see ", action("show", name), "."),
         ) from None
     return await get(c, name)
 
@@ -67,13 +67,10 @@ async def add(
 async def every(
     c: Connection, *, after: str | None = None, limit: int | None = None, counted: bool = False
 ) -> list[Source]:
-    """Return the sources by name, from the one after the name `after` on.
-
-    Their items are counted only if `counted`, their stale items never.
-    """
+    """Return the sources by name, from the one after the name `after` on; items are counted only if `counted`."""
     where = "" if after is None else "where source.name > %(after)s"
-    ordered = f"{_EVERY} {where} order by source.name limit %(limit)s"
-    return await list_of(c, Source, ordered.encode(), {"after": after, "limit": limit, "counted": counted})
+    statement = f"{_EVERY} {where} order by source.name limit %(limit)s"
+    return await list_of(c, Source, statement.encode(), {"after": after, "limit": limit, "counted": counted})
 
 
 async def listed(c: Connection) -> list[Source]:
@@ -102,7 +99,7 @@ async def get(c: Connection, name: str, *, counted: bool = False) -> Source:
 
 async def need(c: Connection, name: str) -> None:
     """Raise `NotFoundError` unless there is a source of this name."""
-    if await one(c, "select from source where name = %s", [name]) is None:
+    if not await ids(c, [name]):
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
 
 
@@ -167,7 +164,7 @@ async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version:
     )
 
 
-_NOTES_BATCH = 2_000  # rows that are held at a time: a page of a feed has fewer, and each takes some hundred bytes
+_NOTES_BATCH = 2_000  # rows in memory: a page of a feed has fewer, and each takes some hundred bytes
 
 
 def _note_key(name: str) -> bytes:
@@ -189,15 +186,12 @@ async def recall_notes(c: Connection, source_id: int, room: str, names: Sequence
 async def all_notes(c: Connection, source_id: int, room: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all notes of a room, in batches."""
     after = b""
-    while True:
-        rows = await all_rows(
-            c,
-            "select key, name, value from source_note where source_id = %s and room = %s and key > %b"
-            " order by key limit %s",
-            [source_id, room, after, _NOTES_BATCH],
-        )
-        if not rows:
-            return
+    while rows := await all_rows(
+        c,
+        "select key, name, value from source_note where source_id = %s and room = %s and key > %b"
+        " order by key limit %s",
+        [source_id, room, after, _NOTES_BATCH],
+    ):
         after = bytes(rows[-1][0])
         yield {name: value for _, name, value in rows}
 
@@ -212,7 +206,7 @@ async def count_notes(c: Connection, source_ids: Sequence[int]) -> dict[int, dic
 
 
 async def forget_notes(c: Connection, source_id: int) -> None:
-    """Delete all notes of a source, with whose cursor they end."""
+    """Delete all notes of a source, as when its cursor is reset."""
     await c.execute("delete from source_note where source_id = %s", [source_id])
 
 
@@ -220,22 +214,22 @@ async def write_notes(
     c: Connection, source_id: int, notes: Mapping[NoteName, Any], *, run_id: int | None = None
 ) -> None:
     """Store the notes of a run; one that is None is deleted."""
-    kept = [
+    stored = [
         (source_id, room, _note_key(name), name, Jsonb(value), run_id)
         for (room, name), value in notes.items()
         if value is not None
     ]
-    dropped = [(room, _note_key(name)) for (room, name), value in notes.items() if value is None]
-    if kept:
+    deleted = [(room, _note_key(name)) for (room, name), value in notes.items() if value is None]
+    if stored:
         async with c.cursor() as cursor:
             await cursor.executemany(
                 "insert into source_note (source_id, room, key, name, value, run_id) values (%s, %s, %s, %s, %s, %s)"
                 " on conflict (source_id, room, key) do update set value = excluded.value, run_id = excluded.run_id",
-                kept,
+                stored,
             )
-    if dropped:
+    if deleted:
         await c.execute(
-            "delete from source_note using unnest(%b::text[], %b::bytea[]) as gone (room, key)"
-            " where source_id = %s and source_note.room = gone.room and source_note.key = gone.key",
-            [[room for room, _ in dropped], [key for _, key in dropped], source_id],
+            "delete from source_note using unnest(%b::text[], %b::bytea[]) as deleted (room, key)"
+            " where source_id = %s and source_note.room = deleted.room and source_note.key = deleted.key",
+            [*(list(column) for column in zip(*deleted, strict=True)), source_id],
         )

@@ -1,7 +1,7 @@
 """Webhooks, their pending changes, and the results of their deliveries."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from psycopg import errors
 from psycopg.rows import TupleRow
@@ -13,7 +13,7 @@ from rowen.store.changes import LogBatch, read_after
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, column, list_of, one
 
-# A day of a busy webhook; older results say nothing about its present state.
+# Delivery results of a webhook that are stored: a day of a busy one.
 _DELIVERIES_KEPT = 10_000
 
 _SELECT = """
@@ -22,9 +22,8 @@ select id, name, url, secrets, sources, kinds, query, after, state, failures, fa
        greatest((select coalesce(max(number), 0) from change) - after - cardinality(ahead), 0) as waiting, form, replays
   from webhook
 """
-# Two processes may call one webhook: a worker that was frozen, or a person who does not wait. Each knows up to which
-# number everything is delivered, and some later numbers; both are right, so both are kept. Only a delivery begun before
-# a replay does not count.
+# Merges the delivered numbers. Two processes may call one webhook, after one was frozen or on request; both know what
+# they have delivered, so both count. Only a delivery begun before a replay does not.
 _DELIVERED = """
 after = case when replays = %(replays)s then greatest(after, %(after)s) else after end,
 ahead = case when replays = %(replays)s
@@ -32,8 +31,7 @@ ahead = case when replays = %(replays)s
                          where number > greatest(after, %(after)s) order by number)
              else ahead end
 """
-
-
+# Webhooks with changes to send now and no job that sends them.
 READY = """
 select id from webhook
  where state = 'active' and after < (select coalesce(max(number), 0) from change)
@@ -54,12 +52,15 @@ class Attempt(NamedTuple):
     seconds: float
 
 
+def _filters(wants: WebhookFilter) -> dict[str, Any]:
+    return {"sources": list(wants.sources) or None, "kinds": list(wants.kinds) or None, "query": wants.query}
+
+
 def _webhook(row: TupleRow) -> Webhook:
     number, name, url, secrets, sources, kinds, query, after, *state, created_at, ahead, waiting, form, replays = row
     wants = WebhookFilter(tuple(sources or ()), tuple(kinds or ()), query)
-    return Webhook(
-        *(number, name, url, tuple(secrets), wants, after, *state, created_at, tuple(ahead), waiting, form, replays)
-    )
+    delivered = created_at, tuple(ahead), waiting, form, replays
+    return Webhook(*(number, name, url, tuple(secrets), wants, after, *state, *delivered))
 
 
 async def every(c: Connection, form: WebhookForm) -> list[Webhook]:
@@ -85,21 +86,12 @@ async def add(
     c: Connection, name: str, url: str, *, form: WebhookForm, secrets: Sequence[str], wants: WebhookFilter, after: int
 ) -> Webhook:
     """Add a webhook that receives the changes after a number."""
-    columns = [
-        name,
-        form,
-        url,
-        list(secrets),
-        list(wants.sources) or None,
-        list(wants.kinds) or None,
-        wants.query,
-        after,
-    ]
+    columns = {"name": name, "form": form, "url": url, "secrets": list(secrets), "after": after, **_filters(wants)}
     try:
         async with c.transaction():
             await c.execute(
-                "insert into webhook (name, form, url, secrets, sources, kinds, query, after)"
-                " values (%s, %s, %s, %s, %s, %s, %s, %s)",
+                "insert into webhook (name, form, url, secrets, sources, kinds, query, after) values (%(name)s,"
+                " %(form)s, %(url)s, %(secrets)s, %(sources)s, %(kinds)s, %(query)s, %(after)s)",
                 columns,
             )
     except errors.UniqueViolation:
@@ -126,7 +118,7 @@ async def set_secrets(c: Connection, webhook_id: int, secrets: Sequence[str]) ->
 
 
 async def set_after(c: Connection, webhook_id: int, after: int) -> None:
-    """Continue after another number; an earlier one repeats changes that were sent before."""
+    """Continue after another number; an earlier one repeats changes."""
     await c.execute(
         "update webhook set after = %s, ahead = '{}', replays = replays + 1, next_try_at = null where id = %s",
         [after, webhook_id],
@@ -153,12 +145,7 @@ async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:
               where item.source_id = change.source_id and item.key = change.key
                 and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
         """,
-        values={
-            "ahead": list(webhook.ahead),
-            "sources": list(webhook.wants.sources) or None,
-            "kinds": list(webhook.wants.kinds) or None,
-            "query": webhook.wants.query,
-        },
+        values={"ahead": list(webhook.ahead), **_filters(webhook.wants)},
     )
 
 
@@ -181,7 +168,7 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
 
 
 async def settle_success(c: Connection, webhook: Webhook, *, after: int, ahead: Sequence[int] = ()) -> None:
-    """Record that all changes up to a number were delivered, and some beyond it."""
+    """Record that all changes up to a number were delivered, and those `ahead`."""
     await c.execute(
         f"update webhook set {_DELIVERED}, failures = 0, failing_since = null, next_try_at = null, last_error = null"  # noqa: S608 (a constant)
         " where id = %(id)s".encode(),

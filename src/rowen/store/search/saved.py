@@ -9,31 +9,30 @@ from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.model.search import SavedNews, SavedSearch
 from rowen.store.changes import last_number, next_range
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, number, one
+from rowen.store.rows import affected, all_rows, list_of, number, one, scalar
 
 # Lines of the log that are read in one transaction; each costs a look-up of its item's passages.
 _BATCH = 1_000
 
-_SELECT = """
-select id, name, query, sources, matches, after, created_at from saved_search
-"""
+_SELECT = "select id, name, query, sources, matches, after, created_at from saved_search"
 
-# Each text configuration is queried separately, so that the word index can be used.
-_FIND = """
+# Stores the matches of a new search. Each text configuration is queried separately, so that the word index is used.
+_MATCH = """
 insert into saved_match (search_id, source_id, key)
 select distinct %(search)s, item.source_id, item.key
   from text_configs() as config
   join lateral (
        select item_id from chunk where chunk.tsv @@ websearch_to_tsquery(config, words_apart(%(query)s))
-       ) found on true
-  join item on item.id = found.item_id and text_config(item.language) = config
+       ) passage on true
+  join item on item.id = passage.item_id and text_config(item.language) = config
   join source on source.id = item.source_id
  where %(sources)s::text[] is null or source.name = any(%(sources)s)
 """
 
-# The words are parsed once for each text configuration, not for each line.
-_LOOK = """
-with asked as materialized (
+# Stores new and lost matches among the changed items, and the news about them. The words are parsed once for each text
+# configuration, not for each line.
+_UPDATE = """
+with query as materialized (
     select config, websearch_to_tsquery(config, words_apart(%(query)s)) as words from text_configs() as config
 ), touched as (
     select source_id, key, max(number) as number
@@ -41,20 +40,20 @@ with asked as materialized (
      group by source_id, key
 ), judged as (
     select touched.*, item.id is not null and exists (
-               select from asked join chunk on chunk.item_id = item.id and chunk.tsv @@ asked.words
-                where asked.config = text_config(item.language)) as is_match,
-           held.key is not null as was_match
+               select from query join chunk on chunk.item_id = item.id and chunk.tsv @@ query.words
+                where query.config = text_config(item.language)) as is_match,
+           match.key is not null as was_match
       from touched
       left join item on item.source_id = touched.source_id and item.key = touched.key
-      left join saved_match held on held.search_id = %(search)s and held.source_id = touched.source_id
-                                and held.key = touched.key
+      left join saved_match match on match.search_id = %(search)s and match.source_id = touched.source_id
+                                 and match.key = touched.key
      where %(sources)s::text[] is null
-        or touched.source_id in (select id from source where name = any(%(sources)s)) or held.key is not null
-), gone as (
+        or touched.source_id in (select id from source where name = any(%(sources)s)) or match.key is not null
+), lost as (
     delete from saved_match using judged
      where search_id = %(search)s and saved_match.source_id = judged.source_id and saved_match.key = judged.key
        and not is_match
-), come as (
+), matched as (
     insert into saved_match (search_id, source_id, key)
     select %(search)s, source_id, key from judged where is_match and not was_match
 ), counted as (
@@ -73,18 +72,18 @@ select %(search)s, case when is_match then 'matches' else 'no longer matches' en
 
 
 def _saved(row: Sequence[Any]) -> SavedSearch:
-    number, name, query, sources, matches, after, created_at = row
-    return SavedSearch(number, name, query, tuple(sources or ()), matches, after, created_at)
+    number, name, query, sources, *rest = row
+    return SavedSearch(number, name, query, tuple(sources or ()), *rest)
 
 
 async def every(c: Connection) -> list[SavedSearch]:
     """Return all saved searches, by name."""
-    return [_saved(row) for row in await all_rows(c, f"{_SELECT} order by name".encode())]
+    return [_saved(row) for row in await all_rows(c, _SELECT + " order by name")]
 
 
 async def get(c: Connection, name: str) -> SavedSearch:
     """Return a saved search by its name."""
-    row = await one(c, f"{_SELECT} where name = %s".encode(), [name])
+    row = await one(c, _SELECT + " where name = %s", [name])
     if row is None:
         raise NotFoundError(f"There is no saved search {name!r}.", hint=Hint(action("saved"), " lists all."))
     return _saved(row)
@@ -99,16 +98,15 @@ async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> S
     """Save a search; what matches now is not reported as news."""
     try:
         async with c.transaction():
-            row = await one(
+            search_id = await scalar(
                 c,
                 "insert into saved_search (name, query, sources, after) values (%s, %s, %s, %s) returning id",
                 [name, query, list(sources) or None, await last_number(c)],
             )
     except errors.UniqueViolation:
         raise RefusedError(f"There is a saved search {name!r} already. Nothing was changed.") from None
-    assert row is not None  # noqa: S101 (it was inserted)
-    matches = await c.execute(_FIND, {"search": row[0], "query": query, "sources": list(sources) or None})
-    await c.execute("update saved_search set matches = %s where id = %s", [matches.rowcount, row[0]])
+    matches = await affected(c, _MATCH, {"search": search_id, "query": query, "sources": list(sources) or None})
+    await c.execute("update saved_search set matches = %s where id = %s", [matches, search_id])
     return await get(c, name)
 
 
@@ -124,14 +122,8 @@ async def catch_up(c: Connection, name: str) -> bool:
     span = await next_range(c, search.after, lines=_BATCH)
     if span.upto == search.after:
         return False
-    values = {
-        "search": search.id,
-        "query": search.query,
-        "sources": list(search.sources) or None,
-        "after": span.after,
-        "until": span.upto,
-    }
-    await c.execute(_LOOK, values)
+    values = {"search": search.id, "query": search.query, "sources": list(search.sources) or None}
+    await c.execute(_UPDATE, {**values, "after": span.after, "until": span.upto})
     await c.execute("update saved_search set after = %s where id = %s", [span.upto, search.id])
     return not span.is_all
 
