@@ -274,7 +274,9 @@ class Items(ResourceGroup):
             by_url = sum(counts.get(source_id, 0) for source_id in filters.source_ids or ()) <= MOST_SORTED
             listing = ["items" if by_url else "items by key", source, plain_filters(narrowing)]
             place = decoded(after, listing, as_text if by_url else as_key)
-            found = await status.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)
+            found = await store_search.browse(
+                c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1
+            )
         return page_of(found, limit, listing, lambda one: [one.place])
 
     @operation(scope=Scope.READ)

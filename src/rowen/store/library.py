@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg.rows import dict_row
 
@@ -13,9 +13,6 @@ from rowen.store.database import Connection
 from rowen.store.items.items import whole
 from rowen.store.rows import Parameters, Statement, all_rows, list_of, one
 from rowen.store.runs import LAST_WHOLE
-
-if TYPE_CHECKING:
-    from rowen.model.passages import Chunk
 
 
 async def quarantine_cases(
@@ -36,15 +33,6 @@ async def quarantine_cases(
         """,
         {"source": source, "limit": limit, "at": at, "url": url, "name": name},
     )
-
-
-async def passages(c: Connection, item_id: int) -> "list[Chunk]":
-    """Return the passages of an item, in order."""
-    # Importing this module compiles patterns for 10 ms, which a sync without changes would pay for.
-    from rowen.model.passages import Chunk
-
-    rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
-    return [Chunk(text, tuple(heading), anchor) for text, heading, anchor in rows]
 
 
 async def pending_deletions(

@@ -1,16 +1,16 @@
-"""Status of the whole, in a few statements that each page may run: nothing here counts items twice."""
+"""The status of the whole system, in a few statements that are fast enough for each page."""
 
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from rowen.model.items import ItemDetail, ItemLine, Passage, Validators
+from psycopg.rows import dict_row
+
+from rowen.model.items import ItemDetail, Passage, Validators
 from rowen.model.runs import Run, RunStats
 from rowen.model.status import Savings, SwitchedOff, TroubleGroup
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, one
-
-if TYPE_CHECKING:
-    from rowen.model.search import Filters
+from rowen.store.rows import all_rows, list_of, number, one, only
 
 
 class ItemCounts(NamedTuple):
@@ -24,14 +24,13 @@ async def count_items(c: Connection) -> ItemCounts:
     """Count all items, and return up to which line of the log; must be the first step of a transaction."""
     await c.execute("set transaction isolation level repeatable read")
     rows = await all_rows(c, "select source_id, count(*) from item group by source_id")
-    row = await one(c, "select coalesce(max(number), 0) from change")
-    return ItemCounts(dict(rows), int(row[0]) if row else 0)
+    return ItemCounts(dict(rows), await number(c, "select max(number) from change"))
 
 
 async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
-    """Update the counts from the lines of the log since, which is faster than counting.
+    """Update the counts from later lines of the log, which is faster than counting.
 
-    An item that moved was created under its new address first, and is one with the old item from then on.
+    An item that moved was created under its new address first, and is merged with the old item by the move.
     """
     rows = await all_rows(
         c,
@@ -43,9 +42,10 @@ async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
     items = dict(before.items)
     for source_id, more, _ in rows:
         items[source_id] = items.get(source_id, 0) + more
-    return ItemCounts(items, max([before.number, *(number for _, _, number in rows)]))
+    return ItemCounts(items, max([before.number, *(last for _, _, last in rows)]))
 
 
+# Counts for the overview, over all sources.
 _STATE = """
 select count(*) as sources, count(*) filter (where state = 'paused') as paused,
        count(*) filter (where last.status is null) as unread,
@@ -60,6 +60,7 @@ select count(*) as sources, count(*) filter (where state = 'paused') as paused,
   left join lateral (select status from run where run.source_id = source.id and status <> 'running'
                       order by id desc limit 1) last on true
 """
+# Webhooks and endpoints that were disabled because calls failed for days.
 _SWITCHED_OFF = """
 select form, name, null from webhook where state = 'disabled'
 union all
@@ -67,6 +68,7 @@ select 'endpoint', target.endpoint, source.name
   from statement_target target join source on source.id = target.source_id where target.state = 'disabled'
  order by 1, 2, 3
 """
+# The next source that is due.
 _NEXT = """
 select source.name, source_due.due_at from source_due join source on source.id = source_due.source_id
  where source.state = 'active' order by source_due.due_at limit 1
@@ -75,12 +77,10 @@ select source.name, source_due.due_at from source_due join source on source.id =
 
 async def state(c: Connection) -> dict[str, Any]:
     """Return the counts of `Status`, except for items."""
-    row = await one(c, _STATE)
-    due = await one(c, _NEXT)
-    names = ("sources", "paused", "unread", "failing", "held", "held_sources", "quarantined", "running")
-    counts = dict(zip((*names, "changed_today"), row or (0,) * 9, strict=True))
-    counts["switched_off"] = await switched_off(c)
-    return {**counts, "next_source": due[0] if due else None, "next_at": due[1] if due else None}
+    cursor = await c.cursor(row_factory=dict_row).execute(_STATE)
+    counts = await cursor.fetchone() or {}
+    due = await one(c, _NEXT) or (None, None)
+    return {**counts, "switched_off": await switched_off(c), "next_source": due[0], "next_at": due[1]}
 
 
 async def switched_off(c: Connection) -> tuple[SwitchedOff, ...]:
@@ -93,8 +93,8 @@ async def stale_shares(c: Connection) -> dict[int, float]:
     return dict(await all_rows(c, "select source_id, stale from source_stale"))
 
 
-# The cost of an item that is requested and read, by the run that read most; a source that never read any avoids nothing
-# we know of. The first harvest reads everything, and one of the last ten runs may have done so since.
+# What runs found, spent and avoided. The cost of an item that is requested and read is that of the run that read most,
+# among the first one, which reads everything, and the last ten; a source that never read any avoids nothing known.
 _SAVINGS = """
 with lately as (
     select source_id, count(*) as runs, {sums}
@@ -137,13 +137,13 @@ async def savings(c: Connection, since: datetime) -> Savings:
     """Return what runs since a moment found, spent and avoided."""
     sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in _SUMMED)
     statement = _SAVINGS.format(sums=sums, columns=", ".join(f"{name} float8" for name in _SUMMED))
-    row = await one(c, statement.encode(), [since])
-    tokens, usd = await one(c, _AVOIDED, [since]) or (0, 0)
-    if row is None or not row[0]:
+    row = await only(c, statement.encode(), [since])
+    tokens, usd = await only(c, _AVOIDED, [since])
+    if not row[0]:
         return Savings(since)
-    counts = {name: int(value or 0) for name, value in zip(_SAVED, row, strict=True)}
-    paid = {"usd": float(row[_SAVED.index("usd")] or 0), "usd_spared": float(usd), "tokens_spared": int(tokens)}
-    return Savings(since, **{**counts, **paid})  # type: ignore[arg-type]
+    counts: dict[str, Any] = {name: int(value or 0) for name, value in zip(_SAVED, row, strict=True)}
+    counts |= {"usd": float(row[_SAVED.index("usd")] or 0), "usd_spared": float(usd), "tokens_spared": int(tokens)}
+    return Savings(since, **counts)
 
 
 _COUNTS = ("created", "updated", "amended", "unchanged", "deleted", "failed", "not_asked", "requests", "seconds")
@@ -151,8 +151,8 @@ _COUNTS = ("created", "updated", "amended", "unchanged", "deleted", "failed", "n
 
 async def newest_run(c: Connection) -> tuple[int, int]:
     """Return the number of the last run, and how many runs are live; they differ if a run began or ended."""
-    row = await one(c, "select coalesce(max(id), 0), (select count(*) from run where status = 'running') from run")
-    return (int(row[0]), int(row[1])) if row else (0, 0)
+    last, live = await only(c, "select max(id), (select count(*) from run where status = 'running') from run")
+    return last or 0, live
 
 
 async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, list[Run]]:
@@ -170,40 +170,16 @@ async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, li
         {"names": names, "limit": limit},
     )
     by_source: dict[str, list[Run]] = {name: [] for name in names}
-    for number, source, kind, mode, status, complete, started_at, finished_at, stats, error in rows:
-        run = Run(
-            number, source, kind, mode, status, complete, started_at, finished_at, RunStats.from_json(stats), error
-        )
-        by_source[source].append(run)
+    for row in rows:
+        run = Run(*row)
+        by_source[run.source].append(replace(run, stats=RunStats.from_json(row[8])))
     return by_source
-
-
-async def browse(c: Connection, filters: "Filters", *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
-    """Return items of a source by URL; of very many by key, which has an index."""
-    # A sync reads the status of runs, and would import all of the search.
-    from rowen.store.search.search import condition
-
-    narrowed, values = condition(filters)
-    order = "url" if by_url else "encode(key, 'hex')"
-    return await list_of(
-        c,
-        ItemLine,
-        f"""
-        select url, title, language, revision, updated_at, {order} as place from item
-         where {narrowed} and (%(after)s::text is null or {_AFTER[by_url]})
-         order by {"url" if by_url else "key"} limit %(limit)s
-        """.encode(),  # noqa: S608 (two orders and conditions of our own)
-        {**values, "after": after, "limit": limit},
-    )
-
-
-_AFTER = {True: "url > %(after)s", False: "key > decode(%(after)s, 'hex')"}
 
 
 async def troubles(c: Connection, source: str, since: datetime, limit: int) -> list[TroubleGroup]:
     """Return why items of a source failed since a moment, the most frequent reason first.
 
-    Most errors name their item; without its address, equal reasons read the same.
+    The address of the item is taken out of each error, so that equal reasons are equal texts.
     """
     return await list_of(
         c,
@@ -215,7 +191,7 @@ async def troubles(c: Connection, source: str, since: datetime, limit: int) -> l
                select case when starts_with(error, quarantine.url)
                            then 'The item' || substr(error, length(quarantine.url) + 1)
                            else replace(error, quarantine.url, 'the item') end as reason
-               ) told
+               ) message
          where source.name = %s and last_at >= %s
          group by reason order by count(*) desc, reason limit %s
         """,
@@ -224,7 +200,7 @@ async def troubles(c: Connection, source: str, since: datetime, limit: int) -> l
 
 
 async def detail(c: Connection, item_id: int) -> ItemDetail:
-    """Return what is stored beside an item's text."""
+    """Return the validators, depth, number of links and passages of an item."""
     check = await one(
         c,
         "select etag, last_modified,"

@@ -6,17 +6,17 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from rowen.model.datasets import DATASET
-from rowen.model.items import Passage
+from rowen.model.items import ItemLine, Passage
 from rowen.model.search import Condition, Filters, Hit, Query, language_code, pairs, spaced
 from rowen.store.database import Connection
 from rowen.store.items.items import RECORD_KIND
-from rowen.store.rows import all_rows, column, scalar
+from rowen.store.rows import all_rows, column, list_of, scalar
 from rowen.store.search.ranking import Meaning, statement
 
-# A sentence, as for duplicates: shorter texts ("No description.") are the same for different things.
-_ENOUGH_CHARACTERS = 40
-# Passages of one text that are checked: an opening that more items share is boilerplate, and few are copies.
-_MOST_LOOKED_AT = 200
+# Copies have at least a sentence, as duplicates do: shorter texts ("No description.") are equal for different things.
+_LEAST_CHARACTERS = 40
+# Passages with one text that are compared: an opening that more items share is boilerplate, and few are copies.
+_MOST_COMPARED = 200
 
 
 class CopiedItem(NamedTuple):
@@ -35,37 +35,32 @@ class Copies(NamedTuple):
     items: tuple[CopiedItem, ...]
 
 
-# The index of the first passage leads to other items with it; then the whole texts are compared. Datasets of a series
-# have equal descriptions, and only their titles contain the place or the year.
+# Items with equal texts. The index of the first passage leads to other items with it; then the whole texts are
+# compared. Datasets of a series have equal descriptions, and only their titles contain the place or the year.
 _COPIES = """
-select asked.id, left(encode(sha256(convert_to(asked.text, 'UTF8')), 'hex'), 16),
+select original.id, left(encode(sha256(convert_to(original.text, 'UTF8')), 'hex'), 16),
        item.id, item.url, item.title, source.name
-  from item asked
- cross join lateral (select text_hash from chunk where item_id = asked.id order by position limit 1) opening
- cross join lateral (select item_id from chunk where text_hash = opening.text_hash limit %(looked_at)s) other
-  join item on item.id = other.item_id and item.text = asked.text
-       and (item.title = asked.title or asked.media_type is distinct from %(dataset)s)
+  from item original
+ cross join lateral (select text_hash from chunk where item_id = original.id order by position limit 1) opening
+ cross join lateral (select item_id from chunk where text_hash = opening.text_hash limit %(compared)s) other
+  join item on item.id = other.item_id and item.text = original.text
+       and (item.title = original.title or original.media_type is distinct from %(dataset)s)
   join source on source.id = item.source_id
- where asked.id = any(%(items)s) and length(asked.text) >= %(characters)s
- group by asked.id, asked.text, item.id, source.id
- order by asked.id, source.name, item.url
+ where original.id = any(%(items)s) and length(original.text) >= %(characters)s
+ group by original.id, original.text, item.id, source.id
+ order by original.id, source.name, item.url
 """
 
 
 async def copies(c: Connection, item_ids: Sequence[int]) -> dict[int, Copies]:
     """Return the items with the same text as each of these, including itself; items without a copy are left out."""
-    rows = await all_rows(
-        c,
-        _COPIES,
-        {"items": list(item_ids), "characters": _ENOUGH_CHARACTERS, "looked_at": _MOST_LOOKED_AT, "dataset": DATASET},
-    )
-    by_item: dict[int, Copies] = {}
-    for item_id, name, *item in rows:
-        by_item[item_id] = Copies(name, (*(by_item[item_id].items if item_id in by_item else ()), CopiedItem(*item)))
-    return {item_id: group for item_id, group in by_item.items() if len(group.items) > 1}
+    bounds = {"characters": _LEAST_CHARACTERS, "compared": _MOST_COMPARED}
+    rows = await all_rows(c, _COPIES, {"items": list(item_ids), "dataset": DATASET, **bounds})
+    groups = ((key, [CopiedItem(*item) for _, _, *item in group]) for key, group in groupby(rows, lambda row: row[:2]))
+    return {item_id: Copies(name, tuple(items)) for (item_id, name), items in groups if len(items) > 1}
 
 
-# A catalog states when a dataset was modified; for all other items, the time of their last change here counts.
+# When an item was modified: by the statement of its catalog, otherwise by its last change here.
 _MODIFIED = (
     "case when item.record ->> 'modified' ~ '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}'"
     " then left(item.record ->> 'modified', 10) {sign} %({name})s::timestamptz::date::text"
@@ -88,16 +83,16 @@ _CONDITIONS = {
 
 # A field of an item's data in force; each entry of a list is compared.
 _WHERE = (
-    "exists (select from extraction_check held join extraction on extraction.id = held.extraction_id"
-    " cross join lateral (select extraction.data::jsonb #> %(where_path_{number})s::text[] as found) field"
-    " cross join lateral jsonb_array_elements(case jsonb_typeof(found) when 'array' then found"
-    " else jsonb_build_array(found) end) entry"
-    " where held.source_id = item.source_id and held.key = item.key and held.state <> 'gone' and {compared})"
+    "exists (select from extraction_check checked join extraction on extraction.id = checked.extraction_id"
+    " cross join lateral (select extraction.data::jsonb #> %(where_path_{number})s::text[] as value) field"
+    " cross join lateral jsonb_array_elements(case jsonb_typeof(value) when 'array' then value"
+    " else jsonb_build_array(value) end) entry"
+    " where checked.source_id = item.source_id and checked.key = item.key and checked.state <> 'gone' and {compared})"
 )
 
 
 def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
-    """Return filters as a condition on `item` with its parameters; an empty one if there are no filters."""
+    """Return the SQL condition of filters on `item`, empty if there are none, and its parameters."""
     parameters = {
         "source_ids": None if filters.source_ids is None else list(filters.source_ids),
         "tags": [tag.lower() for tag in filters.tags] or None,
@@ -139,32 +134,49 @@ async def languages(c: Connection) -> list[str]:
     return await column(
         c,
         """
-        with recursive held(code) as (
+        with recursive known(code) as (
             (select language from item where language is not null order by language limit 1)
             union all
-            select (select language from item where language > held.code order by language limit 1)
-              from held where held.code is not null
+            select (select language from item where language > known.code order by language limit 1)
+              from known where known.code is not null
         )
-        select code from held where code is not null
+        select code from known where code is not null
         """,
     )
 
 
+async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
+    """Return the items that pass filters, by URL or, of very many, by key, which has an index."""
+    where, values = condition(filters)
+    order, place, first = (
+        ("url", "url", "%(after)s") if by_url else ("key", "encode(key, 'hex')", "decode(%(after)s, 'hex')")
+    )
+    return await list_of(
+        c,
+        ItemLine,
+        f"""
+        select url, title, language, revision, updated_at, {place} as place from item
+         where {where} and (%(after)s::text is null or {order} > {first}) order by {order} limit %(limit)s
+        """.encode(),  # noqa: S608 (two orders and conditions of our own)
+        {**values, "after": after, "limit": limit},
+    )
+
+
 PASSAGES = 4
-"""So many passages of an item are looked at for its answer: with four, three lines each, it still fits a screen."""
+"""Maximum number of passages of an item in an answer: with four, three lines each, it fits a screen."""
 
 WEAKEST = 0.6
-"""A further passage must score this share of what the best one does, or stand nearly as near."""
+"""The share of the best score that a further passage must reach, unless it is nearly as near."""
 
 NEARLY = 0.05
-"""How much farther than the nearest passage another may be, as a cosine distance, to stand nearly as near."""
+"""How much farther than the nearest passage a further one may be, as a cosine distance."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RankedItem:
-    """A hit with internal values; `score` is not rounded."""
+    """A hit with values for further queries; `score` is not rounded."""
 
     item_id: int
     dataset: bool
@@ -173,7 +185,7 @@ class RankedItem:
 
     @property
     def place(self) -> tuple[float, int]:
-        """The position in the ranking, from which the next page is searched."""
+        """The position in the ranking, after which the next page begins."""
         return self.score, self.item_id
 
 
@@ -190,9 +202,8 @@ async def search(
 ) -> tuple[list[RankedItem], Row]:
     """Return the items that match best by words and, with a vector, by meaning, and an explanation.
 
-    A vector is text in the notation of the database, from where it is computed or read to where it is compared. The
-    next page is searched with the same `depth` as the one before: so many items are ranked by words, at least a
-    hundred.
+    The vector is text in the notation of the database. The next page is searched with the same `depth` as the one
+    before: so many items are ranked by words, at least a hundred.
     """
     where, values = condition(filters or Filters())
     terms = list(_terms(query))
@@ -213,12 +224,12 @@ async def search(
         query_statement = statement(where, meaning if vector is not None else None, strict=bool(query.phrases))
         cursor = await c.execute(query_statement, values)
         rows = [row for (row,) in await cursor.fetchall()]
-    return [_found(list(passages)) for _, passages in groupby(rows[1:], key=lambda row: row["item"])], rows[0]
+    return [_ranked_item(list(passages)) for _, passages in groupby(rows[1:], key=lambda row: row["item"])], rows[0]
 
 
-# The planner cannot know how few candidates there are, and compiling costs more than such a statement. The more vectors
-# there are, the wider the search for the nearest must be: a width of 100 finds 0.98 of them among 100,000 and 0.90
-# among a million, where 600 finds 0.95.
+# Settings of the transaction. The planner cannot know how few candidates there are, and compiling costs more than such
+# a statement. The search for the nearest vectors must be wider the more there are: a width of 100 finds 0.98 of them
+# among 100,000 and 0.90 among a million, where 600 finds 0.95.
 _SETTINGS = """
 select set_config('jit', 'off', true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.ef_search', case when reltuples < 300000 then '100' else '600' end, true)
@@ -243,79 +254,61 @@ def _terms(query: Query) -> Iterator[tuple[str, str]]:
     yield from (("lexeme", lexeme) for lexeme in query.lexemes)
     for phrase in query.phrases:
         yield from (("word", word) for word in (*spaced(phrase).split(), *pairs(phrase)))
-        yield from _strictly(phrase, "phrase", "together")
-    for word in query.excluded:
-        yield from _strictly(word, "without", "without_together")
+    required = [(phrase, "phrase", "together") for phrase in query.phrases]
+    for term, in_order, in_pairs in [*required, *((word, "without", "without_together") for word in query.excluded)]:
+        if rest := spaced(term):
+            yield in_order, rest
+        if characters := pairs(term):
+            yield in_pairs, " ".join(characters)
 
 
-def _strictly(term: str, in_order: str, in_pairs: str) -> Iterator[tuple[str, str]]:
-    if rest := spaced(term):
-        yield in_order, rest
-    if characters := pairs(term):
-        yield in_pairs, " ".join(characters)
-
-
-def _found(rows: list[Row]) -> RankedItem:
-    """Return the hit that the rows of an item's passages describe, best passage first."""
-    row = rows[0]
-    first, *further = _joined(_worthwhile(rows))
-    hit = Hit(
-        row["url"],
-        row["title"],
-        row["source"],
-        first.heading,
-        first.text,
-        round(row["score"], 6),
-        first.anchor,
-        row["passages"],
-        words=_union(row_of_passage["words"] or () for row_of_passage in rows),
-        similarity=_similarity(row["distance"]),
-        keyword_rank=row["word_rank"],
-        vector_rank=row["meaning_rank"],
-        kind=row["kind"],
-        language=row["language"],
-        record_kind=row["record_kind"],
-        further=tuple(further),
-    )
-    return RankedItem(row["item"], row["dataset"], hit, row["score"])
-
-
-def _worthwhile(rows: list[Row]) -> list[Row]:
-    """Return the best passage, and those that are nearly as good by words or by meaning."""
+def _ranked_item(rows: list[Row]) -> RankedItem:
+    """Return the hit of the rows of an item's passages: the best one, and those nearly as good by words or meaning."""
+    head = rows[0]
     best = max(row["passage_score"] or 0.0 for row in rows)
-    near = [row["passage_distance"] for row in rows if row["passage_distance"] is not None]
-    farthest = min(near, default=0.0) + NEARLY
-    return [
+    distances = [row["passage_distance"] for row in rows if row["passage_distance"] is not None]
+    farthest = min(distances, default=0.0) + NEARLY
+    good = [
         row
         for row in rows
-        if row is rows[0]
+        if row is head
         or (row["passage_score"] or 0.0) >= WEAKEST * best > 0
         or (row["passage_distance"] is not None and row["passage_distance"] <= farthest)
     ]
-
-
-def _joined(rows: list[Row]) -> list[Passage]:
-    """Join neighbouring passages; the passage that contains the best row comes first."""
-    order = sorted(rows, key=lambda row: row["ordinal"])
-    runs = [
-        [row for _, row in group]
-        for _, group in groupby(enumerate(order), key=lambda pair: pair[1]["ordinal"] - pair[0])
+    # Neighbouring passages are joined; those with the best row come first.
+    order = enumerate(sorted(good, key=lambda row: row["ordinal"]))
+    runs = [[row for _, row in group] for _, group in groupby(order, key=lambda pair: pair[1]["ordinal"] - pair[0])]
+    runs.sort(key=lambda run: min(good.index(row) for row in run))
+    first, *further = [
+        Passage(
+            "\n\n".join(row["text"] for row in run),
+            tuple(run[0]["heading"]),
+            run[0]["anchor"],
+            round(max(row["passage_score"] or 0.0 for row in run), 4),
+            _union(row["words"] or () for row in run),
+            _similarity(min((d for row in run if (d := row["passage_distance"]) is not None), default=None)),
+        )
+        for run in runs
     ]
-    runs.sort(key=lambda run: min(rows.index(row) for row in run))
-    return [_passage(run) for run in runs]
-
-
-def _passage(run: list[Row]) -> Passage:
-    head = run[0]
-    distances = [row["passage_distance"] for row in run if row["passage_distance"] is not None]
-    return Passage(
-        "\n\n".join(row["text"] for row in run),
-        tuple(head["heading"]),
-        head["anchor"],
-        round(max(row["passage_score"] or 0.0 for row in run), 4),
-        _union(row["words"] or () for row in run),
-        _similarity(min(distances, default=None)),
+    hit = Hit(
+        head["url"],
+        head["title"],
+        head["source"],
+        first.heading,
+        first.text,
+        round(head["score"], 6),
+        first.anchor,
+        head["passages"],
+        words=_union(row["words"] or () for row in rows),
+        similarity=_similarity(head["distance"]),
+        keyword_rank=head["word_rank"],
+        vector_rank=head["meaning_rank"],
+        kind=head["kind"],
+        language=head["language"],
+        record_kind=head["record_kind"],
+        further=tuple(further),
     )
+    return RankedItem(head["item"], head["dataset"], hit, head["score"])
 
 
 def _union(words: Iterable[Sequence[str]]) -> tuple[str, ...]:
