@@ -1,8 +1,8 @@
 """Embedding models, their vectors and vector indexes.
 
-Two locks keep the records consistent. Writers of passages and titles share a lock until the end of their transactions.
-So a process that has this lock alone sees every text, and may note up to which text all have vectors. And only the
-holder of a model's claim embeds under it, so that no text is paid for twice.
+Two locks keep the rows consistent. Writers of passages and titles share a lock until the end of their transactions, so
+that a process with this lock alone sees every text, and may note up to which text all have vectors. Only the holder of
+a model's claim embeds under it, so that no text is paid for twice.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple, cast
 
 import psycopg
 from psycopg import errors
@@ -32,10 +32,7 @@ _COPY_END = struct.pack("!h", -1)
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An embedding model; vectors of two models cannot be compared.
-
-    It is `complete` if all texts had their vectors when it was read.
-    """
+    """An embedding model, `complete` if all texts had vectors when it was read; models have no comparable vectors."""
 
     id: int
     name: str
@@ -66,11 +63,11 @@ class Claim:
         connection = await database.connect()
         try:
             with translate_database_errors(database.place):
-                mine = await try_session(connection, Lock.EMBEDDING, model_id)
+                is_mine = await try_session(connection, Lock.EMBEDDING, model_id)
         except BaseException:
             await connection.close()
             raise
-        if mine:
+        if is_mine:
             return cls(database, connection, model_id)
         await connection.close()
         return None
@@ -78,7 +75,7 @@ class Claim:
     async def check(self) -> None:
         """Raise if the claim is lost, so that no text is sent that another process may have sent already.
 
-        The server is asked only if it sent something unasked, as it does when it ends a session.
+        The server is asked only if it sent a message of its own accord, as it does when it ends a session.
         """
         if not self._is_lost and (self.connection.closed or has_news(self.connection)):
             try:
@@ -87,26 +84,44 @@ class Claim:
                 self._is_lost = self.connection.closed
         if self._is_lost:
             raise StoreUnavailableError(
-                f"The connection to {self._database.place} that stands for the right to embed was lost. "
-                "What was answered is stored; the rest is asked for by whoever embeds next."
+                f"The connection to {self._database.place} that holds the right to embed was lost. "
+                "The vectors received so far are stored; the next process that embeds continues from there."
             )
 
     async def store(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
         """Store the vectors of texts, each as half-precision numbers in network order; all of them or none.
 
-        With `dimensions`, the length of the model's vectors is stored first. Answers are paid for. So they are stored
-        even if the claim was lost, on another connection and beside those that another process has stored since, and a
-        restarting server is waited for.
+        With `dimensions`, the length of the model's vectors is stored first. Vectors are paid for, so a restarting
+        server is waited for. If the claim was lost, they are stored on another connection, beside those that another
+        process has stored since: all parts of a text or none.
         """
         rows = [self._row(text_hash, part, vector) for text_hash, parts in vectors for part, vector in enumerate(parts)]
-        if await self._store_as_holder(rows, dimensions):
-            return
+        with translate_database_errors(self._database.place):
+            try:
+                if not self._is_lost:
+                    await set_dimensions(self.connection, self.model_id, dimensions)
+                    await _copy(self.connection, "embedding", rows)
+                    return
+            except errors.UniqueViolation:
+                pass  # another process stored some of these vectors first
+            except psycopg.OperationalError:
+                if not self.connection.closed:
+                    raise
+                self._is_lost = True
 
-        async def store(c: Connection) -> None:
-            await self._note_dimensions(c, dimensions)
-            await _store_beside(c, rows)
+        async def store_missing(c: Connection) -> None:
+            await set_dimensions(c, self.model_id, dimensions)
+            await c.execute("create temporary table answered (like embedding) on commit drop")
+            await _copy(c, "answered", rows)
+            await c.execute(
+                "insert into embedding (model_id, text_hash, part, vector)"
+                " select model_id, text_hash, part, vector from answered"
+                " where not exists (select from embedding stored where stored.model_id = answered.model_id"
+                " and stored.text_hash = answered.text_hash)"
+                " on conflict do nothing"
+            )
 
-        await self._patiently(store)
+        await self._patiently(store_missing)
 
     async def replace(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
         """Replace the vectors of texts that are listed to be embedded again, and remove the texts from the list.
@@ -115,23 +130,19 @@ class Claim:
         """
 
         async def replace(c: Connection) -> None:
-            await self._note_dimensions(c, dimensions)
+            await set_dimensions(c, self.model_id, dimensions)
             hashes = await unlist(c, self.model_id, [text_hash for text_hash, _ in vectors])
-            values = {"model": self.model_id, "hashes": hashes}
-            await c.execute("delete from embedding where model_id = %(model)s and text_hash = any(%(hashes)s)", values)
-            await c.execute(
-                "delete from embedding_refused where model_id = %(model)s and text_hash = any(%(hashes)s)", values
-            )
-            listed = [entry for entry in vectors if entry[0] in set(hashes)]
-            rows = [
-                self._row(text_hash, part, entry) for text_hash, parts in listed for part, entry in enumerate(parts)
-            ]
+            for table in ("embedding", "embedding_refused"):
+                delete = f"delete from {table} where model_id = %s and text_hash = any(%s)"  # noqa: S608 (a constant)
+                await c.execute(delete.encode(), [self.model_id, hashes])
+            listed = [(text_hash, parts) for text_hash, parts in vectors if text_hash in set(hashes)]
+            rows = [self._row(text_hash, n, vector) for text_hash, parts in listed for n, vector in enumerate(parts)]
             await _copy(c, "embedding", rows)
 
         await self._patiently(replace)
 
     async def _patiently(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Run work in a transaction, again and again while the server restarts."""
+        """Run work in a transaction; repeat it while the server restarts."""
         until = time.monotonic() + self._database.settings.database_patience_s
         while True:
             try:
@@ -142,26 +153,6 @@ class Claim:
                 if time.monotonic() > until:
                     raise
             await asyncio.sleep(_RETRY_S)
-
-    async def _store_as_holder(self, rows: Sequence[bytes], dimensions: int | None) -> bool:
-        """Store on the claim's own connection; return False if it is lost, or another process stored first."""
-        if self._is_lost:
-            return False
-        with translate_database_errors(self._database.place):
-            try:
-                await self._note_dimensions(self.connection, dimensions)
-                await _copy(self.connection, "embedding", rows)
-            except errors.UniqueViolation:
-                return False
-            except psycopg.OperationalError:
-                if not self.connection.closed:
-                    raise
-                self._is_lost = True
-        return not self._is_lost
-
-    async def _note_dimensions(self, c: Connection, dimensions: int | None) -> None:
-        if dimensions is not None:
-            await set_dimensions(c, self.model_id, dimensions)
 
     def _row(self, text_hash: Hash, part: int, vector: bytes) -> bytes:
         return b"".join(
@@ -195,19 +186,6 @@ async def unlist(c: Connection, model_id: int, hashes: Sequence[Hash]) -> list[H
 async def _copy(c: Connection, table: LiteralString, rows: Sequence[bytes]) -> None:
     async with c.cursor().copy(f"copy {table} (model_id, text_hash, part, vector) from stdin (format binary)") as copy:
         await copy.write(_COPY_HEADER + b"".join(rows) + _COPY_END)
-
-
-async def _store_beside(c: Connection, rows: Sequence[bytes]) -> None:
-    """Store vectors of texts that have none yet, all parts of a text or none; must run inside a transaction."""
-    await c.execute("create temporary table answered (like embedding) on commit drop")
-    await _copy(c, "answered", rows)
-    await c.execute(
-        "insert into embedding (model_id, text_hash, part, vector)"
-        " select model_id, text_hash, part, vector from answered"
-        " where not exists (select from embedding held where held.model_id = answered.model_id"
-        " and held.text_hash = answered.text_hash)"
-        " on conflict do nothing"
-    )
 
 
 LAST_TEXT = "greatest((select max(id) from chunk), (select max(id) from item_title), 0)"
@@ -257,15 +235,16 @@ async def register(
     return registered or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
 
 
-async def set_dimensions(c: Connection, model_id: int, dimensions: int) -> None:
-    """Store the length of a model's vectors, once and for all."""
-    await c.execute(
-        "update embedding_model set dimensions = %s where id = %s and dimensions is null", [dimensions, model_id]
-    )
+async def set_dimensions(c: Connection, model_id: int, dimensions: int | None) -> None:
+    """Store the length of a model's vectors, if it is given and not stored yet."""
+    if dimensions is not None:
+        await c.execute(
+            "update embedding_model set dimensions = %s where id = %s and dimensions is null", [dimensions, model_id]
+        )
 
 
 async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] | None) -> None:
-    """Store why embedding stopped, None if it did not; written only if it differs."""
+    """Store why embedding stopped, None if it did not; write it only if it differs."""
     text = None if trouble is None else json.dumps(trouble)
     await c.execute(
         "update embedding_model set trouble = %(t)s::jsonb where id = %(id)s and trouble is distinct from %(t)s::jsonb",
@@ -279,7 +258,7 @@ async def share_passages(c: Connection) -> None:
 
 
 async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
-    """Return how many of the passages that are about to be stored have a vector."""
+    """Return how many of the passages about to be stored have a vector."""
     return await number(
         c,
         """
@@ -302,27 +281,24 @@ async def last_text(c: Connection) -> int:
     return await number(c, f"select {LAST_TEXT}")
 
 
-# Several old hashes may become one: the vectors of one of them are taken whole, parts of two are never mixed.
-_CARRY_TABLE = """
+# Copies rows of a table to new hashes. If several old hashes become one, the vectors of one of them are copied whole:
+# parts of two are never mixed.
+_CARRY = """
 with carried as (
-    select distinct on (held.model_id, new.text_hash) held.model_id, new.text_hash, old_hash
+    select distinct on (old.model_id, new.text_hash) old.model_id, new.text_hash, old_hash
       from unnest(%(old)b::bytea[], %(new)b::bytea[]) as new(old_hash, text_hash)
-      join {table} held on held.text_hash = old_hash
+      join {table} old on old.text_hash = old_hash
      where not exists (select from {table} other
-                        where other.model_id = held.model_id and other.text_hash = new.text_hash)
-     order by held.model_id, new.text_hash, old_hash
+                        where other.model_id = old.model_id and other.text_hash = new.text_hash)
+     order by old.model_id, new.text_hash, old_hash
 )
 insert into {table} (model_id, text_hash, {columns})
 select carried.model_id, carried.text_hash, {columns}
-  from carried join {table} held on (held.model_id, held.text_hash) = (carried.model_id, old_hash)
+  from carried join {table} old on (old.model_id, old.text_hash) = (carried.model_id, old_hash)
  order by carried.model_id, carried.text_hash
 on conflict do nothing
 """
-_CARRY = (
-    _CARRY_TABLE.format(table="embedding", columns="part, vector"),
-    _CARRY_TABLE.format(table="embedding_refused", columns="error, at"),
-    _CARRY_TABLE.format(table="embedding_again", columns="since"),
-)
+_CARRIED_COLUMNS = {"embedding": "part, vector", "embedding_refused": "error, at", "embedding_again": "since"}
 
 
 async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
@@ -333,8 +309,8 @@ async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
     if not hashes:
         return
     values = {"old": [old for old, _ in hashes], "new": [new for _, new in hashes]}
-    for statement in _CARRY:
-        await c.execute(statement.encode(), values)
+    for table, columns in _CARRIED_COLUMNS.items():
+        await c.execute(_CARRY.format(table=table, columns=columns).encode(), values)
 
 
 async def stored(c: Connection, model_id: int) -> int:
@@ -357,9 +333,9 @@ async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> N
 
 async def drop(c: Connection, model_id: int) -> int:
     """Delete a model that is not active, with its vectors; return how many there were."""
-    gone = await c.execute("delete from embedding where model_id = %s", [model_id])
+    dropped = await affected(c, "delete from embedding where model_id = %s", [model_id])
     await c.execute("delete from embedding_model where id = %s and state <> 'active'", [model_id])
-    return gone.rowcount
+    return dropped
 
 
 # PostgreSQL's own default for maintenance.
@@ -371,7 +347,7 @@ _NODE_BYTES = 400
 
 
 class IndexState(NamedTuple):
-    """Whether a model's index exists and is valid; an invalid one was left by a build that ended early."""
+    """Whether a model's index exists and is valid; a build that ended early leaves an invalid one."""
 
     exists: bool
     valid: bool
@@ -395,8 +371,13 @@ async def build_index(c: Connection, model: Model, *, dimensions: int, rows: int
     Inserting into an index is ten times slower than building one over the same rows, so it is built after a load. Few
     vectors need none: they are compared one by one.
     """
+    import psutil  # type: ignore[import-untyped] # its stubs are another package
+
     await drop_index(c, model.id)
-    memory_bytes = _memory_bytes(dimensions, rows, embedded=embedded)
+    wanted = int(rows * (dimensions * 2 + _NODE_BYTES) * 1.1)
+    # The embedded server may take a part of what is free.
+    most = min(_MOST_BYTES, psutil.virtual_memory().available // 3) if embedded else _MOST_BYTES // 4
+    memory_bytes = max(_LEAST_BYTES, min(wanted, most))
     await c.execute(f"set maintenance_work_mem = '{memory_bytes >> 10}kB'")
     try:
         await _create_index(c, model.id, dimensions)
@@ -423,16 +404,7 @@ async def drop_index(c: Connection, model_id: int) -> None:
     await c.execute(f"drop index concurrently if exists {_index_name(model_id)}")
 
 
-def _memory_bytes(dimensions: int, rows: int, *, embedded: bool) -> int:
-    """Return the memory to build the index in, within bounds; the embedded server may take a part of what is free."""
-    import psutil  # type: ignore[import-untyped] # its stubs are another package
-
-    wanted = int(rows * (dimensions * 2 + _NODE_BYTES) * 1.1)
-    most = min(_MOST_BYTES, psutil.virtual_memory().available // 3) if embedded else _MOST_BYTES // 4
-    return max(_LEAST_BYTES, min(wanted, most))
-
-
-# Queries whose vectors are kept, so that repeating one costs nothing: 4 MB at 384 halves.
+# Queries whose vectors are stored, so that repeating one costs nothing: 4 MB at 384 halves.
 _QUERIES_KEPT = 5_000
 # Vectors that are dropped in one transaction, which blocks writers of passages.
 _BATCH = 5_000
@@ -441,8 +413,7 @@ _BATCH = 5_000
 async def query_vector(c: Connection, model_id: int, text_hash: Hash) -> str | None:
     """Return the stored vector of a query, as the database writes it."""
     statement = "select vector::text from query_embedding where model_id = %s and text_hash = %s"
-    vector: str | None = await scalar(c, statement, [model_id, text_hash])
-    return vector
+    return cast("str | None", await scalar(c, statement, [model_id, text_hash]))
 
 
 async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vector: str) -> None:
@@ -460,53 +431,39 @@ async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vect
 
 async def drop_unused(database: Database, *, kept_days: float) -> Tidied:
     """Note which vectors no text needs, and drop those that were unused for so many days."""
+    needed = "exists (select from embeddable where embeddable.text_hash = {}.text_hash)".format
     async with database.transaction() as c:
-        await _mark_unused(c)
-    dropped = 0
-    while gone := await _drop_some(database, kept_days):
-        dropped += gone
-    async with database.connection() as c:
-        kept = await scalar(c, "select count(*) from embedding_unused")
-    return Tidied(dropped=dropped, kept=int(kept or 0))
-
-
-async def _mark_unused(c: Connection) -> None:
-    await c.execute(
-        "delete from embedding_unused unused where exists"
-        " (select from embeddable where embeddable.text_hash = unused.text_hash)"
-    )
-    await c.execute(
-        "delete from embedding_refused refused"
-        " where not exists (select from embeddable where embeddable.text_hash = refused.text_hash)"
-    )
-    await c.execute(
-        "insert into embedding_unused (model_id, text_hash) select model_id, text_hash from embedding"
-        " where not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)"
-        " on conflict do nothing"
-    )
-
-
-async def _drop_some(database: Database, kept_days: float) -> int:
-    """Drop a batch while no passages are stored, so that none can come back to a vector that is being dropped."""
-    async with database.transaction() as c:
-        await hold_passages(c)
-        return await affected(
-            c,
-            """
-            with expired as (
-                select model_id, text_hash from embedding_unused unused
-                 where since <= now() - make_interval(secs => %s)
-                   and not exists (select from embeddable where embeddable.text_hash = unused.text_hash)
-                 limit %s
-            ), forgotten as (
-                delete from embedding_unused unused using expired
-                 where (unused.model_id, unused.text_hash) = (expired.model_id, expired.text_hash)
-            ), unlisted as (
-                delete from embedding_again again using expired
-                 where (again.model_id, again.text_hash) = (expired.model_id, expired.text_hash)
-            )
-            delete from embedding using expired
-             where (embedding.model_id, embedding.text_hash) = (expired.model_id, expired.text_hash)
-            """,
-            [kept_days * 86_400, _BATCH],
+        await c.execute(f"delete from embedding_unused unused where {needed('unused')}".encode())  # noqa: S608
+        await c.execute(f"delete from embedding_refused refused where not {needed('refused')}".encode())  # noqa: S608
+        await c.execute(
+            "insert into embedding_unused (model_id, text_hash) select model_id, text_hash from embedding"  # noqa: S608
+            f" where not {needed('embedding')} on conflict do nothing".encode()
         )
+    dropped, is_done = 0, False
+    while not is_done:
+        async with database.transaction() as c:
+            # While no passages are stored, none can come back to a vector that is being dropped.
+            await hold_passages(c)
+            batch = await affected(c, _DROP_EXPIRED, [kept_days * 86_400, _BATCH])
+        dropped, is_done = dropped + batch, not batch
+    async with database.connection() as c:
+        return Tidied(dropped=dropped, kept=await number(c, "select count(*) from embedding_unused"))
+
+
+# Drops a batch of vectors that were unused for so long.
+_DROP_EXPIRED = """
+with expired as (
+    select model_id, text_hash from embedding_unused unused
+     where since <= now() - make_interval(secs => %s)
+       and not exists (select from embeddable where embeddable.text_hash = unused.text_hash)
+     limit %s
+), forgotten as (
+    delete from embedding_unused unused using expired
+     where (unused.model_id, unused.text_hash) = (expired.model_id, expired.text_hash)
+), unlisted as (
+    delete from embedding_again again using expired
+     where (again.model_id, again.text_hash) = (expired.model_id, expired.text_hash)
+)
+delete from embedding using expired
+ where (embedding.model_id, embedding.text_hash) = (expired.model_id, expired.text_hash)
+"""

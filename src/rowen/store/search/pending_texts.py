@@ -1,7 +1,7 @@
 """Texts without a vector, and the order in which they are embedded.
 
-Passages and titles are texts, numbered together. Titles come first, then the first passage of each item, then what
-searches found before it had vectors, then the rest. Texts that have a vector can be listed to be embedded again.
+Passages and titles are texts, numbered together. Titles come first, then the first passage of each item, then passages
+that searches found, then the rest. Texts that have a vector can be listed to be embedded again.
 """
 
 import logging
@@ -14,12 +14,12 @@ import psycopg
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database
 from rowen.store.locks import ALL_PASSAGES, Lock, try_hold
-from rowen.store.rows import all_rows, number, one, scalar
+from rowen.store.rows import affected, all_rows, number, only, scalar
 from rowen.store.search.embeddings import Model, hold_passages, last_text
 
 
 class PendingText(NamedTuple):
-    """The words of a passage or title without a vector, and a source that has them."""
+    """The words of a passage or title without a vector, and a source that has the text."""
 
     id: int
     text_hash: Hash
@@ -28,10 +28,7 @@ class PendingText(NamedTuple):
 
 
 class Depth(Enum):
-    """The layers of embedding: the titles of all items, their first passages, then all passages.
-
-    Among the last, passages that searches found come first (`pending_wanted`).
-    """
+    """The layers of embedding, in their order; of the last, passages that searches found come first."""
 
     TITLES = "titles"
     OPENINGS = "openings"
@@ -57,7 +54,8 @@ class VectorCoverage(NamedTuple):
         return 1 - self.waiting / self.passages if self.passages else 1.0
 
 
-# A scalar subselect is looked up by key for each passage; `not exists` might read all vectors instead.
+# The condition that a text has neither vector nor refusal. A scalar subselect is looked up by key for each passage;
+# `not exists` might read all vectors instead.
 WITHOUT_VECTOR = """
     (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0)
     is null
@@ -65,41 +63,35 @@ and (select true from embedding_refused where model_id = %(model)s and embedding
     is null
 """
 TITLE = "title_words(title, record, media_type)"
-_FIRST = "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
-
-
+_IS_FIRST = (
+    "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
+)
 OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
-
-
-def _pending(table: str, words: str, more: str = "true") -> str:
-    return f"""
-select those.id, those.text_hash, {words}, source_id from {table} those join item on item.id = those.item_id
- where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {more} and {OF_SOURCES}
+# Texts of a layer without a vector in a range of ids, newest first.
+_PENDING = f"""
+select those.id, those.text_hash, {{words}}, source_id from {{table}} those join item on item.id = those.item_id
+ where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {{condition}} and {OF_SOURCES}
  order by those.id desc limit %(limit)s
 """  # noqa: S608 (of constants)
-
-
-_PENDING = {
-    Depth.TITLES: _pending("item_title", TITLE),
-    Depth.OPENINGS: _pending("chunk", "those.text", _FIRST),
-    Depth.PASSAGES: _pending("chunk", "those.text"),
+_LAYERS = {
+    Depth.TITLES: _PENDING.format(table="item_title", words=TITLE, condition="true"),
+    Depth.OPENINGS: _PENDING.format(table="chunk", words="those.text", condition=_IS_FIRST),
+    Depth.PASSAGES: _PENDING.format(table="chunk", words="those.text", condition="true"),
 }
+# The number of distinct texts that fulfil a condition, and of their characters.
 _AMOUNT = f"""
-select count(*), coalesce(sum(chars), 0)
+select count(*), coalesce(sum(chars), 0)::bigint
   from (select max(chars) as chars from (
             select text_hash, length(those.text) as chars from chunk those join item on item.id = item_id
-             where those.id > %(above)s and {WITHOUT_VECTOR} and {OF_SOURCES}
+             where {{condition}} and {OF_SOURCES}
             union all
             select text_hash, length({TITLE}) from item_title those join item on item.id = item_id
-             where those.id > %(above)s and {WITHOUT_VECTOR} and {OF_SOURCES}) words group by text_hash) texts
-"""  # noqa: S608 (a constant)
+             where {{condition}} and {OF_SOURCES}) words group by text_hash) texts
+"""  # noqa: S608 (of constants)
+# How many passages each source has, and how many without a vector.
 _COVERAGE = f"""
 select source.name, count(*), count(*) filter (where those.id > %(above)s and {WITHOUT_VECTOR})
   from chunk those join item on item.id = item_id join source on source.id = source_id group by source.id
-"""  # noqa: S608 (a constant)
-_PENDING_OF = f"""
-select count(distinct text_hash) from embeddable those join item on item.id = item_id
- where those.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
 """  # noqa: S608 (a constant)
 
 
@@ -108,15 +100,15 @@ async def pending(
 ) -> list[PendingText]:
     """Return texts without a vector in a range of ids, newest first, of one layer and of all or some sources."""
     values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}
-    rows = await all_rows(c, _PENDING[depth], values, binary=True)
-    return [_pending_text(number, of, text, source_id, depth is Depth.TITLES) for number, of, text, source_id in rows]
+    rows = await all_rows(c, _LAYERS[depth], values, binary=True)
+    return [_pending_text(*row, depth is Depth.TITLES) for row in rows]
 
 
 async def amount(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
     """Return how much has no vector, in all or some sources; without a model, all texts count."""
     values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
-    row = await one(c, _AMOUNT, {**values, "sources": list(sources) or None})
-    return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
+    statement = _AMOUNT.format(condition=f"those.id > %(above)s and {WITHOUT_VECTOR}")
+    return Amount(*await only(c, statement.encode(), {**values, "sources": list(sources) or None}))
 
 
 async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCoverage]:
@@ -129,8 +121,14 @@ async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCov
 
 async def count_pending(c: Connection, model: Model, source_id: int) -> int:
     """Return how many texts of a source have no vector."""
-    values = {"model": model.id, "above": model.covered_to, "source": source_id}
-    return await number(c, _PENDING_OF, values)
+    return await number(
+        c,
+        f"""
+        select count(distinct text_hash) from embeddable those join item on item.id = item_id
+         where those.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
+        """,  # noqa: S608 (a constant)
+        {"model": model.id, "above": model.covered_to, "source": source_id},
+    )
 
 
 async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | None:
@@ -140,9 +138,8 @@ async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | No
     """
     if wait:
         await hold_passages(c)
-    else:
-        if not await try_hold(c, Lock.EMBEDDING, ALL_PASSAGES):
-            return None
+    elif not await try_hold(c, Lock.EMBEDDING, ALL_PASSAGES):
+        return None
     last = await last_text(c)
     for depth in Depth.TITLES, Depth.PASSAGES:
         if await pending(c, model.id, depth, above=model.covered_to, upto=last, limit=1):
@@ -165,13 +162,14 @@ async def activate(c: Connection, model: Model) -> bool:
 
 log = logging.getLogger(__name__)
 
-# As many as a search shows on its first page; readers of further pages have not found it yet.
+# Items that are noted per search: those of its first page.
 MOST_NOTED = 10
-# Some five passages each: together about one batch. With half of them batches are not full; with more, the least wanted
-# are looked up again and again before it is their turn.
+# Items whose passages make about one batch, some five each. With half of them batches are not full; with more, the
+# least wanted ones are looked up again and again before it is their turn.
 ITEMS_AT_A_TIME = 100
 
-# An item that is being deleted is skipped, not waited for, and keys are in one order: no search waits for a harvest.
+# Counts items that a search found, if they have passages without a vector. An item that is being deleted is skipped,
+# and keys are locked in order: no search waits for a harvest.
 _NOTE_WANTED = f"""
 insert into item_wanted as noted (model_id, item_id)
 select %(model)s, id from (
@@ -181,11 +179,13 @@ select %(model)s, id from (
      order by id for key share skip locked) item
 on conflict (item_id, model_id) do update set times = noted.times + 1
 """  # noqa: S608 (of constants)
+# The items found most often.
 _MOST_WANTED = """
 select item_id from item_wanted join item on item.id = item_id
  where model_id = %(model)s and source_id <> all(%(without)s::bigint[])
  order by times desc, item_id desc limit %(items)s
 """
+# Their passages without a vector.
 _PENDING_WANTED = f"""
 select those.id, those.text_hash, those.text, source_id
   from unnest(%(items)s::bigint[]) with ordinality as noted (item_id, place)
@@ -193,7 +193,8 @@ select those.id, those.text_hash, those.text, source_id
  where those.id > %(above)s and {WITHOUT_VECTOR}
  order by place, position limit %(limit)s
 """  # noqa: S608 (of constants)
-# A transaction that deletes items locks these rows too, in another order: locked rows are skipped, to avoid deadlocks.
+# Deletes their counts. A transaction that deletes items locks these rows in another order: locked rows are skipped, to
+# avoid deadlocks.
 _FORGET_WANTED = """
 delete from item_wanted where (item_id, model_id) in (
     select item_id, model_id from item_wanted where model_id = %s and item_id = any(%s::bigint[])
@@ -202,12 +203,12 @@ delete from item_wanted where (item_id, model_id) in (
 
 
 async def note_wanted(c: Connection, model: Model, items: Sequence[int]) -> None:
-    """Note which items that a search found have passages without a vector; errors are logged, never raised."""
+    """Count the items that a search found, if passages of them have no vector; errors are only logged."""
     try:
         values = {"model": model.id, "above": model.covered_to, "items": list(items[:MOST_NOTED])}
         await c.execute(_NOTE_WANTED, values)
     except psycopg.Error as problem:
-        log.info("could not note what was searched for: %s", problem)
+        log.info("could not count the items that a search found: %s", problem)
 
 
 async def pending_wanted(
@@ -215,7 +216,7 @@ async def pending_wanted(
 ) -> list[PendingText]:
     """Return passages without a vector of items that searches found, those found most often first.
 
-    Sources in `without` are left out. Notes of items that have all their vectors are deleted.
+    Sources in `without` are left out. The counts of items that have all their vectors are deleted.
     """
     values = {"model": model.id, "above": model.covered_to, "limit": limit}
     filters = {"model": model.id, "without": list(without), "items": ITEMS_AT_A_TIME}
@@ -223,13 +224,13 @@ async def pending_wanted(
         items = [item_id for (item_id,) in rows]
         if rows_of_items := await all_rows(c, _PENDING_WANTED, {**values, "items": items}, binary=True):
             return [_pending_text(*row) for row in rows_of_items]
-        forgotten = await c.execute(_FORGET_WANTED, [model.id, items])
-        if not forgotten.rowcount:
+        if not await affected(c, _FORGET_WANTED, [model.id, items]):
             break
     return []
 
 
-# Texts that were refused may be accepted now; texts without words never are.
+# The conditions that a text can be embedded again, and that it is listed for that. Texts that were refused may be
+# accepted now, but texts without words never.
 _REPEATABLE = """
 coalesce(
     (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0),
@@ -239,20 +240,7 @@ coalesce(
 _LISTED = "exists (select from embedding_again where model_id = %(model)s and text_hash = those.text_hash)"
 
 
-def _amount_statement(which: str) -> str:
-    """Return the statement that counts the distinct texts which fulfil a condition, and their characters."""
-    return f"""
-select count(*), coalesce(sum(chars), 0)
-  from (select max(chars) as chars from (
-            select text_hash, length(those.text) as chars from chunk those join item on item.id = item_id
-             where {which} and {OF_SOURCES}
-            union all
-            select text_hash, length({TITLE}) from item_title those join item on item.id = item_id
-             where {which} and {OF_SOURCES}) words group by text_hash) texts
-"""  # noqa: S608 (of constants)
-
-
-_AMOUNT_REPEATABLE, _AMOUNT_LISTED = _amount_statement(_REPEATABLE), _amount_statement(_LISTED)
+# Lists texts to be embedded again.
 _LIST = f"""
 insert into embedding_again (model_id, text_hash)
 select distinct %(model)s::smallint, text_hash from embeddable those join item on item.id = item_id
@@ -260,6 +248,7 @@ select distinct %(model)s::smallint, text_hash from embeddable those join item o
     on conflict do nothing
 """  # noqa: S608 (of constants)
 _ELSEWHERE = "source_id <> all(%(without)s::bigint[])"
+# Listed texts, each with one of its passages or titles.
 _PENDING_LISTED = f"""
 select text.id, again.text_hash, text.words, text.source_id, text.is_title
   from embedding_again again cross join lateral (
@@ -278,21 +267,18 @@ select text.id, again.text_hash, text.words, text.source_id, text.is_title
 
 async def amount_to_repeat(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
     """Return how many texts of all sources, or of some, would be embedded again."""
-    return await _count_amount(c, _AMOUNT_REPEATABLE, model, sources)
+    if model is None:
+        return Amount(0, 0)
+    values = {"model": model.id, "sources": list(sources) or None}
+    return Amount(*await only(c, _AMOUNT.format(condition=_REPEATABLE).encode(), values))
 
 
 async def amount_listed(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
     """Return how many texts of all sources, or of some, are listed to be embedded again."""
     if model is None or not await count_listed(c, model.id):
         return Amount(0, 0)
-    return await _count_amount(c, _AMOUNT_LISTED, model, sources)
-
-
-async def _count_amount(c: Connection, statement: str, model: Model | None, sources: Sequence[int]) -> Amount:
-    if model is None:
-        return Amount(0, 0)
-    row = await one(c, statement, {"model": model.id, "sources": list(sources) or None})
-    return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
+    values = {"model": model.id, "sources": list(sources) or None}
+    return Amount(*await only(c, _AMOUNT.format(condition=_LISTED).encode(), values))
 
 
 async def count_listed(c: Connection, model_id: int) -> int:
@@ -303,8 +289,8 @@ async def count_listed(c: Connection, model_id: int) -> int:
 async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()) -> None:
     """List the texts of all or some sources to be embedded again; must run inside a transaction.
 
-    Vectors of queries are deleted. If all sources are meant, vectors of texts that no item has are deleted too: such a
-    text may come back, and its old vector with it.
+    Vectors of queries are deleted. For all sources, vectors of texts that no item has are deleted too: such a text may
+    come back, and its old vector with it.
     """
     await hold_passages(c)
     await c.execute(_LIST.encode(), {"model": model.id, "sources": list(sources) or None})
@@ -321,9 +307,8 @@ async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()
 async def pending_listed(
     c: Connection, model_id: int, *, after: Hash, limit: int, sources: Sequence[int], without: Collection[int]
 ) -> list[PendingText]:
-    """Return listed texts after a hash, in order, each with one of the sources that have it.
-
-    With `sources` only these count; sources in `without` do not.
+    """Return listed texts after a hash, in order, each with a source that has it: one of `sources`, and none of
+    `without`.
     """
     values = {"model": model_id, "after": after, "limit": limit}
     rows = await all_rows(
@@ -332,11 +317,11 @@ async def pending_listed(
     return [_pending_text(*row) for row in rows]
 
 
-def _pending_text(number: int, text_hash: Hash, text: str, source_id: int, is_title: bool = False) -> PendingText:
-    # The patterns of this module take 5 ms to compile; a run that embeds nothing needs none of them.
+def _pending_text(text_id: int, text_hash: Hash, text: str, source_id: int, is_title: bool = False) -> PendingText:
+    # Importing this module compiles patterns for 10 ms; a run that embeds nothing needs none of them.
     from rowen.model.passages import words_of
 
-    return PendingText(number, text_hash, text if is_title else words_of(text), source_id)
+    return PendingText(text_id, text_hash, text if is_title else words_of(text), source_id)
 
 
 async def forget_removed(database: Database, model_id: int) -> None:

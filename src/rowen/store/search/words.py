@@ -1,36 +1,38 @@
 """Word counts, spelling corrections, and the index of words.
 
-The counts are a function of the present passages, not of their history: a refreshed index ranks like a rebuilt one.
-Each passage that is stored, changed or deleted is noted in the transaction that does it. A count adds the difference,
-or starts anew where that is cheaper; both give the same result.
+The counts depend on the present passages alone, not on their history: a refreshed index ranks like a rebuilt one. Each
+passage that is stored, changed or deleted is noted in the same transaction. A count adds the differences, or counts all
+passages where that is cheaper; both give the same result.
 """
 
 import string
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from rowen.errors import StoreError
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, hold, try_hold
-from rowen.store.rows import all_rows, column, one, scalar
+from rowen.store.rows import all_rows, column, only, scalar
 
 SAMPLE = 50_000
-"""Of more passages at most so many are counted, and the counts scaled up: a whole count takes a second or two."""
+"""Maximum number of passages that are counted, in a second or two; of more, counts are scaled up."""
 
 ANEW_SHARE = 0.25
-"""With more changes than this share of the passages all are counted anew: to add up one costs three times as much as to
-count one, and a changed passage is two. At half of that, or at twice, a count takes a half longer at most."""
-# Passages that others store meanwhile may move the bound of the sample once more; the next count corrects that.
+"""The share of changes above which all passages are counted anew: adding a change costs three times as much as counting
+a passage, and a changed passage is two changes. At half of it or at twice, a count takes at most a half longer."""
+# Repetitions of a count: passages stored meanwhile may move the bound of the sample again; the next count corrects it.
 _MOST_COUNTS = 3
 _LETTERS = string.ascii_lowercase
-# Too many words differ from a shorter one by one letter; a longer one has too many variants (54 per letter).
+# Lengths of corrected words: shorter ones have too many neighbours, longer ones too many variants (54 per letter).
 _SHORTEST, _LONGEST = 4, 24
 
-# The sample has the passages whose text hash is below a bound: half, a quarter, and so on, the same in each database.
+# The passages in the sample: those whose text hash is below a bound, half, a quarter, and so on, in each database
+# alike.
 _IN_SAMPLE = "(%(bound)s::bytea is null or text_hash < %(bound)s::bytea)"
-_ANEW = f"""
+# Counts all words of the sample.
+_COUNT_ALL = f"""
 with noted as (
     delete from term_change
 ), total as materialized (
@@ -39,7 +41,7 @@ with noted as (
     select count(*) as passages, coalesce(sum(length(tsv)), 0) as lengths from chunk where {_IN_SAMPLE}
 ), counted as materialized (
     select word as lexeme, ndoc * %(scale)s::bigint as passages from ts_stat(%(query)s)
-), gone as (
+), deleted as (
     delete from term where not exists (select from counted where counted.lexeme = term.lexeme)
 ), counts as (
     insert into term select lexeme, passages from counted
@@ -49,7 +51,7 @@ update term_count set passages = total.passages, halvings = %(halvings)s, counte
        lengths = sample.lengths, mean_length = sample.lengths::float8 / greatest(sample.passages, 1), counted_at = now()
   from total, sample
 """  # noqa: S608 (of constants)
-# All parts of one statement see one snapshot: later changes stay noted, and are added by the next count.
+# Adds the noted changes. All parts of one statement see one snapshot: the next count adds later changes.
 _ADD = f"""
 with noted as materialized (
     delete from term_change returning number, chunk_id, text_hash, tsv
@@ -77,9 +79,11 @@ merge into term using (
  when matched then update set passages = term.passages + changed.passages
  when not matched and changed.passages > 0 then insert (lexeme, passages) values (changed.lexeme, changed.passages)
 """  # noqa: S608 (of constants)
+# Whether passages have changed since the last count.
 _CHANGED = """
 select exists (select from term_change) or halvings is null and exists (select from chunk) from term_count
 """
+# Counted passages, halvings of the sample, noted changes, and the number of passages if they were never counted.
 _STATE = """
 select passages, halvings, (select count(*) from term_change),
        case when halvings is null then (select count(*) from chunk) end
@@ -90,7 +94,7 @@ select passages, halvings, (select count(*) from term_change),
 async def count_words(database: Database) -> bool:
     """Count words if passages have changed since the last count; return whether it did.
 
-    It blocks only its caller: it reads what is committed, and writes what only searches read.
+    It blocks no writer: it reads what is committed, and writes what only searches read.
     """
     async with database.connection() as c:
         changed = await scalar(c, _CHANGED)
@@ -103,45 +107,36 @@ async def count_words(database: Database) -> bool:
 async def _count(c: Connection) -> bool:
     if not await try_hold(c, Lock.TERMS):
         return False
-    state = await one(c, _STATE)
-    assert state is not None  # noqa: S101 (the table has one row)
-    passages, halvings, changes, uncounted = state
+    passages, halvings, changes, uncounted = await only(c, _STATE)
     if uncounted is not None or changes > ANEW_SHARE * passages:
-        await _count_anew(c, _halvings(uncounted if uncounted is not None else passages))
+        await _count_all(c, _halvings(passages if uncounted is None else uncounted))
     else:
-        await c.execute(_ADD, _sample(halvings))
-    # The number of passages, which decides how many are counted, is known only now.
+        await c.execute(_ADD, {"bound": _bound(halvings), "scale": 1 << halvings})
+    # Only now the number of passages is known, which decides how many are counted.
     for _ in range(_MOST_COUNTS):
-        row = await one(c, "select passages, halvings from term_count")
-        assert row is not None  # noqa: S101 (the table has one row)
-        if row[1] == (due := _halvings(row[0])):
-            return True
-        await _count_anew(c, due)
+        passages, halvings = await only(c, "select passages, halvings from term_count")
+        if halvings == _halvings(passages):
+            break
+        await _count_all(c, _halvings(passages))
     return True
 
 
-async def _count_anew(c: Connection, halvings: int) -> None:
-    sample = _sample(halvings)
-    query = "select tsv from chunk"
-    if (bound := sample["bound"]) is not None:
-        query += f" where text_hash < '\\x{bound.hex()}'"
-    # ts_stat keeps words in an unbalanced tree: words in ascending order, such as numbers of records in the order of
+async def _count_all(c: Connection, halvings: int) -> None:
+    bound = _bound(halvings)
+    where = "" if bound is None else f" where text_hash < '\\x{bound.hex()}'"
+    # ts_stat stores words in an unbalanced tree: words in ascending order, such as numbers of records in the order of
     # their harvest, would make it a list, and the count quadratic.
-    query += " order by hashint8(id)"
-    await c.execute(_ANEW, {**sample, "halvings": halvings, "query": query})
+    query = f"select tsv from chunk{where} order by hashint8(id)"  # noqa: S608 (a hash)
+    await c.execute(_COUNT_ALL, {"bound": bound, "scale": 1 << halvings, "halvings": halvings, "query": query})
 
 
 def _halvings(passages: int) -> int:
     """Return how often the passages are halved until the sample is small enough."""
-    halvings = 0
-    while passages >> halvings > SAMPLE:
-        halvings += 1
-    return halvings
+    return next(halvings for halvings in range(64) if passages >> halvings <= SAMPLE)
 
 
-def _sample(halvings: int) -> dict[str, Any]:
-    bound = None if halvings == 0 else (1 << (32 - halvings)).to_bytes(4)
-    return {"bound": bound, "scale": 1 << halvings}
+def _bound(halvings: int) -> bytes | None:
+    return None if halvings == 0 else (1 << (32 - halvings)).to_bytes(4)
 
 
 async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
@@ -152,13 +147,13 @@ async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
     rows = await all_rows(
         c,
         """
-            select distinct on (guess.word) guess.word, guess.variant
-              from unnest(%s::text[], %s::text[], %s::integer[]) as guess(word, variant, rank)
-              cross join text_configs() as config(name)
-              cross join lateral unnest(to_tsvector(config.name, guess.variant)) found
-              join term using (lexeme)
-             order by guess.word, guess.rank, term.passages desc, guess.variant
-            """,
+        select distinct on (guess.word) guess.word, guess.variant
+          from unnest(%s::text[], %s::text[], %s::integer[]) as guess(word, variant, rank)
+          cross join text_configs() as config(name)
+          cross join lateral unnest(to_tsvector(config.name, guess.variant)) parsed
+          join term using (lexeme)
+         order by guess.word, guess.rank, term.passages desc, guess.variant
+        """,
         [list(column) for column in zip(*guesses, strict=True)],
     )
     return dict(rows)
@@ -185,30 +180,29 @@ async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> li
     return await column(
         c,
         """
-            select found.lexeme
-              from chunk cross join lateral unnest(chunk.tsv) found
-              left join term using (lexeme) cross join term_count
-             where chunk.item_id = %s and length(found.lexeme) > 2
-             group by found.lexeme, term.passages, term_count.passages
-            having count(*) > 1 or coalesce(term.passages, 0) > 1
-             order by sum(cardinality(found.positions))
-                      * ln(1 + greatest(term_count.passages, 1)::float8 / greatest(coalesce(term.passages, 1), 1)) desc,
-                      found.lexeme
-             limit %s
-            """,
+        select word.lexeme
+          from chunk cross join lateral unnest(chunk.tsv) word
+          left join term using (lexeme) cross join term_count
+         where chunk.item_id = %s and length(word.lexeme) > 2
+         group by word.lexeme, term.passages, term_count.passages
+        having count(*) > 1 or coalesce(term.passages, 0) > 1
+         order by sum(cardinality(word.positions))
+                  * ln(1 + greatest(term_count.passages, 1)::float8 / greatest(coalesce(term.passages, 1), 1)) desc,
+                  word.lexeme
+         limit %s
+        """,
         [item_id, limit],
     )
 
 
 ENOUGH_PASSAGES = 1_000
-"""So many take a second or two; of a source with fewer, two changes of the schema would be what costs."""
+"""The least number of passages of a run that drops the index, a second or two of work: the two changes of the schema
+cost too much for fewer."""
 
 LONGEST_S = 300.0
-"""A harvest that takes longer waits for its portal, not for the index; and whoever searches has waited enough."""
+"""How long the index is missing at most: a longer harvest waits for its portal, and searches need the index."""
 
-_LOCK_PATIENCE = "2s"  # longer than groups take that are on their way; a reader that takes longer is not kept waiting
-
-# Read from the catalog itself: a session may cache what it has looked up by name.
+# Whether the index is missing, by the catalog itself: a session may cache names.
 _IS_MISSING = """
 select not exists (select from pg_indexes where indexname = 'chunk_tsv' and schemaname = current_schema())
 """
@@ -216,10 +210,10 @@ select not exists (select from pg_indexes where indexname = 'chunk_tsv' and sche
 
 @dataclass(slots=True)
 class WordIndex:
-    """Follows one run, and drops the word index for its time if most passages come from this run.
+    """Drops the word index for the time of a run if most passages come from this run.
 
-    Built at once, the index costs less than half of what it costs passage by passage. Where the server keeps no log for
-    that (the embedded one does not), a fifth of all that a first harvest writes is saved. Searches scan the passages in
+    Building the index at once costs less than half of updating it passage by passage. Where the server writes no log
+    for that, as the embedded one, this saves a fifth of all writes of a first harvest. Searches scan the passages in
     the meantime. A run that is killed leaves the index missing: the next run of any source builds it.
     """
 
@@ -233,24 +227,19 @@ class WordIndex:
         if self._aside_since is not None and self.clock() > self._aside_since + LONGEST_S:
             self._aside_since = None
             await restore_word_index(self.database)
-        if not self._is_decided and passages >= ENOUGH_PASSAGES:
-            self._is_decided = True
-            if await _set_aside(self.database, passages):
-                self._aside_since = self.clock()
-
-
-async def _set_aside(database: Database, passages: int) -> bool:
-    """Drop the index; return False if others have stored as much as this run, or it is locked or not ours."""
-    counted = "select count(*) from (select from chunk limit %s) found"
-    try:
-        async with database.transaction() as c:
-            if await scalar(c, counted, [2 * passages]) >= 2 * passages:
-                return False
-            await c.execute(f"set local lock_timeout to '{_LOCK_PATIENCE}'".encode())
-            await c.execute("drop index if exists chunk_tsv")
-    except StoreError:
-        return False
-    return True
+        if self._is_decided or passages < ENOUGH_PASSAGES:
+            return
+        self._is_decided = True
+        # Others have stored as much as this run, or the index is locked or not ours: it stays. The patience is longer
+        # than a group takes that is being written; readers that take longer are not kept waiting.
+        with suppress(StoreError):
+            async with self.database.transaction() as c:
+                counted = "select count(*) from (select from chunk limit %s) passage"
+                if await scalar(c, counted, [2 * passages]) >= 2 * passages:
+                    return
+                await c.execute("set local lock_timeout to '2s'")
+                await c.execute("drop index if exists chunk_tsv")
+            self._aside_since = self.clock()
 
 
 async def restore_word_index(database: Database) -> bool:
