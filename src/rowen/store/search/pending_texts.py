@@ -69,14 +69,14 @@ _IS_FIRST = (
 OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
 # Texts of a layer without a vector in a range of ids, newest first.
 _PENDING = f"""
-select those.id, those.text_hash, {{words}}, source_id from {{table}} those join item on item.id = those.item_id
+select those.id, those.text_hash, {{words}}, source_id, {{is_title}} from {{table}} those join item on item.id = those.item_id
  where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {{condition}} and {OF_SOURCES}
  order by those.id desc limit %(limit)s
 """  # noqa: S608 (of constants)
 _LAYERS = {
-    Depth.TITLES: _PENDING.format(table="item_title", words=TITLE, condition="true"),
-    Depth.OPENINGS: _PENDING.format(table="chunk", words="those.text", condition=_IS_FIRST),
-    Depth.PASSAGES: _PENDING.format(table="chunk", words="those.text", condition="true"),
+    Depth.TITLES: _PENDING.format(table="item_title", words=TITLE, is_title="true", condition="true"),
+    Depth.OPENINGS: _PENDING.format(table="chunk", words="those.text", is_title="false", condition=_IS_FIRST),
+    Depth.PASSAGES: _PENDING.format(table="chunk", words="those.text", is_title="false", condition="true"),
 }
 # The number of distinct texts that fulfil a condition, and of their characters.
 _AMOUNT = f"""
@@ -101,7 +101,7 @@ async def pending(
     """Return texts without a vector in a range of ids, newest first, of one layer and of all or some sources."""
     values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}
     rows = await all_rows(c, _LAYERS[depth], values, binary=True)
-    return [_pending_text(*row, depth is Depth.TITLES) for row in rows]
+    return [_pending_text(*row) for row in rows]
 
 
 async def amount(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
