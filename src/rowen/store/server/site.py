@@ -31,13 +31,12 @@ from pathlib import Path
 from rowen.errors import StoreError, StoreFullError, StoreUnavailableError
 from rowen.store.server.programs import Account, Binaries, run_as, server_account
 
-_RECORD = "home"
-# A path has at most 4,096 bytes on Linux; longer content was not written by us.
+# The longest path on Linux; longer content was not written by us.
 _MOST_BYTES = 4_096
 
 
 def check_link(home: Path) -> None:
-    """Refuse a link that somebody else may have put into `home`: what follows is done with our rights."""
+    """Refuse a link that another user may have put into `home`, since the following steps use our rights."""
     link = home / "postgres"
     try:
         facts = link.lstat()
@@ -46,7 +45,11 @@ def check_link(home: Path) -> None:
     if not stat.S_ISLNK(facts.st_mode):
         return
     us = os.geteuid()
-    if facts.st_uid in (0, us) and (us != 0 or _only_root_writes(home)):
+    # In a folder with the sticky bit, such as /tmp, others cannot replace root's files.
+    above = [place.stat() for place in (home.resolve(), *home.resolve().parents)] if us == 0 else []
+    if facts.st_uid in (0, us) and all(
+        place.st_uid == 0 and (not place.st_mode & 0o022 or place.st_mode & stat.S_ISVTX) for place in above
+    ):
         return
     raise StoreUnavailableError(
         f"{link} is a link to {link.readlink()} that another user may have made. It was not followed.",
@@ -54,53 +57,9 @@ def check_link(home: Path) -> None:
     )
 
 
-def check_record(home: Path, folder: Path, *, own_name: str | None) -> None:
-    """Refuse a server's folder that belongs to another home.
-
-    `own_name` is the folder's name if it was named after this home, None if folders there have any name. It identifies
-    a folder without a record, from an older version.
-    """
-    if not (home / "postgres").is_symlink() or not folder.exists():
-        return
-    recorded = _recorded(folder)
-    if recorded == home.resolve() or (recorded is None and own_name in (None, folder.name)):
-        return
-    owner = f"belongs to {recorded}" if recorded else "was not made for this data folder"
-    hint = f"If it is a copy, remove the link {home / 'postgres'}: the copy then gets a database of its own."
-    if recorded is None or not recorded.exists():
-        moved = f"printf %s {shlex.quote(str(home.resolve()))} > {shlex.quote(str(folder / _RECORD))}"
-        hint = f"{hint} If the data folder was moved here, record that: `{moved}`"
-    raise StoreUnavailableError(
-        f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.", hint=hint
-    )
-
-
-def record(home: Path, folder: Path) -> None:
-    """Write the home that a server's folder belongs to into the folder, unless it is there."""
-    if _recorded(folder) == home.resolve():
-        return
-    fresh = folder / f"{_RECORD}.new"
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
-        file.write(os.fsencode(home.resolve()))
-    fresh.replace(folder / _RECORD)
-
-
-def _only_root_writes(home: Path) -> bool:
-    """Return whether only root can replace `home` or what lies in it.
-
-    In a folder with the sticky bit, such as /tmp, others cannot touch root's files.
-    """
-    real = home.resolve()
-    return all(
-        facts.st_uid == 0 and (not facts.st_mode & 0o022 or facts.st_mode & stat.S_ISVTX)
-        for facts in (place.stat() for place in (real, *real.parents))
-    )
-
-
 def _recorded(folder: Path) -> Path | None:
     with suppress(FileNotFoundError, NotADirectoryError):
-        descriptor = os.open(folder / _RECORD, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(folder / "home", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             path = file.read(_MOST_BYTES).strip()
         return Path(os.fsdecode(path)) if path else None
@@ -109,18 +68,18 @@ def _recorded(folder: Path) -> Path | None:
 
 SYSTEM_FOLDER = Path("/var/lib/rowen")
 
-# A new cluster is 40 MB in a thousand files, each synced: seconds, minutes on network storage.
+# The time to create a cluster, 40 MB in a thousand synced files: seconds, or minutes on network storage.
 _INITDB_S = 600.0
-# The kernels allow 104 or 108 bytes; some are reserved for longer port numbers and lock names.
+# The longest path of a socket. Kernels allow 104 or 108 bytes; some are reserved for port numbers and lock names.
 _SOCKET_PATH_BYTES = 100
 # PostgreSQL writes its log in segments of this size: without space for one it does not start, whatever it reports.
 _WAL_SEGMENT_BYTES = 16 * 2**20
-# There is one log file per weekday: one older than six days is from last week.
+# The age of logs that are deleted. There is one per weekday: one older than six days is from last week.
 _LOG_KEPT_S = 6 * 86_400
 # Without TCP the port is only a part of the socket's name; this is the one that clients expect.
 _SOCKET_PORT = 5432
 
-# The last one is the server's message if half a page could still be written.
+# Messages of a full disk; the last one if half a page could still be written.
 _FULL = ("No space left on device", "Disk quota exceeded", "Check free disk space")
 
 _ACCESS = """\
@@ -129,8 +88,8 @@ local all all trust
 host all all 127.0.0.1/32 scram-sha-256
 """
 
-# A checkpoint every gigabyte of log (2 GB, less what is kept while one runs): at half of that, a tenth of the log of a
-# first harvest would be whole pages; at twice that, recovery from a crash would take half a minute.
+# There is a checkpoint every gigabyte of log (2 GB, less the part kept while one runs): at half of that, a tenth of the
+# log of a first harvest would be whole pages; at twice that, recovery from a crash would take half a minute.
 _SETTINGS = """\
 # Written by Rowen at each start.
 listen_addresses = {addresses}
@@ -216,21 +175,55 @@ def make_site(home: Path, user: str | None) -> ServerSite:
     check_link(home)
     account = server_account(user, site_folder(home) / "data")
     if account and not account.may_enter(home) and not os.path.lexists(home / "postgres"):
-        _settle_elsewhere(home)
+        # Instead of opening `home` to the server's user, link it to a folder that this user can enter.
+        SYSTEM_FOLDER.mkdir(parents=True, exist_ok=True)
+        SYSTEM_FOLDER.chmod(0o755)
+        with suppress(FileExistsError):
+            (home / "postgres").symlink_to(SYSTEM_FOLDER / _digest(home.resolve()))
         check_link(home)
     folder = site_folder(home)
     check_home(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if account:
-        _let_through(folder)
+        # The server's user may pass through a folder of ours, never through one that took its place meanwhile.
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                os.fchmod(descriptor, 0o711)
+        finally:
+            os.close(descriptor)
     return ServerSite(folder, account)
 
 
 def check_home(home: Path) -> None:
-    """Refuse a server that belongs to another home; nothing is created."""
+    """Refuse a server that belongs to another home; nothing is created.
+
+    A folder from an older version has no record. In the system folder its name identifies its home.
+    """
     folder = site_folder(home)
+    if not (home / "postgres").is_symlink() or not folder.exists():
+        return
+    recorded = _recorded(folder)
     in_system_folder = folder.parent == SYSTEM_FOLDER.resolve()
-    check_record(home, folder, own_name=_digest(home.resolve()) if in_system_folder else None)
+    if recorded == home.resolve() or (
+        recorded is None and (not in_system_folder or folder.name == _digest(home.resolve()))
+    ):
+        return
+    owner = f"belongs to {recorded}" if recorded else "was not made for this data folder"
+    hint = f"If it is a copy, remove the link {home / 'postgres'}: the copy then gets a database of its own."
+    if recorded is None or not recorded.exists():
+        moved = f"printf %s {shlex.quote(str(home.resolve()))} > {shlex.quote(str(folder / 'home'))}"
+        hint = f"{hint} If the data folder was moved here, record that: `{moved}`"
+    raise StoreUnavailableError(
+        f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.",
+        hint=hint,
+    )
+
+
+def record_home(home: Path, folder: Path) -> None:
+    """Write the home that a server's folder belongs to into the folder, unless it is recorded."""
+    if _recorded(folder) != home.resolve():
+        _write(folder / "home", str(home.resolve()))
 
 
 def initialise(site: ServerSite, binaries: Binaries) -> None:
@@ -263,10 +256,22 @@ def initialise(site: ServerSite, binaries: Binaries) -> None:
 
 def prepare_start(site: ServerSite, *, port: int) -> None:
     """Write the files that the server reads, and remove those that a dead server left."""
-    socket_folder = site.socket_folder
-    _make_private(socket_folder, site.account)
+    folder = site.socket_folder
+    # Only the server's user and root may enter the folder of the socket, which may lie in a public place.
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    facts = folder.lstat()
+    owner, is_folder = facts.st_uid, stat.S_ISDIR(facts.st_mode)
+    if site.account and is_folder and owner == os.geteuid():
+        os.chown(folder, site.account.uid, site.account.gid, follow_symlinks=False)
+        owner = site.account.uid
+    if not is_folder or owner != (site.account.uid if site.account else os.geteuid()) or facts.st_mode & 0o077:
+        raise StoreUnavailableError(
+            f"{folder} is not a folder of the server's user alone; no socket was created in it.",
+            hint="Remove it, or choose a shorter ROWEN_HOME or another TMPDIR.",
+        )
     (site.data / "postmaster.pid").unlink(missing_ok=True)
-    for left in socket_folder.glob(".s.PGSQL.*"):
+    for left in folder.glob(".s.PGSQL.*"):
         left.unlink(missing_ok=True)
     for log in site.logs:
         # The server truncates a log after a week, but only if it runs at midnight.
@@ -276,21 +281,21 @@ def prepare_start(site: ServerSite, *, port: int) -> None:
     settings = _SETTINGS.format(
         addresses=_quoted("127.0.0.1" if port else ""),
         port=port or _SOCKET_PORT,
-        socket_folder=_quoted(str(socket_folder)),
+        socket_folder=_quoted(str(folder)),
         access=_quoted(str(site.folder / "access.conf")),
     )
     _write(site.folder / "server.conf", settings)
 
 
-def failure(site: ServerSite, what: str, text: str) -> StoreError:
-    """Return the error that says why the server could not be created or started."""
+def failure(site: ServerSite, problem: str, text: str) -> StoreError:
+    """Return the error for a server that could not be created or started."""
     full = any(words in text for words in _FULL)
     if full or shutil.disk_usage(site.folder).free < _WAL_SEGMENT_BYTES:
         return _full(site.folder)
     tail = "\n".join(text.strip().splitlines()[-15:])
     log = site.logs[-1] if site.logs else None
     return StoreUnavailableError(
-        f"The embedded PostgreSQL in {site.folder} {what}:\n{tail}",
+        f"The embedded PostgreSQL in {site.folder} {problem}:\n{tail}",
         hint=f"{f'The whole log is {log}. ' if log else ''}To use a server of yours instead, set ROWEN_DATABASE_URL.",
     )
 
@@ -316,44 +321,9 @@ def _full(folder: Path) -> StoreFullError:
     )
 
 
-def _settle_elsewhere(home: Path) -> None:
-    """Link `home` to a folder that the server's user can enter, rather than opening `home` to that user."""
-    SYSTEM_FOLDER.mkdir(parents=True, exist_ok=True)
-    SYSTEM_FOLDER.chmod(0o755)
-    with suppress(FileExistsError):
-        (home / "postgres").symlink_to(SYSTEM_FOLDER / _digest(home.resolve()))
-
-
-def _let_through(folder: Path) -> None:
-    """Let the server's user pass through a folder of ours, never one that took its place in the meantime."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        if os.fstat(descriptor).st_uid == os.geteuid():
-            os.fchmod(descriptor, 0o711)
-    finally:
-        os.close(descriptor)
-
-
 def _fits(folder: Path) -> bool:
     # libpq reads a comma as the start of another host.
     return len(os.fsencode(folder / f".s.PGSQL.{2**16}")) < _SOCKET_PATH_BYTES and "," not in str(folder)
-
-
-def _make_private(folder: Path, account: Account | None) -> None:
-    """Make sure that only the server's user and root can enter; `folder` may lie in a public place."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    facts = folder.lstat()
-    is_folder = stat.S_ISDIR(facts.st_mode)
-    owner = facts.st_uid
-    if account and is_folder and owner == os.geteuid():
-        os.chown(folder, account.uid, account.gid, follow_symlinks=False)
-        owner = account.uid
-    if not is_folder or owner != (account.uid if account else os.geteuid()) or facts.st_mode & 0o077:
-        raise StoreUnavailableError(
-            f"{folder} is not a folder of the server's user alone; no socket was created in it.",
-            hint="Remove it, or choose a shorter ROWEN_HOME or another TMPDIR.",
-        )
 
 
 def _quoted(value: str) -> str:
