@@ -98,7 +98,7 @@ async def test_a_folder_of_another_program_comes_in_with_an_index_beside_it_and_
         await r.schemas.export(tmp_path / "out", names=("theirs_lamp", "theirs_product"))
 
         await r.extraction.attach((await r.sources.add(str(tmp_path), name="docs")).name, "product@1.0.0")
-        with pytest.raises(RefusedError, match=r"product@1\.0\.0 is there already"):
+        with pytest.raises(RefusedError, match=r"product@1\.0\.0 exists already"):
             await r.schemas.add_files(theirs)
         assert await r.schemas.list("lamp") == []
 

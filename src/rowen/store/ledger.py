@@ -1,7 +1,6 @@
 """The ledger of paid calls: the table `provider_call`.
 
-Entries are written on connections of the pool, each by itself: a cost stays on record when the harvest that caused it
-is rolled back.
+Each entry is written in a transaction of its own, so that a cost stays on record if its harvest is rolled back.
 """
 
 import time
@@ -10,14 +9,13 @@ from datetime import datetime
 
 from rowen.model.models import Charge, LedgerEntry, SpentUsd
 from rowen.store.database import Connection, Database
-from rowen.store.rows import one
+from rowen.store.rows import affected, only
 
 KEPT_DAYS = 90
-"""A quarter, so that the bill of a month can be compared with the one before; budgets look back 30 days."""
+"""Days that entries are kept: a quarter, to compare the bills of months; budgets look back 30 days."""
 
-# Finding old rows is one look-up in an index. Once an hour keeps the table within an hour's rows of its bound.
 _PRUNE_EVERY_S = 3600.0
-# Bounds the delay of one call; the rest is deleted in the next hours.
+# Entries that are deleted at once: bounds the delay of one call; the rest is deleted in the next hours.
 _PRUNED_AT_ONCE = 10_000
 
 
@@ -31,36 +29,40 @@ class ProviderLedger:
 
     async def record(self, entry: LedgerEntry) -> None:
         """Store an entry, and delete expired ones once an hour."""
+        charge, usage = entry.charge, entry.usage
+        values = [
+            *(entry.at, entry.purpose, entry.provider, entry.model, entry.inputs, usage.sent, usage.received),
+            *(entry.usd, entry.latency_s, entry.result, entry.status),
+            *(charge.run_id, charge.source_id, charge.subject),
+        ]
         async with self._database.connection() as c:
-            charge, usage = entry.charge, entry.usage
-            values = (
-                *(entry.at, entry.purpose, entry.provider, entry.model, entry.inputs, usage.sent, usage.received),
-                *(entry.usd, entry.latency_s, entry.result, entry.status),
-                *(charge.run_id, charge.source_id, charge.subject),
+            await c.execute(
+                "insert into provider_call (at, purpose, provider, model, inputs, tokens_sent, tokens_received, usd,"
+                " latency_s, result, status, run_id, source_id, subject)"
+                " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+                values,
             )
-            await c.execute(_INSERT, values)
             if self._clock() >= self._prune_at:
                 self._prune_at = self._clock() + _PRUNE_EVERY_S
                 await prune(c)
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """Return what the run has cost, its source since a moment, and all sources since the day began."""
+        """Return the cost of the run, of its source since a moment, and of all sources since the day began."""
         values = {"run": charge.run_id, "source": charge.source_id, "day": day, "since": source_since}
         async with self._database.connection() as c:
-            row = await one(c, _SPENT, values)
-        return SpentUsd(*row) if row else SpentUsd()
+            return SpentUsd(*await only(c, _SPENT, values))
 
 
 async def prune(c: Connection, *, kept_days: int = KEPT_DAYS) -> int:
     """Delete the oldest expired entries, a bounded number at once; return how many."""
-    return (await c.execute(_PRUNE, {"days": kept_days, "limit": _PRUNED_AT_ONCE})).rowcount
+    return await affected(
+        c,
+        "delete from provider_call where id in (select id from provider_call"
+        " where at < now() - make_interval(days => %s) order by at limit %s)",
+        [kept_days, _PRUNED_AT_ONCE],
+    )
 
 
-_INSERT = """
-insert into provider_call (at, purpose, provider, model, inputs, tokens_sent, tokens_received, usd, latency_s, result,
-                           status, run_id, source_id, subject)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-"""
 _SPENT = """
 select coalesce((select sum(usd) from provider_call where run_id = %(run)s), 0),
        coalesce((select sum(usd) from provider_call where source_id = %(source)s and at >= %(since)s), 0),
@@ -69,8 +71,4 @@ select coalesce((select sum(usd) from provider_call where run_id = %(run)s), 0),
        coalesce((select sum(tokens_sent + tokens_received) from provider_call
                   where source_id = %(source)s and at >= %(since)s), 0)::bigint,
        coalesce((select sum(tokens_sent + tokens_received) from provider_call where at >= %(day)s), 0)::bigint
-"""
-_PRUNE = """
-delete from provider_call where id in (
-    select id from provider_call where at < now() - make_interval(days => %(days)s) order by at limit %(limit)s)
 """

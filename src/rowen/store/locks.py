@@ -1,6 +1,6 @@
-"""All advisory locks of the database, in one place, so that no two of them have the same keys.
+"""All advisory locks of the database, in one place so that no two have the same keys.
 
-Processes of two versions may use one database during an upgrade: the keys of a lock never change.
+The keys of a lock never change, since two versions may use one database during an upgrade.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from psycopg.rows import TupleRow
 
 from rowen.store.rows import scalar
 
-# A server that is well answers within milliseconds; one behind a cable that was cut never does.
+# The patience for a release: a healthy server answers within milliseconds, one behind a cut cable never does.
 _RELEASE_S = 2.0
 
 ALL_PASSAGES = 0
@@ -22,7 +22,7 @@ ALL_PASSAGES = 0
 
 
 class Lock(Enum):
-    """The advisory locks, each with the SQL of its keys; `%s` stands for the part that the caller gives.
+    """The advisory locks, each with the SQL of its keys; `%s` stands for the parameter of the caller.
 
     PostgreSQL keeps locks of one key of 64 bits apart from those of two keys of 32 bits.
     """
@@ -37,7 +37,7 @@ class Lock(Enum):
     SOURCES = "hashtext('rowen.sources')"
     """Apply declarations of sources."""
     TICK = "hashtext('rowen.tick')"
-    """Put due jobs into the queue, and forget what is too old."""
+    """Put due jobs into the queue, and delete expired rows."""
     TERMS = "hashtext('rowen.terms')"
     """Count how many passages have a word."""
     WORDS = "hashtext('rowen.words')"
@@ -47,7 +47,7 @@ class Lock(Enum):
     PUSH = "hashtextextended('rowen.push ' || %s, 0)"
     """Take a delivery of one sender, by its name."""
 
-    # Two keys. The first tells the locks of Rowen from those of other programs: "Row", "Rox", and so on.
+    # Two keys. The first, "Row", "Rox" and so on, distinguishes the locks of Rowen from those of other programs.
     RUN = f"{0x526F77}, %s::integer"
     """Held by a live run, by its number."""
     EMBEDDING = f"{0x526F78}, %s::integer"

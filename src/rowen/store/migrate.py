@@ -1,9 +1,9 @@
-"""The schema of the database: migrations, the tables of the queue, interrupted restores, and pgvector's self test.
+"""The schema of the database: migrations, the tables of the queue, interrupted restores, and a test of pgvector.
 
 Numbered SQL migrations are applied in order under an advisory lock. The tables of the queue come from Procrastinate's
-own SQL files: a new database gets the whole schema, and later releases add their steps. A dump is restored by a program
-in a transaction of its own, so the present schema can only be renamed before and dropped afterwards. If that process
-dies, the next one to open the database finishes or undoes the restore.
+own SQL files: a new database gets the whole schema, and later releases add their steps. `pg_restore` has a transaction
+of its own, so the present schema can only be renamed before it and dropped afterwards. If that process dies, the next
+one to open the database finishes or undoes the restore.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from rowen.store.rows import all_rows, scalar
 log = logging.getLogger(__name__)
 
 SCHEMA = "rowen"
-# The first pgvector that goes on searching if a filter removes most of the nearest (iterative scans).
+# The first pgvector with iterative scans, which continue if a filter removes most of the nearest vectors.
 MINIMUM_VECTOR = (0, 8)
-# From this step on, our migrations build on the tables of the queue.
+# From this step on, migrations need the tables of the queue.
 _QUEUE_STEP = 15
 _VECTOR_STATEMENTS = (
     "SELECT '[1,2]'::vector <=> '[2,1]'::vector",
@@ -46,7 +46,7 @@ Run: TypeAlias = Callable[[Connection, str], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema."""
+    """One numbered step of the schema."""
 
     number: int
     name: str
@@ -54,7 +54,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """The checksum that reveals an edited migration."""
+        """The checksum of the SQL, which detects an edited migration."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
@@ -72,7 +72,7 @@ def latest() -> int:
 
 
 async def migrate(c: Connection) -> list[int]:
-    """Bring the database up to date; return the numbers applied now."""
+    """Bring the database up to date; return the numbers of the steps applied now."""
     if await _exists(c, schema_aside(SCHEMA)):
         await settle_restore(c, SCHEMA)
     applied = await _applied(c)
@@ -97,13 +97,13 @@ async def migrate(c: Connection) -> list[int]:
         applied = await _applied(c)
         missing = [step for step in missing if step.number not in applied]
         await c.execute(f"set local search_path to {SCHEMA}, public")
-        for step in missing:
-            if step.number < _QUEUE_STEP:
-                await _apply(c, step)
-        await prepare_queue(c)
+        record = "insert into migration (number, name, checksum) values (%s, %s, %s)"
         for step in missing:
             if step.number >= _QUEUE_STEP:
-                await _apply(c, step)
+                await prepare_queue(c)
+            await c.execute(step.sql.encode())
+            await c.execute(record, [step.number, step.name, step.checksum])
+        await prepare_queue(c)
     return [step.number for step in missing]
 
 
@@ -147,16 +147,8 @@ async def _need_vector(c: Connection) -> None:
         ) from None
 
 
-async def _apply(c: Connection, step: Migration) -> None:
-    await c.execute(step.sql.encode())
-    await c.execute(
-        f"insert into {SCHEMA}.migration (number, name, checksum) values (%s, %s, %s)",  # noqa: S608 (a constant)
-        [step.number, step.name, step.checksum],
-    )
-
-
 async def is_queue_current(c: Connection, schema: str) -> bool:
-    """Return whether all steps of the installed package have been applied."""
+    """Return whether all steps of the installed queue package are applied."""
     if await scalar(c, "select to_regclass(%s)", [f"{schema}.queue_migration"]) is None:
         return False
     rows = await all_rows(c, f"select name from {schema}.queue_migration".encode())  # noqa: S608 (a constant)
@@ -164,7 +156,7 @@ async def is_queue_current(c: Connection, schema: str) -> bool:
 
 
 async def prepare_queue(c: Connection) -> None:
-    """Create or update the tables of the queue; the search path names our schema."""
+    """Create or update the tables of the queue in the schema of the search path."""
     await c.execute(
         "create table if not exists queue_migration (name text primary key, applied_at timestamptz not null"
         " default now())"
@@ -178,7 +170,7 @@ async def prepare_queue(c: Connection) -> None:
 
 
 def _sql() -> Path:
-    """Return the package's folder of SQL without importing the package, which takes longer than most commands."""
+    """Return the SQL folder of the queue package without importing it, which takes longer than most commands."""
     spec = find_spec("procrastinate")
     assert spec is not None  # noqa: S101 (it is installed with us)
     assert spec.origin is not None  # noqa: S101 (it is a package of files)
@@ -186,7 +178,7 @@ def _sql() -> Path:
 
 
 def _steps() -> list[str]:
-    """Return the names of the package's steps, in order."""
+    """Return the names of the queue package's steps, in order."""
     return sorted(file.name for file in (_sql() / "migrations").glob("*.sql"))
 
 
@@ -196,13 +188,13 @@ def schema_aside(schema: str) -> str:
 
 
 async def hold_restore(c: Connection) -> None:
-    """Block other restores, and the repair of this one, as long as the connection lives."""
+    """Block other restores, and the repair of this one, while the connection lives."""
     if not await try_session(c, Lock.RESTORE):
         raise _busy()
 
 
 async def settle_restore(c: Connection, schema: str) -> None:
-    """Undo or finish a restore whose process died; one that is going on is left alone."""
+    """Undo or finish a restore whose process died; a running one is left alone."""
     try:
         await _settle(c, schema)
     except errors.DuplicateSchema:
@@ -218,10 +210,10 @@ async def _settle(c: Connection, schema: str) -> None:
             return
         if await _exists(c, schema):
             await c.execute(f"drop schema {schema_aside(schema)} cascade".encode())
-            log.warning("finished an interrupted restore: everything is restored")
+            log.warning("finished an interrupted restore")
         else:
             await c.execute(f"alter schema {schema_aside(schema)} rename to {schema}".encode())
-            log.warning("undid an interrupted restore: the database is as it was before; restore again")
+            log.warning("undid an interrupted restore; the database is as before, so restore it again")
 
 
 def _busy() -> StoreUnavailableError:
@@ -237,9 +229,9 @@ async def _execute(c: Connection, statement: str) -> None:
 async def check_vectors(c: Connection, *, run: Run = _execute) -> None:
     """Compute a few distances, to find out whether the server's pgvector runs on its CPU.
 
-    The bundled pgvector is built for newer processors and does not check: on others the first distance that is computed
-    kills the backend, and the server restarts with all connections lost. So the first connection tries, before there
-    are others. The extension `vector` must exist.
+    The bundled pgvector is built for newer processors and does not check: on others the first distance kills the
+    backend, and the server restarts with all connections lost. So the first connection tries, before there are others.
+    The extension `vector` must exist.
     """
     for statement in _VECTOR_STATEMENTS:
         try:

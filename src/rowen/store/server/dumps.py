@@ -1,4 +1,4 @@
-"""Dumps: the whole database in one file and back, by PostgreSQL's client programs."""
+"""Dumps of the whole database in one file, and their restoration, by PostgreSQL's client programs."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _USUAL_MAJOR = 18
 
 
 async def client_program(name: str, *, least_major: int = 0) -> str:
-    """Return the first program of this name that is not older than the server: older ones may not read it."""
+    """Return the first program of this name that is not older than the server, since older ones may not read it."""
     paths = [str(folder / name) for folder in program_folders() if (folder / name).is_file()]
     for path in [*paths, *([on_path] if (on_path := find(name)) else [])]:
         code, out, _ = await run_client([path, "--version"], {})
@@ -48,7 +48,7 @@ async def run_client(command: list[str], secrets: dict[str, str]) -> tuple[int, 
     return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
 
 
-# The first lines of PostgreSQL's output contain the error; the statement that follows may be a whole table.
+# Characters of PostgreSQL's output in a message: it begins with the error, and may continue with a whole table.
 _ERROR_CHARACTERS = 500
 
 

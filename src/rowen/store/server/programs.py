@@ -125,9 +125,7 @@ def choose_binaries(folder: Path, *, account: Account | None, cluster_version: s
             version, is_reachable = _version(root, None), False
         # A cluster is bound to the major version.
         if version is not None and cluster_version in (None, version.partition(".")[0]):
-            return Binaries(
-                root if is_reachable or package is None else _copied(root, package, version, folder), version
-            )
+            return Binaries(root if is_reachable or not package else _copied(root, package, version, folder))
         other = other or version
     if other:
         raise StoreUnfitError(
