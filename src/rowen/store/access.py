@@ -29,12 +29,11 @@ async def add_token(
 ) -> AccessToken:
     """Store the hash of a token under a name."""
     try:
-        row = await only(
-            c,
-            "insert into access_token (name, hash, scope, expires_at) values (%s, %s, %s, %s)"
-            " returning name, scope, created_at, expires_at, last_used_at",
-            [name, digest, scope, expires_at],
-        )
+        statement = """
+            insert into access_token (name, hash, scope, expires_at) values (%s, %s, %s, %s)
+             returning name, scope, created_at, expires_at, last_used_at
+        """
+        row = await only(c, statement, [name, digest, scope, expires_at])
     except errors.UniqueViolation:
         raise RefusedError(f"There is a token {name!r} already. Nothing was changed.") from None
     return _token(row)
@@ -121,15 +120,13 @@ async def audit(c: Connection, line: Sequence[Any]) -> None:
 
 async def audit_lines(c: Connection, *, limit: int, before: int | None, principal: str | None) -> list[AuditLine]:
     """Return the last lines of the audit log, newest first."""
-    return await list_of(
-        c,
-        AuditLine,
-        "select id, at, principal, address, method, path, status, request from audit_log"
-        " where (%(before)s::bigint is null or id < %(before)s)"
-        "   and (%(principal)s::text is null or principal = %(principal)s)"
-        " order by id desc limit %(limit)s",
-        {"before": before, "principal": principal, "limit": limit},
-    )
+    query = """
+        select id, at, principal, address, method, path, status, request from audit_log
+         where (%(before)s::bigint is null or id < %(before)s)
+         and (%(principal)s::text is null or principal = %(principal)s)
+         order by id desc limit %(limit)s
+    """
+    return await list_of(c, AuditLine, query, {"before": before, "principal": principal, "limit": limit})
 
 
 # Claims a key, or takes over an expired claim.

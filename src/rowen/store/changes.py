@@ -72,8 +72,7 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
         return
     await hold(c, Lock.CHANGE)
     columns: list[list[object]] = [list(column) for column in zip(*(line[:-1] for line in lines), strict=True)]
-    await c.execute(
-        """
+    statement = """
         insert into change (number, source_id, source, run_id, kind, key, url, title, content_hash, record_hash,
                             moved_from, schema, diff, at)
         select coalesce(last.number, 0) + row_number() over (order by line.ordinal),
@@ -84,9 +83,8 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
                with ordinality as line(kind, key, url, title, content_hash, record_hash, moved_from, schema, diff,
                                        ordinal)
           left join (select number, at from change order by number desc limit 1) last on true
-        """,
-        [source.id, source.name, run_id, *columns],
-    )
+    """
+    await c.execute(statement, [source.id, source.name, run_id, *columns])
     deltas = [
         (place, line.moved_from or line.url, line.statements) for place, line in enumerate(lines, 1) if line.statements
     ]
@@ -119,9 +117,7 @@ async def read_after(
     Every consumer that keeps a position moves it to `reached`, and to nothing else. Both come from one statement with
     one snapshot: with two statements, a line committed between them would be in no batch, and below the next position.
     """
-    rows = await all_rows(
-        c,
-        f"""
+    query = f"""
         select last.number, line.*
           from (select coalesce(max(number), 0) as number from change) last
           left join (
@@ -129,9 +125,8 @@ async def read_after(
                  from change where number > %(after)s and {where} order by number limit %(limit)s
                ) line on true
          order by line.number
-        """.encode(),  # noqa: S608 (conditions of our own)
-        {**(values or {}), "after": after, "limit": limit},
-    )
+    """.encode()  # noqa: S608 (conditions of our own)
+    rows = await all_rows(c, query, {**(values or {}), "after": after, "limit": limit})
     lines = [Change(*line) for _, *line in rows if line[0] is not None]
     if limit is not None and len(lines) == limit:
         return LogBatch(lines, lines[-1].number, is_all=False)
@@ -195,15 +190,11 @@ async def newest(
         where = where.replace(_CONDITIONS["kinds"], "kind = any(%(kinds)s)")
         values["numbers"] = await numbers_about(c, query, before=before, limit=limit, where=where, values=values)
         lines = "(select * from change where number = any(%(numbers)s))"
-    return await list_of(
-        c,
-        Change,
-        f"""
+    statement = f"""
         select number, kind, url, title, source, at, run_id as run, moved_from, schema, diff
           from {lines} line order by number desc limit %(limit)s
-        """.encode(),  # noqa: S608 (conditions of our own)
-        {**values, "limit": limit},
-    )
+    """.encode()  # noqa: S608 (conditions of our own)
+    return await list_of(c, Change, statement, {**values, "limit": limit})
 
 
 # The newest lines of each kind, and the newest of these: the index of kinds is in order for one kind at a time.
@@ -235,12 +226,11 @@ _CONDITIONS = {
 
 async def number_of_last(c: Connection, count: int, *, source: str | None = None) -> int:
     """Return the number that `count` lines follow."""
-    number = await scalar(
-        c,
-        f"select number - 1 from change where {of_source(source)}"  # noqa: S608 (a constant)
-        " order by number desc offset %(count)s - 1 limit 1",
-        {"count": count, "source": source},
-    )
+    query = f"""
+        select number - 1 from change where {of_source(source)}
+         order by number desc offset %(count)s - 1 limit 1
+    """  # noqa: S608 (a constant)
+    number = await scalar(c, query, {"count": count, "source": source})
     return int(number or 0)
 
 
@@ -437,10 +427,7 @@ async def spans(
     """
     is_one = source is not None
     end = "((span.number - 1) / %(size)s + 1) * %(size)s"
-    return await list_of(
-        c,
-        LogSpan,
-        f"""
+    query = f"""
         with recursive span(number, at) as (
             select * from ({_NEXT_LINE[is_one].format(after="%(after)s::bigint")}) first
              where %(until)s::bigint is null or number <= %(until)s
@@ -451,9 +438,8 @@ async def spans(
         select (span.number - 1) / %(size)s as number, span.at as first_at, last.at as last_at
           from span cross join lateral ({_LAST_LINE[is_one].format(end=end)}) last
          order by 1
-        """.encode(),  # noqa: S608 (fragments of our own)
-        {"size": size, "after": after, "until": until, "source": source},
-    )
+    """.encode()  # noqa: S608 (fragments of our own)
+    return await list_of(c, LogSpan, query, {"size": size, "after": after, "until": until, "source": source})
 
 
 def _published(row: tuple[Any, ...]) -> PublishedChange:

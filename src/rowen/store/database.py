@@ -176,10 +176,7 @@ class Database:
                 )
             return
         self.embedded = EmbeddedServer(
-            settings.home,
-            port=settings.embedded_port,
-            user=settings.embedded_user,
-            linger_s=settings.embedded_linger_s,
+            settings.home, port=settings.embedded_port, user=settings.embedded_user, linger_s=settings.embedded_linger_s
         )
         # A thread cannot be cancelled: abandoned, it would start the server after this had returned.
         self._conninfo = await finish(asyncio.to_thread(self.embedded.join))

@@ -107,15 +107,12 @@ async def save(
         "insert into extraction_check (source_id, key, name, state) values (%s, %s, %s, 'gone') on conflict do nothing",
         [source.id, key, name],
     )
-    version_id, last, before, before_hash, state = await only(
-        c,
-        """
+    query = """
         select extraction.id, extraction.number, extraction.data, extraction.data_hash, checked.state
           from extraction_check checked left join extraction on extraction.id = checked.extraction_id
          where checked.source_id = %s and checked.key = %s and checked.name = %s for update of checked
-        """,
-        [source.id, key, name],
-    )
+    """
+    version_id, last, before, before_hash, state = await only(c, query, [source.id, key, name])
     new_hash = data_hash(facts.data)
     is_same = version_id is not None and before_hash == new_hash and state != "gone"
     if state == "gone":
@@ -192,12 +189,11 @@ async def fail(
 
 async def close_gone(c: Connection, source_id: int, key: Hash, name: str, *, number: int) -> bool:
     """Store that an item is gone, and its data with it; return False if there were none."""
-    closed = await affected(
-        c,
-        "update extraction_check set state = 'gone', change = greatest(change, %s), checked_at = now()"
-        " where source_id = %s and key = %s and name = %s and state <> 'gone'",
-        [number, source_id, key, name],
-    )
+    statement = """
+        update extraction_check set state = 'gone', change = greatest(change, %s), checked_at = now()
+         where source_id = %s and key = %s and name = %s and state <> 'gone'
+    """
+    closed = await affected(c, statement, [number, source_id, key, name])
     return closed > 0
 
 

@@ -89,17 +89,15 @@ async def store_circuit(
 ) -> None:
     """Store that a circuit has opened, or opened again; delete those of dead processes."""
     await c.execute("delete from circuit where expires_at < now() and process <> %s", [process])
-    await c.execute(
-        """
+    statement = """
         insert into circuit (process, kind, name, place, failures, times_opened, opened_at, probe_at, expires_at)
         values (%s, %s, %s, %s, %s, %s, now() - make_interval(secs => %s), now() + make_interval(secs => %s),
                 now() + make_interval(secs => %s))
         on conflict (process, kind, name) do update
            set failures = excluded.failures, times_opened = excluded.times_opened, opened_at = excluded.opened_at,
                probe_at = excluded.probe_at, expires_at = excluded.expires_at
-        """,
-        [process, *key, place, failures, times_opened, open_for_s, retry_in_s, lease_s],
-    )
+    """
+    await c.execute(statement, [process, *key, place, failures, times_opened, open_for_s, retry_in_s, lease_s])
 
 
 async def remove_circuit(c: Connection, process: str, key: CircuitKey) -> None:
@@ -109,12 +107,11 @@ async def remove_circuit(c: Connection, process: str, key: CircuitKey) -> None:
 
 async def renew_circuits(c: Connection, process: str, *, lease_s: float) -> Mapping[CircuitKey, int]:
     """Renew the lease of a process on its circuits; return them with their numbers of requested resets."""
-    rows = await all_rows(
-        c,
-        "update circuit set expires_at = now() + make_interval(secs => %s) where process = %s"
-        " returning kind, name, resets",
-        [lease_s, process],
-    )
+    statement = """
+        update circuit set expires_at = now() + make_interval(secs => %s) where process = %s
+         returning kind, name, resets
+    """
+    rows = await all_rows(c, statement, [lease_s, process])
     return {(kind, name): resets for kind, name, resets in rows}
 
 
@@ -125,15 +122,12 @@ async def remove_circuits_of(c: Connection, process: str) -> None:
 
 async def circuits(c: Connection) -> list[CircuitStatus]:
     """Return all circuits that are not closed; one whose probe is due counts as half-open."""
-    return await list_of(
-        c,
-        CircuitStatus,
-        """
+    query = """
         select kind, name, case when probe_at > now() then 'open' else 'half-open' end as state, failures,
                times_opened, opened_at, probe_at, place as process
           from circuit where expires_at > now() order by kind, name, place
-        """,
-    )
+    """
+    return await list_of(c, CircuitStatus, query)
 
 
 async def reset_circuits(c: Connection, name: str | None = None) -> None:

@@ -92,15 +92,14 @@ async def depth(c: Connection) -> QueueDepth:
 
 async def workers(c: Connection) -> list[LiveWorker]:
     """Return the workers that are not declared dead."""
-    return await list_of(
-        c,
-        LiveWorker,
-        "select worker.id, host, pid, version, places, started_at, last_heartbeat as heard_at,"
-        " extract(epoch from clock_timestamp() - last_heartbeat)::float as silent_s,"
-        " (select count(*)::integer from procrastinate_jobs job"
-        "   where job.worker_id = worker.id and job.status = 'doing') as running"
-        " from worker join procrastinate_workers beat on beat.id = worker.id order by worker.id",
-    )
+    query = """
+        select worker.id, host, pid, version, places, started_at, last_heartbeat as heard_at,
+         extract(epoch from clock_timestamp() - last_heartbeat)::float as silent_s,
+         (select count(*)::integer from procrastinate_jobs job
+         where job.worker_id = worker.id and job.status = 'doing') as running
+         from worker join procrastinate_workers beat on beat.id = worker.id order by worker.id
+    """
+    return await list_of(c, LiveWorker, query)
 
 
 async def hasten(c: Connection, source_id: int, priority: int, arguments: Mapping[str, Any]) -> int | None:
@@ -108,13 +107,12 @@ async def hasten(c: Connection, source_id: int, priority: int, arguments: Mappin
 
     A sync that was limited to some items now covers all of them.
     """
-    job_id: int | None = await scalar(
-        c,
-        "update procrastinate_jobs set priority = greatest(priority, %s), scheduled_at = null,"
-        " args = (args - 'only' - 'widen' - 'revisit') || %s"
-        " where queueing_lock = %s and status = 'todo' returning id",
-        [priority, Jsonb(dict(arguments)), f"sync:{source_id}"],
-    )
+    statement = """
+        update procrastinate_jobs set priority = greatest(priority, %s), scheduled_at = null,
+         args = (args - 'only' - 'widen' - 'revisit') || %s
+         where queueing_lock = %s and status = 'todo' returning id
+    """
+    job_id: int | None = await scalar(c, statement, [priority, Jsonb(dict(arguments)), f"sync:{source_id}"])
     if job_id is not None:
         await _notify(c, job_id)
     return job_id

@@ -55,12 +55,11 @@ class ProviderLedger:
 
 async def prune(c: Connection, *, kept_days: int = KEPT_DAYS) -> int:
     """Delete the oldest expired entries, a bounded number at once; return how many."""
-    return await affected(
-        c,
-        "delete from provider_call where id in (select id from provider_call"
-        " where at < now() - make_interval(days => %s) order by at limit %s)",
-        [kept_days, _PRUNED_AT_ONCE],
-    )
+    statement = """
+        delete from provider_call where id in (select id from provider_call
+         where at < now() - make_interval(days => %s) order by at limit %s)
+    """
+    return await affected(c, statement, [kept_days, _PRUNED_AT_ONCE])
 
 
 _SPENT = """

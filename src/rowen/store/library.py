@@ -20,19 +20,15 @@ async def quarantine_cases(
 ) -> list[Case]:
     """Return the quarantined items, newest error first, from a place on if it is given."""
     at, url, name = after or (None, None, None)
-    return await list_of(
-        c,
-        Case,
-        """
+    query = """
         select source.name as source, quarantine.url, error, hint, tries, first_at, last_at
           from quarantine join source on source.id = source_id
          where (%(source)s::text is null or source.name = %(source)s)
            and (%(at)s::timestamptz is null or last_at < %(at)s
                 or last_at = %(at)s and (quarantine.url, source.name) > (%(url)s, %(name)s))
          order by last_at desc, quarantine.url, source.name limit %(limit)s
-        """,
-        {"source": source, "limit": limit, "at": at, "url": url, "name": name},
-    )
+    """
+    return await list_of(c, Case, query, {"source": source, "limit": limit, "at": at, "url": url, "name": name})
 
 
 async def pending_deletions(
@@ -86,10 +82,7 @@ async def withdrawn_entries(c: Connection, key: Hash, *, days: float) -> list[En
 
 async def withdrawn_revisions(c: Connection, item_id: int) -> list[Revision]:
     """Return all revisions of a withdrawn item, oldest first."""
-    return await list_of(
-        c,
-        Revision,
-        """
+    query = """
         select old.number, old.at, old.title, old.text, old.tags
           from withdrawn, jsonb_to_recordset(revisions)
                as old(number integer, at timestamptz, title text, text text, tags text[])
@@ -97,9 +90,8 @@ async def withdrawn_revisions(c: Connection, item_id: int) -> list[Revision]:
          union all
         select revision, updated_at, title, text, tags from withdrawn where item_id = %(id)s
          order by 1
-        """,
-        {"id": item_id},
-    )
+    """
+    return await list_of(c, Revision, query, {"id": item_id})
 
 
 # When an item was last checked: by itself, or by a run that saw all items of its source.
@@ -147,31 +139,24 @@ async def source_urls(c: Connection) -> dict[str, str]:
 
 async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:
     """Return when the items under some keys were last checked, by source and URL."""
-    rows = await all_rows(
-        c,
-        f"""
+    query = f"""
         select source.name, item.url, {_CHECKED_AT}
           from item join source on source.id = item.source_id left join item_check on item_id = item.id
          where key = any(%s)
-        """,  # noqa: S608 (constants)
-        [list(keys)],
-    )
+    """  # noqa: S608 (constants)
+    rows = await all_rows(c, query, [list(keys)])
     return {(source, url): at for source, url, at in rows}
 
 
 async def revisions(c: Connection, item_id: int) -> list[Revision]:
     """Return all revisions of an item, oldest first, ending with the present one."""
-    return await list_of(
-        c,
-        Revision,
-        """
+    query = """
         select number, at, title, text, tags from revision where item_id = %(id)s
         union all
         select revision, updated_at, title, text, tags from item where id = %(id)s
         order by 1
-        """,
-        {"id": item_id},
-    )
+    """
+    return await list_of(c, Revision, query, {"id": item_id})
 
 
 async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, Any], datetime] | None:
@@ -186,18 +171,15 @@ async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, A
 
 async def last_new_at(c: Connection, source_ids: Sequence[int]) -> dict[int, datetime]:
     """Return when a run of each of these sources last created or updated an item."""
-    rows = await all_rows(
-        c,
-        """
+    query = """
         select source_id, started_at from unnest(%s::bigint[]) as given (source_id)
          cross join lateral (
                select started_at from run
                 where run.source_id = given.source_id
                   and coalesce((tally->>'created')::int, 0) + coalesce((tally->>'updated')::int, 0) > 0
                 order by id desc limit 1) as last
-        """,
-        [list(source_ids)],
-    )
+    """
+    rows = await all_rows(c, query, [list(source_ids)])
     return dict(rows)
 
 

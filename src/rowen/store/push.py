@@ -123,13 +123,12 @@ async def remove_subscription(c: Connection, source_id: int) -> None:
 
 async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]:
     """Return the sources whose subscriptions are to be renewed."""
-    return await column(
-        c,
-        "select source_id from push_subscription join source on source.id = source_id"
-        " where renew_at <= %s and push_subscription.state in ('pending', 'active') and source.state = 'active'"
-        " order by renew_at limit %s",
-        [now, limit],
-    )
+    query = """
+        select source_id from push_subscription join source on source.id = source_id
+         where renew_at <= %s and push_subscription.state in ('pending', 'active') and source.state = 'active'
+         order by renew_at limit %s
+    """
+    return await column(c, query, [now, limit])
 
 
 async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute: int) -> bool | None:

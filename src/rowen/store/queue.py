@@ -414,32 +414,29 @@ async def seconds_to_next(c: Connection) -> float | None:
 
 async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
     """Delete jobs that ended long ago, at most some of the oldest; return how many."""
-    return await affected(
-        c,
-        "delete from procrastinate_jobs where id in"
-        " (select job.id from (select id from procrastinate_jobs where status not in ('todo', 'doing')"
-        "                       order by id limit %s) job"
-        "   where not exists (select from procrastinate_events event"
-        "                      where event.job_id = job.id and event.at > now() - make_interval(days => 1) * %s))",
-        [most, days],
-    )
+    statement = """
+        delete from procrastinate_jobs where id in
+         (select job.id from (select id from procrastinate_jobs where status not in ('todo', 'doing')
+         order by id limit %s) job
+         where not exists (select from procrastinate_events event
+         where event.job_id = job.id and event.at > now() - make_interval(days => 1) * %s))
+    """
+    return await affected(c, statement, [most, days])
 
 
 async def mend_times(c: Connection) -> int:
     """Start jobs that wait too long, since a wrong clock wrote their times; return how many."""
-    return await affected(
-        c,
-        "update procrastinate_jobs set scheduled_at = now()"
-        " where status = 'todo' and scheduled_at > now() + make_interval(days => %s, hours => 1)",
-        [_LONGEST_WAIT_DAYS],
-    )
+    statement = """
+        update procrastinate_jobs set scheduled_at = now()
+         where status = 'todo' and scheduled_at > now() + make_interval(days => %s, hours => 1)
+    """
+    return await affected(c, statement, [_LONGEST_WAIT_DAYS])
 
 
 async def is_idle(c: Connection, queues: Sequence[str]) -> bool:
     """Return whether no job of some queues may begin now."""
-    return not await scalar(
-        c,
-        "select exists (select from procrastinate_jobs where queue_name = any(%s)"
-        " and status = 'todo' and (scheduled_at is null or scheduled_at <= now()))",
-        [list(queues)],
-    )
+    query = """
+        select exists (select from procrastinate_jobs where queue_name = any(%s)
+         and status = 'todo' and (scheduled_at is null or scheduled_at <= now()))
+    """
+    return not await scalar(c, query, [list(queues)])

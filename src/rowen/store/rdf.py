@@ -85,58 +85,43 @@ source_id in (select id from source where name = %(source)s
 
 async def changed(c: Connection, source: str, *, after: int, limit: int) -> list[StatementChange]:
     """Return the changes of a source's RDF statements after a number, in order."""
-    return await list_of(
-        c,
-        StatementChange,
-        f"""
+    query = f"""
         select number, page, added, removed, elsewhere, file, at from statement_change
          where number > %(after)s and {_OF_SOURCE} order by number limit %(limit)s
-        """.encode(),  # noqa: S608 (a constant)
-        {"source": source, "after": after, "limit": limit},
-    )
+    """.encode()  # noqa: S608 (a constant)
+    return await list_of(c, StatementChange, query, {"source": source, "after": after, "limit": limit})
 
 
 async def files(c: Connection, source: str, *, since: datetime | None, limit: int) -> list[StatementFile]:
     """Return the files of changes made after a moment, oldest first."""
-    return await list_of(
-        c,
-        StatementFile,
-        f"""
+    query = f"""
         select file as number, max(number) as last_change, max(at) as created_at from statement_change
          where at > coalesce(%(since)s::timestamptz, '-infinity') and {_OF_SOURCE}
          group by file order by file limit %(limit)s
-        """.encode(),  # noqa: S608 (a constant)
-        {"source": source, "since": since, "limit": limit},
-    )
+    """.encode()  # noqa: S608 (a constant)
+    return await list_of(c, StatementFile, query, {"source": source, "since": since, "limit": limit})
 
 
 async def of_file(c: Connection, source: str, number: int) -> list[StatementChange]:
     """Return the changes of one file, in order; none if there is no such file."""
-    return await list_of(
-        c,
-        StatementChange,
-        f"""
+    query = f"""
         select number, page, added, removed, elsewhere, file, at from statement_change
          where file = %(number)s and {_OF_SOURCE} order by number
-        """.encode(),  # noqa: S608 (a constant)
-        {"source": source, "number": number},
-    )
+    """.encode()  # noqa: S608 (a constant)
+    return await list_of(c, StatementChange, query, {"source": source, "number": number})
 
 
 async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, page: str | None = None) -> set[str]:
     """Return those of some statements that a page of a source, or the given page, contains now."""
     if not lines:
         return set()
-    rows = await column(
-        c,
-        """
+    query = """
         select line from unnest(%b::text[]) as statement (line)
          where exists (select from item where item.source_id = %s and item.record ? 'rdfa'
                           and item.record -> 'rdfa' -> 'statements' @> to_jsonb(array[statement.line])
                           and (%s::text is null or item.url = %s))
-        """,
-        [list(lines), source_id, page, page],
-    )
+    """
+    rows = await column(c, query, [list(lines), source_id, page, page])
     return set(rows)
 
 
@@ -155,18 +140,15 @@ async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStat
 
 async def forget_changes(c: Connection, *, days: float) -> int:
     """Delete changes of statements older than so many days, except files that an endpoint still needs."""
-    return await affected(
-        c,
-        """
+    statement = """
         delete from statement_change
          where at < now() - make_interval(days => 1) * %s
            and not exists (select from statement_target target join statement_change beside
                                on beside.source_id = target.source_id and beside.number > target.number
                             where target.source_id = statement_change.source_id
                               and beside.file = statement_change.file)
-        """,
-        [days],
-    )
+    """
+    return await affected(c, statement, [days])
 
 
 _SELECT = """
@@ -195,13 +177,11 @@ select id from statement_target target
 
 async def targets(c: Connection, source: str | None = None) -> list[StatementTarget]:
     """Return all endpoints, or those of one source, by source and address."""
-    return await list_of(
-        c,
-        StatementTarget,
-        f"{_SELECT} where %(source)s::text is null or source.name = %(source)s"
-        " order by source.name, target.endpoint, target.graph".encode(),
-        {"source": source},
-    )
+    statement = f"""
+        {_SELECT} where %(source)s::text is null or source.name = %(source)s
+         order by source.name, target.endpoint, target.graph
+    """.encode()
+    return await list_of(c, StatementTarget, statement, {"source": source})
 
 
 async def target_by_id(c: Connection, target_id: int) -> StatementTarget | None:

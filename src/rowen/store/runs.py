@@ -68,12 +68,11 @@ class Lease:
             with translate_database_errors(database.place):
                 async with connection.transaction():
                     await refuse_live(connection, source)
-                    run_id: int = await scalar(
-                        connection,
-                        "insert into run (source_id, mode, lease_until, job_id)"
-                        " values (%s, %s, now() + make_interval(secs => %s), %s) returning id",
-                        [source.id, mode, lease_s, job],
-                    )
+                    statement = """
+                        insert into run (source_id, mode, lease_until, job_id)
+                         values (%s, %s, now() + make_interval(secs => %s), %s) returning id
+                    """
+                    run_id: int = await scalar(connection, statement, [source.id, mode, lease_s, job])
                     await hold_session(connection, Lock.RUN, run_id)
         except BaseException:
             # Its session may hold the lock of a run that never began.
@@ -126,12 +125,11 @@ async def refuse_live(c: Connection, source: Source) -> None:
     """Raise `BusyError` if a run of the source is live, fail a dead one; none begins before the transaction ends."""
     if await one(c, "select from source where id = %s for update", [source.id]) is None:
         raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
-    row = await one(
-        c,
-        f"select id, started_at, lease_until < now() or {Lock.RUN.tried('id')}"  # noqa: S608 (a constant)
-        " from run where source_id = %s and status = 'running'",
-        [source.id],
-    )
+    query = f"""
+        select id, started_at, lease_until < now() or {Lock.RUN.tried("id")}
+         from run where source_id = %s and status = 'running'
+    """  # noqa: S608 (a constant)
+    row = await one(c, query, [source.id])
     if row is None:
         return
     run_id, started_at, is_dead = row
@@ -175,12 +173,11 @@ async def fence(c: Connection, run_id: int) -> None:
 
 async def deleted_since_whole(c: Connection, source_id: int) -> int:
     """Return how many items were deleted since the last complete run."""
-    return await number(
-        c,
-        "select coalesce(sum((tally ->> 'deleted')::integer), 0) from run where source_id = %(source)s and id >"
-        " coalesce((select max(id) from run where source_id = %(source)s and complete), 0)",
-        {"source": source_id},
-    )
+    query = """
+        select coalesce(sum((tally ->> 'deleted')::integer), 0) from run where source_id = %(source)s and id >
+         coalesce((select max(id) from run where source_id = %(source)s and complete), 0)
+    """
+    return await number(c, query, {"source": source_id})
 
 
 async def amend(c: Connection, run_id: int, stats: RunStats) -> None:

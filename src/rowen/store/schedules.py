@@ -82,14 +82,12 @@ async def due_sources(c: Connection, *, limit: int, of_host: int) -> list[DueSou
 
 async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSource]:
     """Return sources whose due time is more than so many days away, the furthest first."""
-    return await tuples_of(
-        c,
-        DueSource,
-        "select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures"
-        " from source_due join source on source.id = source_due.source_id"
-        " where due_at > now() + make_interval(days => 1) * %s order by due_at desc limit %s",
-        [days, limit],
-    )
+    query = """
+        select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures
+         from source_due join source on source.id = source_due.source_id
+         where due_at > now() + make_interval(days => 1) * %s order by due_at desc limit %s
+    """
+    return await tuples_of(c, DueSource, query, [days, limit])
 
 
 async def schedule_of(c: Connection, source_id: int) -> tuple[bool, str | None]:
@@ -209,9 +207,7 @@ class VolatilePage(NamedTuple):
 
 async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[PastCheck]:
     """Return the last checks of a whole source, newest first."""
-    rows = await all_rows(
-        c,
-        f"""
+    query = f"""
         select started_at, mode = 'full',
                (select coalesce(sum((tally ->> name)::bigint), 0)
                   from unnest(array['created', 'updated', 'amended', 'unchanged', 'failed', 'skipped', 'not_asked'])
@@ -220,30 +216,27 @@ async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[Past
                        as name),
                coalesce((tally ->> 'requests')::bigint, 0), coalesce((tally ->> 'seconds')::float8, 0)
           from run where source_id = %s and {_WHOLE} order by id desc limit %s
-        """,  # noqa: S608 (constants)
-        [source_id, limit],
-    )
+    """  # noqa: S608 (constants)
+    rows = await all_rows(c, query, [source_id, limit])
     return [PastCheck(at, full, int(items), int(changed), *cost) for at, full, items, changed, *cost in rows]
 
 
 async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[str]:
     """Return the modification dates of datasets, or of a sample: the keys are in random order."""
-    return await column(
-        c,
-        "select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key"
-        " limit %s) as sample where media_type = %s and record ->> 'modified' is not null",
-        [source_id, limit, DATASET],
-    )
+    query = """
+        select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key
+         limit %s) as sample where media_type = %s and record ->> 'modified' is not null
+    """
+    return await column(c, query, [source_id, limit, DATASET])
 
 
 async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[int, float]]:
     """Return how often items, or a sample of them, changed since they were created, and how many seconds ago."""
-    rows = await all_rows(
-        c,
-        "select revision - 1, extract(epoch from now() - created_at)::float8"
-        " from item where source_id = %s order by key limit %s",
-        [source_id, limit],
-    )
+    query = """
+        select revision - 1, extract(epoch from now() - created_at)::float8
+         from item where source_id = %s order by key limit %s
+    """
+    rows = await all_rows(c, query, [source_id, limit])
     return [(changes, span_s) for changes, span_s in rows]
 
 
@@ -268,14 +261,12 @@ async def store_freshness(c: Connection, source_id: int, freshness: SourceFreshn
 
 async def auto_sources(c: Connection) -> list[AutoSource]:
     """Return all sources that share the requests of a day."""
-    rows = await all_rows(
-        c,
-        f"""
+    query = f"""
         select source.id, source.schedule, known.items, known.requests, known.shape, known.span_s,
                (select count(*) from item_change_rate page where page.source_id = source.id)
           from source join source_freshness known on known.source_id = source.id where {_AUTO}
-        """,  # noqa: S608 (constants)
-    )
+    """  # noqa: S608 (constants)
+    rows = await all_rows(c, query)
     return [
         AutoSource(number, schedule, items, requests, ChangeRate(shape, span_s), volatile)
         for number, schedule, items, requests, shape, span_s, volatile in rows
@@ -308,9 +299,7 @@ async def volatile_pages(c: Connection, source_id: int, *, limit: int) -> list[V
 
 async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: datetime) -> list[ChangedPage]:
     """Return the items that a run found changed, from its lines of the log since it began."""
-    rows = await all_rows(
-        c,
-        """
+    query = """
         select distinct item.id, item.created_at, item_check.last_modified, page.looked_at, page.shape, page.span_s
           from change
           join item on item.source_id = change.source_id and item.key = change.key
@@ -318,9 +307,8 @@ async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: da
           left join item_change_rate page on page.item_id = item.id
          where change.source_id = %(source)s and change.run_id = %(run)s and change.kind = 'updated'
            and change.number > coalesce((select max(number) from change where at < %(since)s), 0)
-        """,
-        {"source": source_id, "run": run_id, "since": since},
-    )
+    """
+    rows = await all_rows(c, query, {"source": source_id, "run": run_id, "since": since})
     return [
         ChangedPage(item_id, created_at, modified, looked_at, ChangeRate(shape, span_s) if looked_at else None)
         for item_id, created_at, modified, looked_at, shape, span_s in rows

@@ -75,12 +75,11 @@ async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema
 async def use_of(c: Connection, schema: Schema) -> SchemaUse:
     """Return the sources that use a version, and how many extractions it has."""
     schema_id = await number_of(c, schema)
-    sources = await column(
-        c,
-        "select source.name from source_schema join source on source.id = source_id where schema_id = %s"
-        " order by source.name",
-        [schema_id],
-    )
+    query = """
+        select source.name from source_schema join source on source.id = source_id where schema_id = %s
+         order by source.name
+    """
+    sources = await column(c, query, [schema_id])
     extractions = await number(c, "select count(*) from extraction where schema_id = %s", [schema_id])
     return SchemaUse(schema.ref, tuple(sources), extractions)
 
@@ -156,12 +155,11 @@ extracted_to, grounding, learns, rules, conditions, only_urls, replays
 
 async def attached(c: Connection, source_id: int) -> list[AttachedSchema]:
     """Return the schemas of a source, by name."""
-    rows = await all_rows(
-        c,
-        f"select {_COLUMNS} from source_schema join schema on schema.id = schema_id"  # noqa: S608 (a constant)
-        " where source_id = %s order by schema.name".encode(),
-        [source_id],
-    )
+    query = f"""
+        select {_COLUMNS} from source_schema join schema on schema.id = schema_id
+         where source_id = %s order by schema.name
+    """.encode()  # noqa: S608 (a constant)
+    rows = await all_rows(c, query, [source_id])
     return [AttachedSchema(source_id, Schema(*row[:5]), *row[5:]) for row in rows]
 
 
@@ -228,12 +226,11 @@ async def detach(c: Connection, source_id: int, name: str) -> bool:
 
 async def extract_again(c: Connection, source_id: int, name: str) -> int:
     """Put all items of a source on the work list; return the new number of replays."""
-    replays = await scalar(
-        c,
-        "update source_schema set extracted_to = 0, replays = replays + 1 where source_id = %s and name = %s"
-        " returning replays",
-        [source_id, name],
-    )
+    statement = """
+        update source_schema set extracted_to = 0, replays = replays + 1 where source_id = %s and name = %s
+         returning replays
+    """
+    replays = await scalar(c, statement, [source_id, name])
     await c.execute("update extraction_check set change = 0 where source_id = %s and name = %s", [source_id, name])
     return int(replays or 0)
 
@@ -297,18 +294,15 @@ async def pending(
     c: Connection, used: AttachedSchema, numbers: Sequence[int], *, again: bool = False
 ) -> list[PendingItem]:
     """Return some items of the work list as they are now, without those that were extracted since it was made."""
-    rows = await all_rows(
-        c,
-        f"""
+    query = f"""
         select line.number, line.key, coalesce(item.url, line.url), item.title, item.text, item.record,
                item.source_record, item.media_type, item.content_hash
           from change line {_STATE}
          where line.number = any(%(numbers)s::bigint[])
            and ((%(again)s and item.id is not null) or ({_IS_PENDING}))
          order by line.number
-        """.encode(),  # noqa: S608 (a fragment of our own)
-        {**used.key, "numbers": list(numbers), "again": again},
-    )
+    """.encode()  # noqa: S608 (a fragment of our own)
+    rows = await all_rows(c, query, {**used.key, "numbers": list(numbers), "again": again})
     return [
         PendingItem._make([*line, None if facts is None else whole(facts, packed), media_type, content_hash])
         for *line, facts, packed, media_type, content_hash in rows
@@ -326,20 +320,18 @@ async def count_pending(c: Connection, used: AttachedSchema, *, upto: int) -> in
 
 async def follow_moves(c: Connection, used: AttachedSchema, *, upto: int) -> None:
     """Move the extraction history of items to their new addresses."""
-    rows = await all_rows(
-        c,
-        "select moved_from, key, url from change where source_id = %s and number > %s and number <= %s"
-        " and kind = 'moved' and moved_from is not null order by number",
-        [used.source_id, used.extracted_to, upto],
-    )
+    query = """
+        select moved_from, key, url from change where source_id = %s and number > %s and number <= %s
+         and kind = 'moved' and moved_from is not null order by number
+    """
+    rows = await all_rows(c, query, [used.source_id, used.extracted_to, upto])
     for moved_from, key, url in rows:
         values = {"source": used.source_id, "name": used.schema.name, "old": key_of(moved_from), "new": key}
-        free = await scalar(
-            c,
-            "select not exists (select from extraction_check where source_id = %(source)s and name = %(name)s"
-            " and key = %(new)s)",
-            values,
-        )
+        statement = """
+            select not exists (select from extraction_check where source_id = %(source)s and name = %(name)s
+             and key = %(new)s)
+        """
+        free = await scalar(c, statement, values)
         if free:
             await c.execute(
                 "update extraction set key = %(new)s, url = %(url)s"
@@ -376,12 +368,11 @@ async def wait(c: Connection, used: AttachedSchema, reason: str, *, code: str, u
 
 async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | None]:
     """Return until when the extraction of a source waits, and the code of the error it waits for."""
-    row = await one(
-        c,
-        "select waits_until, waits_code from source_schema where source_id = %s and waits_for is not null"
-        " order by waits_until limit 1",
-        [source_id],
-    )
+    query = """
+        select waits_until, waits_code from source_schema where source_id = %s and waits_for is not null
+         order by waits_until limit 1
+    """
+    row = await one(c, query, [source_id])
     return (row[0], row[1]) if row else (None, None)
 
 

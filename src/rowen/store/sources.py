@@ -142,13 +142,12 @@ async def remove(c: Connection, sources: Sequence[Source]) -> int:
     removed: list[tuple[Source, list[changes.LogLine]]] = []
     for source in sources:
         await c.execute("select from source where id = %s for update", [source.id])
-        rows = await all_rows(
-            c,
-            "select key, url, title, case when record ? 'rdfa'"
-            " then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end"
-            " from item where source_id = %s",
-            [source.id],
-        )
+        query = """
+            select key, url, title, case when record ? 'rdfa'
+             then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
+             from item where source_id = %s
+        """
+        rows = await all_rows(c, query, [source.id])
         await c.execute("delete from source where id = %s", [source.id])
         removed.append((source, [changes.removal("deleted", *item, stated=stated) for *item, stated in rows]))
     for source, lines in removed:

@@ -32,13 +32,12 @@ async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
 
     An item that moved was created under its new address first, and is merged with the old item by the move.
     """
-    rows = await all_rows(
-        c,
-        "select source_id, count(*) filter (where kind = 'created')"
-        " - count(*) filter (where kind in ('deleted', 'moved')),"
-        " max(number) from change where number > %s group by source_id",
-        [before.number],
-    )
+    query = """
+        select source_id, count(*) filter (where kind = 'created')
+         - count(*) filter (where kind in ('deleted', 'moved')),
+         max(number) from change where number > %s group by source_id
+    """
+    rows = await all_rows(c, query, [before.number])
     items = dict(before.items)
     for source_id, more, _ in rows:
         items[source_id] = items.get(source_id, 0) + more
@@ -158,17 +157,14 @@ async def newest_run(c: Connection) -> tuple[int, int]:
 async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, list[Run]]:
     """Return the last runs of some sources, oldest first, with the counts for a chart."""
     counts = ", ".join(f"'{name}', tally -> '{name}'" for name in _COUNTS)
-    rows = await all_rows(
-        c,
-        f"""
+    query = f"""
         select run.id, source.name, source.kind, run.mode, run.status, run.complete, run.started_at, run.finished_at,
                jsonb_strip_nulls(jsonb_build_object({counts})), run.error
           from source
          cross join lateral (select * from run where run.source_id = source.id order by id desc limit %(limit)s) run
          where source.name = any(%(names)s) order by source.name, run.id
-        """.encode(),  # noqa: S608 (names of counts)
-        {"names": names, "limit": limit},
-    )
+    """.encode()  # noqa: S608 (names of counts)
+    rows = await all_rows(c, query, {"names": names, "limit": limit})
     by_source: dict[str, list[Run]] = {name: [] for name in names}
     for row in rows:
         run = Run(*row)
@@ -181,10 +177,7 @@ async def troubles(c: Connection, source: str, since: datetime, limit: int) -> l
 
     The address of the item is taken out of each error, so that equal reasons are equal texts.
     """
-    return await list_of(
-        c,
-        TroubleGroup,
-        """
+    query = """
         select reason as error, min(hint) as hint, count(*) as items, min(quarantine.url) as url
           from quarantine join source on source.id = source_id
          cross join lateral (
@@ -194,9 +187,8 @@ async def troubles(c: Connection, source: str, since: datetime, limit: int) -> l
                ) message
          where source.name = %s and last_at >= %s
          group by reason order by count(*) desc, reason limit %s
-        """,
-        [source, since, limit],
-    )
+    """
+    return await list_of(c, TroubleGroup, query, [source, since, limit])
 
 
 async def detail(c: Connection, item_id: int) -> ItemDetail:

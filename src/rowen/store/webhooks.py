@@ -199,10 +199,8 @@ async def settle_failure(
 
 async def deliveries(c: Connection, name: str, *, limit: int) -> list[Delivery]:
     """Return the last calls of a webhook, newest first."""
-    return await list_of(
-        c,
-        Delivery,
-        "select webhook.name as webhook, number, at, status, error, seconds from delivery"
-        " join webhook on webhook.id = webhook_id where webhook.name = %s order by delivery.id desc limit %s",
-        [name, limit],
-    )
+    query = """
+        select webhook.name as webhook, number, at, status, error, seconds from delivery
+         join webhook on webhook.id = webhook_id where webhook.name = %s order by delivery.id desc limit %s
+    """
+    return await list_of(c, Delivery, query, [name, limit])

@@ -77,25 +77,22 @@ async def delete_marked(c: Connection, *, copies: bool) -> None:
         "create temporary table dropped (id bigint primary key, key bytea, url text, title text, stated text[])"
         " on commit drop"
     )
-    await c.execute(
-        """
+    statement = """
         with deleted as (
             delete from item where id in (select id from missing where marked) returning id, key, url, title,
                    case when record ? 'rdfa'
                         then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
         )
         insert into dropped select * from deleted
-        """
-    )
+    """
+    await c.execute(statement)
 
 
 async def read_deleted(c: Connection) -> AsyncIterator[list[changes.LogLine]]:
     """Yield the lines of the change log for the deleted items, in batches in the order of ids."""
     after = 0
     while rows := await all_rows(
-        c,
-        "select id, key, url, title, stated from dropped where id > %s order by id limit %s",
-        [after, _LINES_AT_ONCE],
+        c, "select id, key, url, title, stated from dropped where id > %s order by id limit %s", [after, _LINES_AT_ONCE]
     ):
         after = rows[-1][0]
         yield [changes.removal("deleted", *item, stated=stated) for _, *item, stated in rows]
@@ -124,12 +121,11 @@ class EarlierDeletions(NamedTuple):
 
 async def pending(c: Connection, source_id: int) -> EarlierDeletions:
     """Return the pending deletions of a source."""
-    row = await one(
-        c,
-        "select array(select item_id from item_held where source_id = %(source)s),"
-        " (select min(at) from withdrawn where source_id = %(source)s)",
-        {"source": source_id},
-    )
+    query = """
+        select array(select item_id from item_held where source_id = %(source)s),
+         (select min(at) from withdrawn where source_id = %(source)s)
+    """
+    row = await one(c, query, {"source": source_id})
     return EarlierDeletions(*row) if row else EarlierDeletions([], None)
 
 
@@ -149,9 +145,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
     An item that only vanished is missed by complete runs alone, one that was reported gone by every completed run. The
     run that is about to end counts as well.
     """
-    return await affected(
-        c,
-        """
+    statement = """
         update missing set marked = true
           from item_held
           join (select run_id, count(*) filter (where complete) as whole,
@@ -161,19 +155,17 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
                  group by run_id) as since using (run_id)
          where item_id = missing.id and at <= now() - make_interval(secs => %(seconds)s)
            and case when reported then completed else whole end + 1 >= %(runs)s
-        """,
-        {"source": source_id, "runs": runs, "seconds": days * 86_400},
-    )
+    """
+    return await affected(c, statement, {"source": source_id, "runs": runs, "seconds": days * 86_400})
 
 
 async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
     """Make missing items that are not marked pending deletions; return how many of these are new."""
-    return await affected(
-        c,
-        "insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not marked"
-        " on conflict do nothing",
-        [source_id, run_id],
-    )
+    statement = """
+        insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not marked
+         on conflict do nothing
+    """
+    return await affected(c, statement, [source_id, run_id])
 
 
 async def remove_pending(c: Connection, item_ids: Sequence[int]) -> None:
@@ -189,28 +181,24 @@ async def pending_among(c: Connection, item_ids: Sequence[int]) -> set[int]:
 
 async def keep_pending(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
     """Keep items with a pending deletion, whatever their source says; return the keys that were found."""
-    rows = await column(
-        c,
-        "update item_held set kept_at = coalesce(kept_at, now()) from item where item.id = item_id"
-        " and item.source_id = %s and key = any(%s) returning key",
-        [source_id, list(keys)],
-    )
+    statement = """
+        update item_held set kept_at = coalesce(kept_at, now()) from item where item.id = item_id
+         and item.source_id = %s and key = any(%s) returning key
+    """
+    rows = await column(c, statement, [source_id, list(keys)])
     return set(rows)
 
 
 async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
     """Mark items with a pending deletion for deletion, as a run would; return the keys that were found."""
-    rows = await column(
-        c,
-        """
+    query = """
         with chosen as (
             select item.id, key from item join item_held on item_id = item.id
              where item.source_id = %s and key = any(%s)
         ), marked as (insert into missing (id, marked) select id, true from chosen)
         select key from chosen
-        """,
-        [source_id, list(keys)],
-    )
+    """
+    rows = await column(c, query, [source_id, list(keys)])
     return set(rows)
 
 
@@ -237,8 +225,7 @@ async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
 
 async def copy_withdrawn(c: Connection) -> None:
     """Copy the items that are about to be deleted."""
-    await c.execute(
-        """
+    statement = """
         insert into withdrawn (item_id, source_id, key, url, title, text, tags, record, source_record, content_hash,
                                record_hash, language, media_type, remarks, revision, created_at, updated_at, revisions)
         select id, source_id, key, url, title, text, tags, record, source_record, content_hash,
@@ -249,14 +236,13 @@ async def copy_withdrawn(c: Connection) -> None:
                   from revision old where old.item_id = item.id)
           from item where id in (select id from missing where marked)
         on conflict (source_id, key) do nothing
-        """
-    )
+    """
+    await c.execute(statement)
 
 
 async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[int], *, revisions_kept: int) -> None:
     """Continue the history of withdrawn items in their new rows: their last texts become revisions."""
-    await c.execute(
-        """
+    statement = """
         with back as (
             delete from withdrawn using item
              where withdrawn.source_id = %(source)s and item.source_id = %(source)s and item.key = withdrawn.key
@@ -273,9 +259,8 @@ async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[in
         )
         update item set revision = back.revision + back.differs::integer, created_at = back.created_at
           from back where item.id = back.id
-        """,
-        {"source": source_id, "ids": list(item_ids)},
-    )
+    """
+    await c.execute(statement, {"source": source_id, "ids": list(item_ids)})
     await c.execute(
         "delete from revision using item where item.id = any(%b::bigint[]) and item_id = item.id"
         " and number < item.revision - %s",

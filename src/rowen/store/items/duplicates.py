@@ -24,16 +24,13 @@ async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]
         if not marks:
             break
         seen |= marks
-        rows = await all_rows(
-            c,
-            """
+        query = """
             select mark, holder.id, holder.source_id, holder.twins
               from unnest(%s::bigint[]) as mark,
                    lateral (select id, source_id, twins from item where twins @> array[mark] limit %s) holder
              order by mark
-            """,
-            [sorted(marks), datasets.MOST_HOLDERS + 1],
-        )
+        """
+        rows = await all_rows(c, query, [sorted(marks), datasets.MOST_HOLDERS + 1])
         holders: dict[int, list[tuple[int, int]]] = {}
         for mark, item, source, _ in rows:
             holders.setdefault(mark, []).append((item, source))
@@ -89,12 +86,11 @@ async def fill_marks(database: Database, source_id: int) -> int:
     filled = 0
     while True:
         async with database.transaction() as c:
-            rows = await all_rows(
-                c,
-                "select id, record, source_record, url, text, content_hash from item"  # noqa: S608 (a constant)
-                f" where source_id = %s and {unmarked} order by id limit %s for update",
-                [source_id, _MARKED_AT_ONCE],
-            )
+            query = f"""
+                select id, record, source_record, url, text, content_hash from item
+                 where source_id = %s and {unmarked} order by id limit %s for update
+            """  # noqa: S608 (a constant)
+            rows = await all_rows(c, query, [source_id, _MARKED_AT_ONCE])
             marks = [
                 datasets.as_array(datasets.marks_of(whole(facts, packed), url=url, text=text, content_hash=content))
                 for _, facts, packed, url, text, content in rows

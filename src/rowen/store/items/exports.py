@@ -56,18 +56,16 @@ class Snapshot:
 
     async def sources(self) -> list[Exported]:
         """Return all sources, in the order of their names' characters."""
-        rows = await all_rows(
-            self._c,
-            f"""
-                select source.id, name, kind, url, state, options, schedule,
-                       (select count(*) from item_held where item_held.source_id = source.id and kept_at is null),
-                       last.id, last.status, last.complete, last.started_at, {LAST_WHOLE},
-                       (select count(*) from quarantine where quarantine.source_id = source.id), {BEYOND_LIMIT}
-                  from source
-                  left join lateral (select * from run where source_id = source.id order by id desc limit 1) last
-                       on true
-                """,  # noqa: S608 (constants)
-        )
+        query = f"""
+            select source.id, name, kind, url, state, options, schedule,
+                   (select count(*) from item_held where item_held.source_id = source.id and kept_at is null),
+                   last.id, last.status, last.complete, last.started_at, {LAST_WHOLE},
+                   (select count(*) from quarantine where quarantine.source_id = source.id), {BEYOND_LIMIT}
+              from source
+              left join lateral (select * from run where source_id = source.id order by id desc limit 1) last
+                   on true
+        """  # noqa: S608 (constants)
+        rows = await all_rows(self._c, query)
         return sorted((Exported(*row) for row in rows), key=lambda source: source.name)
 
     async def changes(self, after: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
@@ -85,31 +83,27 @@ class Snapshot:
         """Yield the items of a source by key, in batches, or those of some record kinds; needs `find_twins`."""
         await self._c.execute("set local enable_sort = off")
         async with self._c.cursor(name="export", binary=True) as cursor:
-            await cursor.execute(
-                f"""
+            query = f"""
                 select item.key, item.url, item.title, item.text, item.tags, {FACTS_JSON}, item.language,
                        item.media_type, item.created_at, item.updated_at, item.content_hash, item.record_hash,
                        twin_of.original_key, twin_of.original_url, item.source_record
                   from item left join twin_of on twin_of.item_id = item.id
                  where item.source_id = %(source)s and (%(kinds)s::text[] is null or {RECORD_KIND} = any(%(kinds)s))
                  order by item.key
-                """,  # noqa: S608 (constants)
-                {"source": source_id, "kinds": list(record_kinds) or None},
-            )
+            """  # noqa: S608 (constants)
+            await cursor.execute(query, {"source": source_id, "kinds": list(record_kinds) or None})
             while rows := await cursor.fetchmany(_BATCH):
                 yield [_with_record(row) for row in rows]
 
     async def withdrawn(self, source_id: int, *, days: float) -> AsyncGenerator[list[tuple[Any, ...]]]:
         """Yield the last copies of items deleted within so many days, by key: the same columns, and the time."""
         async with self._c.cursor(name="withdrawn", binary=True) as cursor:
-            await cursor.execute(
-                f"""
+            query = f"""
                 select key, url, title, text, tags, {FACTS_JSON}, language, media_type,
                        created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at, source_record
                   from withdrawn where source_id = %s and at > now() - make_interval(secs => %s) order by key
-                """,  # noqa: S608 (constants)
-                [source_id, days * 86_400],
-            )
+            """  # noqa: S608 (constants)
+            await cursor.execute(query, [source_id, days * 86_400])
             while rows := await cursor.fetchmany(_BATCH):
                 yield [_with_record(row) for row in rows]
 

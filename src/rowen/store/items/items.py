@@ -253,9 +253,7 @@ async def insert(
     if not documents:
         return {}
     keys, contents, checks = zip(*documents, strict=True)
-    rows = await all_rows(
-        c,
-        """
+    statement = """
         with fresh as (
         insert into item (source_id, chunker, key, url, title, text, tags, record, source_record,
                           content_hash, record_hash, language, media_type, twins, remarks, body_hash, recipe)
@@ -273,10 +271,8 @@ async def insert(
         select id, sha256(convert_to(words, 'UTF8')) from fresh where words <> ''
         )
         select key, id from fresh
-        """,
-        [source_id, chunker, list(keys), *_columns(contents, checks)],
-        binary=True,
-    )
+    """
+    rows = await all_rows(c, statement, [source_id, chunker, list(keys), *_columns(contents, checks)], binary=True)
     return dict(rows)
 
 
@@ -294,8 +290,7 @@ async def update(
     if not documents:
         return
     ids, contents, revised, checks = (list(column) for column in zip(*documents, strict=True))
-    await c.execute(
-        """
+    statement = """
         with new as (
             select * from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[],
                                  %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::text[],
@@ -316,9 +311,8 @@ async def update(
                body_hash = case when new.recipe is null then item.body_hash else new.body_hash end,
                recipe = coalesce(new.recipe, item.recipe)
           from new where item.id = new.id
-        """,
-        [ids, revised, *_columns(contents, checks), revisions_kept, chunker],
-    )
+    """
+    await c.execute(statement, [ids, revised, *_columns(contents, checks), revisions_kept, chunker])
     await c.execute(
         """
         delete from superseded_record old using (
@@ -367,8 +361,7 @@ async def store_checks(c: Connection, run_id: int, rows: Sequence[ItemCheck]) ->
     if not rows:
         return
     columns: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
-    await c.execute(
-        """
+    statement = """
         insert into item_check (run_id, item_id, etag, last_modified, body_hash, depth, links, recipe)
         select %s, item_id, etag, last_modified, body_hash, depth, coalesce(links, ''), coalesce(recipe, '')
           from unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::integer[], %b::text[], %b::bytea[])
@@ -377,22 +370,19 @@ async def store_checks(c: Connection, run_id: int, rows: Sequence[ItemCheck]) ->
            set run_id = excluded.run_id, checked_at = now(), recipe = excluded.recipe, etag = excluded.etag,
                last_modified = excluded.last_modified, body_hash = excluded.body_hash, depth = excluded.depth,
                links = case when excluded.item_id = any(%s) then item_check.links else excluded.links end
-        """,
-        [run_id, *columns, [row.item_id for row in rows if row.links is None]],
-    )
+    """
+    await c.execute(statement, [run_id, *columns, [row.item_id for row in rows if row.links is None]])
 
 
 async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
     """Update the time of check of items that an incomplete run reached, unless it is recent."""
     ids = iter(seen)
     while batch := list(islice(ids, 50_000)):
-        await c.execute(
-            """
+        statement = """
             update item_check set checked_at = now(), run_id = %s
              where item_id = any(%b::bigint[]) and run_id <> %s and checked_at < now() - make_interval(days => %s)
-            """,
-            [run_id, batch, run_id, _CHECKED_DAYS],
-        )
+        """
+        await c.execute(statement, [run_id, batch, run_id, _CHECKED_DAYS])
         await c.execute(
             """
             insert into item_check (run_id, item_id, body_hash, recipe)
@@ -435,12 +425,11 @@ async def quarantined(c: Connection, source_id: int) -> list[QuarantineRow]:
 
 async def count_unread(c: Connection, source_id: int) -> int:
     """Return how many quarantined items have no stored version."""
-    return await number(
-        c,
-        "select count(*) from quarantine where source_id = %s and not exists"
-        " (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)",
-        [source_id],
-    )
+    query = """
+        select count(*) from quarantine where source_id = %s and not exists
+         (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)
+    """
+    return await number(c, query, [source_id])
 
 
 async def quarantine(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:

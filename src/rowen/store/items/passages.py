@@ -35,13 +35,12 @@ async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> li
 
 async def lock_outdated(c: Connection, items: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
     """Lock those of these items that did not change and were not cut since; return their ids."""
-    return await column(
-        c,
-        "select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)"
-        " on item.id = read.id and item.content_hash = read.content_hash"
-        " where chunker < %b::integer order by item.id for update of item",
-        [[item.id for item in items], [item.content_hash for item in items], chunker],
-    )
+    query = """
+        select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)
+         on item.id = read.id and item.content_hash = read.content_hash
+         where chunker < %b::integer order by item.id for update of item
+    """
+    return await column(c, query, [[item.id for item in items], [item.content_hash for item in items], chunker])
 
 
 async def set_chunker(c: Connection, item_ids: Sequence[int], chunker: int) -> None:
@@ -74,13 +73,11 @@ class NewPassage(NamedTuple):
 async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredPassage]]:
     """Return the passages of these items, in order, without their texts."""
     passages: dict[int, list[StoredPassage]] = {item_id: [] for item_id in item_ids}
-    rows = await all_rows(
-        c,
-        "select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor from chunk"
-        " where item_id = any(%s) order by item_id, position",
-        [list(item_ids)],
-        binary=True,
-    )
+    query = """
+        select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor from chunk
+         where item_id = any(%s) order by item_id, position
+    """
+    rows = await all_rows(c, query, [list(item_ids)], binary=True)
     for item_id, *columns, heading, anchor in rows:
         passages[item_id].append(StoredPassage._make([*columns, tuple(heading), anchor]))
     return passages
@@ -146,12 +143,11 @@ async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
     """Index passages under their item's new title or language; their texts and hashes stay."""
     if not item_ids:
         return 0
-    return await affected(
-        c,
-        "update chunk set tsv = passage_tsv(item.language, item.title, chunk.heading, chunk.text)"
-        " from item where item.id = chunk.item_id and item.id = any(%s)",
-        [list(item_ids)],
-    )
+    statement = """
+        update chunk set tsv = passage_tsv(item.language, item.title, chunk.heading, chunk.text)
+         from item where item.id = chunk.item_id and item.id = any(%s)
+    """
+    return await affected(c, statement, [list(item_ids)])
 
 
 PASSAGE_HASHES = "passages"

@@ -259,16 +259,13 @@ async def share_passages(c: Connection) -> None:
 
 async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
     """Return how many of the passages about to be stored have a vector."""
-    return await number(
-        c,
-        """
-            select count((select true from embedding
-                           where model_id = (select id from embedding_model where state = 'active')
-                             and embedding.text_hash = fresh.text_hash and part = 0))
-              from unnest(%b::bytea[]) as fresh(text_hash)
-            """,
-        [list(hashes)],
-    )
+    query = """
+        select count((select true from embedding
+                       where model_id = (select id from embedding_model where state = 'active')
+                         and embedding.text_hash = fresh.text_hash and part = 0))
+          from unnest(%b::bytea[]) as fresh(text_hash)
+    """
+    return await number(c, query, [list(hashes)])
 
 
 async def hold_passages(c: Connection) -> None:

@@ -122,14 +122,11 @@ async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCov
 
 async def count_pending(c: Connection, model: Model, source_id: int) -> int:
     """Return how many texts of a source have no vector."""
-    return await number(
-        c,
-        f"""
+    query = f"""
         select count(distinct text_hash) from embeddable those join item on item.id = item_id
          where those.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
-        """,  # noqa: S608 (a constant)
-        {"model": model.id, "above": model.covered_to, "source": source_id},
-    )
+    """  # noqa: S608 (a constant)
+    return await number(c, query, {"model": model.id, "above": model.covered_to, "source": source_id})
 
 
 async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | None:

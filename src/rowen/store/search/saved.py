@@ -130,21 +130,17 @@ async def catch_up(c: Connection, name: str) -> bool:
 
 async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list[SavedNews]:
     """Return items that began or ceased to match, after a number."""
-    return await list_of(
-        c,
-        SavedNews,
-        "select id, kind, number, source, url, title, at from saved_news"
-        " where search_id = %s and id > %s order by id limit %s",
-        [search_id, after, limit],
-    )
+    query = """
+        select id, kind, number, source, url, title, at from saved_news
+         where search_id = %s and id > %s order by id limit %s
+    """
+    return await list_of(c, SavedNews, query, [search_id, after, limit])
 
 
 async def newest(c: Connection, search_id: int, *, before: int | None, limit: int) -> list[SavedNews]:
     """Return items that began or ceased to match, newest first, before a number if it is given."""
-    return await list_of(
-        c,
-        SavedNews,
-        "select id, kind, number, source, url, title, at from saved_news"
-        " where search_id = %s and id < coalesce(%s, 9223372036854775807) order by id desc limit %s",
-        [search_id, before, limit],
-    )
+    query = """
+        select id, kind, number, source, url, title, at from saved_news
+         where search_id = %s and id < coalesce(%s, 9223372036854775807) order by id desc limit %s
+    """
+    return await list_of(c, SavedNews, query, [search_id, before, limit])

@@ -131,9 +131,7 @@ def _compared(condition: Condition, number: int) -> str:
 
 async def languages(c: Connection) -> list[str]:
     """Return the languages of all items, by a loose scan of their index."""
-    return await column(
-        c,
-        """
+    query = """
         with recursive known(code) as (
             (select language from item where language is not null order by language limit 1)
             union all
@@ -141,8 +139,8 @@ async def languages(c: Connection) -> list[str]:
               from known where known.code is not null
         )
         select code from known where code is not null
-        """,
-    )
+    """
+    return await column(c, query)
 
 
 async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
@@ -151,15 +149,11 @@ async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | 
     order, place, first = (
         ("url", "url", "%(after)s") if by_url else ("key", "encode(key, 'hex')", "decode(%(after)s, 'hex')")
     )
-    return await list_of(
-        c,
-        ItemLine,
-        f"""
+    query = f"""
         select url, title, language, revision, updated_at, {place} as place from item
          where {where} and (%(after)s::text is null or {order} > {first}) order by {order} limit %(limit)s
-        """.encode(),  # noqa: S608 (two orders and conditions of our own)
-        {**values, "after": after, "limit": limit},
-    )
+    """.encode()  # noqa: S608 (two orders and conditions of our own)
+    return await list_of(c, ItemLine, query, {**values, "after": after, "limit": limit})
 
 
 PASSAGES = 4

@@ -144,18 +144,15 @@ async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
     guesses = [(word, guess, rank) for word in words for rank, guess in variants(word)]
     if not guesses:
         return {}
-    rows = await all_rows(
-        c,
-        """
+    query = """
         select distinct on (guess.word) guess.word, guess.variant
           from unnest(%s::text[], %s::text[], %s::integer[]) as guess(word, variant, rank)
           cross join text_configs() as config(name)
           cross join lateral unnest(to_tsvector(config.name, guess.variant)) parsed
           join term using (lexeme)
          order by guess.word, guess.rank, term.passages desc, guess.variant
-        """,
-        [list(column) for column in zip(*guesses, strict=True)],
-    )
+    """
+    rows = await all_rows(c, query, [list(column) for column in zip(*guesses, strict=True)])
     return dict(rows)
 
 
@@ -177,9 +174,7 @@ def variants(word: str) -> Iterator[tuple[int, str]]:
 
 async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> list[str]:
     """Return the lexemes that distinguish an item from others: frequent in it, rare elsewhere."""
-    return await column(
-        c,
-        """
+    query = """
         select word.lexeme
           from chunk cross join lateral unnest(chunk.tsv) word
           left join term using (lexeme) cross join term_count
@@ -190,9 +185,8 @@ async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> li
                   * ln(1 + greatest(term_count.passages, 1)::float8 / greatest(coalesce(term.passages, 1), 1)) desc,
                   word.lexeme
          limit %s
-        """,
-        [item_id, limit],
-    )
+    """
+    return await column(c, query, [item_id, limit])
 
 
 ENOUGH_PASSAGES = 1_000

@@ -215,8 +215,7 @@ def check_home(home: Path) -> None:
         moved = f"printf %s {shlex.quote(str(home.resolve()))} > {shlex.quote(str(folder / 'home'))}"
         hint = f"{hint} If the data folder was moved here, record that: `{moved}`"
     raise StoreUnavailableError(
-        f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.",
-        hint=hint,
+        f"The database in {folder} {owner}; {home} only has a link to it, as a copy has. It was not opened.", hint=hint
     )
 
 
