@@ -57,42 +57,42 @@ class VectorCoverage(NamedTuple):
 # The condition that a text has neither vector nor refusal. A scalar subselect is looked up by key for each passage;
 # `not exists` might read all vectors instead.
 WITHOUT_VECTOR = """
-    (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0)
+    (select true from embedding where model_id = %(model)s and embedding.text_hash = entry.text_hash and part = 0)
     is null
-and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = those.text_hash)
+and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = entry.text_hash)
     is null
 """
 TITLE = "title_words(title, record, media_type)"
 _IS_FIRST = (
-    "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
+    "not exists (select from chunk first where first.item_id = entry.item_id and first.position < entry.position)"
 )
 OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
 # Texts of a layer without a vector in a range of ids, newest first.
 _PENDING = f"""
-select those.id, those.text_hash, {{words}}, source_id, {{is_title}}
-  from {{table}} those join item on item.id = those.item_id
- where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {{condition}} and {OF_SOURCES}
- order by those.id desc limit %(limit)s
+select entry.id, entry.text_hash, {{words}}, source_id, {{is_title}}
+  from {{table}} entry join item on item.id = entry.item_id
+ where entry.id > %(above)s and entry.id <= %(upto)s and {WITHOUT_VECTOR} and {{condition}} and {OF_SOURCES}
+ order by entry.id desc limit %(limit)s
 """  # noqa: S608 (of constants)
 _LAYERS = {
     Depth.TITLES: _PENDING.format(table="item_title", words=TITLE, is_title="true", condition="true"),
-    Depth.OPENINGS: _PENDING.format(table="chunk", words="those.text", is_title="false", condition=_IS_FIRST),
-    Depth.PASSAGES: _PENDING.format(table="chunk", words="those.text", is_title="false", condition="true"),
+    Depth.OPENINGS: _PENDING.format(table="chunk", words="entry.text", is_title="false", condition=_IS_FIRST),
+    Depth.PASSAGES: _PENDING.format(table="chunk", words="entry.text", is_title="false", condition="true"),
 }
 # The number of distinct texts that fulfil a condition, and of their characters.
 _AMOUNT = f"""
 select count(*), coalesce(sum(chars), 0)::bigint
   from (select max(chars) as chars from (
-            select text_hash, length(those.text) as chars from chunk those join item on item.id = item_id
+            select text_hash, length(entry.text) as chars from chunk entry join item on item.id = item_id
              where {{condition}} and {OF_SOURCES}
             union all
-            select text_hash, length({TITLE}) from item_title those join item on item.id = item_id
+            select text_hash, length({TITLE}) from item_title entry join item on item.id = item_id
              where {{condition}} and {OF_SOURCES}) words group by text_hash) texts
 """  # noqa: S608 (of constants)
 # How many passages each source has, and how many without a vector.
 _COVERAGE = f"""
-select source.name, count(*), count(*) filter (where those.id > %(above)s and {WITHOUT_VECTOR})
-  from chunk those join item on item.id = item_id join source on source.id = source_id group by source.id
+select source.name, count(*), count(*) filter (where entry.id > %(above)s and {WITHOUT_VECTOR})
+  from chunk entry join item on item.id = item_id join source on source.id = source_id group by source.id
 """  # noqa: S608 (a constant)
 
 
@@ -108,7 +108,7 @@ async def pending(
 async def amount(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
     """Return how much has no vector, in all or some sources; without a model, all texts count."""
     values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
-    statement = _AMOUNT.format(condition=f"those.id > %(above)s and {WITHOUT_VECTOR}")
+    statement = _AMOUNT.format(condition=f"entry.id > %(above)s and {WITHOUT_VECTOR}")
     return Amount(*await only(c, statement.encode(), {**values, "sources": list(sources) or None}))
 
 
@@ -123,8 +123,8 @@ async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCov
 async def count_pending(c: Connection, model: Model, source_id: int) -> int:
     """Return how many texts of a source have no vector."""
     query = f"""
-        select count(distinct text_hash) from embeddable those join item on item.id = item_id
-         where those.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
+        select count(distinct text_hash) from embeddable entry join item on item.id = item_id
+         where entry.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
     """  # noqa: S608 (a constant)
     return await number(c, query, {"model": model.id, "above": model.covered_to, "source": source_id})
 
@@ -173,7 +173,7 @@ insert into item_wanted as noted (model_id, item_id)
 select %(model)s, id from (
     select id from item
      where id = any(%(items)s::bigint[]) and exists (
-           select from chunk those where item_id = item.id and those.id > %(above)s and {WITHOUT_VECTOR})
+           select from chunk entry where item_id = item.id and entry.id > %(above)s and {WITHOUT_VECTOR})
      order by id for key share skip locked) item
 on conflict (item_id, model_id) do update set times = noted.times + 1
 """  # noqa: S608 (of constants)
@@ -185,10 +185,10 @@ select item_id from item_wanted join item on item.id = item_id
 """
 # Their passages without a vector.
 _PENDING_WANTED = f"""
-select those.id, those.text_hash, those.text, source_id
+select entry.id, entry.text_hash, entry.text, source_id
   from unnest(%(items)s::bigint[]) with ordinality as noted (item_id, place)
-  join chunk those using (item_id) join item on item.id = item_id
- where those.id > %(above)s and {WITHOUT_VECTOR}
+  join chunk entry using (item_id) join item on item.id = item_id
+ where entry.id > %(above)s and {WITHOUT_VECTOR}
  order by place, position limit %(limit)s
 """  # noqa: S608 (of constants)
 # Deletes their counts. A transaction that deletes items locks these rows in another order: locked rows are skipped, to
@@ -231,17 +231,17 @@ async def pending_wanted(
 # accepted now, but texts without words never.
 _REPEATABLE = """
 coalesce(
-    (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0),
+    (select true from embedding where model_id = %(model)s and embedding.text_hash = entry.text_hash and part = 0),
     (select true from embedding_refused
-      where model_id = %(model)s and embedding_refused.text_hash = those.text_hash and error <> 'blank'))
+      where model_id = %(model)s and embedding_refused.text_hash = entry.text_hash and error <> 'blank'))
 """
-_LISTED = "exists (select from embedding_again where model_id = %(model)s and text_hash = those.text_hash)"
+_LISTED = "exists (select from embedding_again where model_id = %(model)s and text_hash = entry.text_hash)"
 
 
 # Lists texts to be embedded again.
 _LIST = f"""
 insert into embedding_again (model_id, text_hash)
-select distinct %(model)s::smallint, text_hash from embeddable those join item on item.id = item_id
+select distinct %(model)s::smallint, text_hash from embeddable entry join item on item.id = item_id
  where {_REPEATABLE} and {OF_SOURCES}
     on conflict do nothing
 """  # noqa: S608 (of constants)
@@ -250,13 +250,13 @@ _ELSEWHERE = "source_id <> all(%(without)s::bigint[])"
 _PENDING_LISTED = f"""
 select text.id, again.text_hash, text.words, text.source_id, text.is_title
   from embedding_again again cross join lateral (
-       (select those.id, those.text as words, source_id, false as is_title
-          from chunk those join item on item.id = item_id
-         where those.text_hash = again.text_hash and {OF_SOURCES} and {_ELSEWHERE} limit 1)
+       (select entry.id, entry.text as words, source_id, false as is_title
+          from chunk entry join item on item.id = item_id
+         where entry.text_hash = again.text_hash and {OF_SOURCES} and {_ELSEWHERE} limit 1)
        union all
-       (select those.id, {TITLE}, source_id, true
-          from item_title those join item on item.id = item_id
-         where those.text_hash = again.text_hash and {OF_SOURCES} and {_ELSEWHERE} limit 1)
+       (select entry.id, {TITLE}, source_id, true
+          from item_title entry join item on item.id = item_id
+         where entry.text_hash = again.text_hash and {OF_SOURCES} and {_ELSEWHERE} limit 1)
        limit 1) text
  where model_id = %(model)s and again.text_hash > %(after)s
  order by again.text_hash limit %(limit)s

@@ -143,12 +143,12 @@ def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> s
 -- The query: its words in every language, how rare they are, and their weights.
 with config(name) as materialized (
     select * from text_configs()
-), asked(kind, term, times, number) as (
+), question(kind, term, times, number) as (
     select * from unnest(%(kinds)s::text[], %(terms)s::text[], %(times)s::integer[]) with ordinality
 ), reading as materialized (
-    select asked.number, asked.term, asked.times, config.name as config, found.lexeme, found.positions[1] as part
-      from asked cross join config
-      left join lateral unnest(to_tsvector(config.name, words_apart(asked.term))) found on true
+    select question.number, question.term, question.times, config.name as config, word.lexeme, word.positions[1] as part
+      from question cross join config
+      left join lateral unnest(to_tsvector(config.name, words_apart(question.term))) word on true
      where kind = 'word'
 ), spoken as (
     -- The language whose common words the query uses: they are idle, even if rare in texts of another.
@@ -162,7 +162,7 @@ with config(name) as materialized (
        and (number not in (select number from idle) or not exists (
                select from reading where number not in (select number from idle)))
     union all
-    select number, term, times, 1, term, exactly(term) from asked where kind = 'lexeme'
+    select number, term, times, 1, term, exactly(term) from question where kind = 'lexeme'
 ), counted as (
     select lexeme.number, lexeme.part, min(lexeme.term) as word, max(lexeme.times) as times, count(*) as forms,
            string_agg(lexeme.query::text, ' | ')::tsquery as query,
@@ -174,11 +174,11 @@ with config(name) as materialized (
     union all
     select number, 0, term || '*', 1, 1, query,
            greatest(passages_with(query, 100), (select sum(passages) from term
-               where lexeme >= lower(asked.term) and lexeme < lower(asked.term) || U&'\\FFFF'))
-      from asked cross join lateral (
+               where lexeme >= lower(question.term) and lexeme < lower(question.term) || U&'\\FFFF'))
+      from question cross join lateral (
                select string_agg(distinct prefix.query::text, ' | ')::tsquery as query
                  from config cross join lateral (
-                          select to_tsquery(config.name, exactly(asked.term)::text || ':*') as query) prefix
+                          select to_tsquery(config.name, exactly(question.term)::text || ':*') as query) prefix
                 where numnode(prefix.query) > 0) prefix
      where kind = 'prefix' and query is not null
 ), collection as (
@@ -207,7 +207,7 @@ with config(name) as materialized (
     select string_agg(query, ' & ')::tsquery as query, coalesce(bool_or(positive), false) as positive from (
         select case when kind like 'without%%' then '!(' else '(' end
                || string_agg(distinct '(' || parsed::text || ')', ' | ') || ')', kind not like 'without%%'
-          from asked cross join config cross join lateral (select case
+          from question cross join config cross join lateral (select case
                    when kind in ('phrase', 'without') then phraseto_tsquery(config.name, words_apart(term))
                    else plainto_tsquery(config.name, term) end as parsed) reading
          where kind not in ('word', 'prefix', 'lexeme') and numnode(parsed) > 0
@@ -344,7 +344,7 @@ select * from (select jsonb_build_object(
   join chunk on chunk.id = passage.id
   join item on item.id = top.item_id
   join source on source.id = item.source_id
- order by top.score desc, top.item_id, passage.place) found
+ order by top.score desc, top.item_id, passage.place) hit
 """
 
 
@@ -422,19 +422,19 @@ def _near(where: str, inside: str, meaning: Meaning | None, *, strict: bool) -> 
     passages = of_scored if strict else f"({by_index}) union all {of_allowed}" if where else by_index
     # A passage found by its own vector gets the distance of its title looked up, and the other way round. It is as far
     # as the nearest of its parts; with only one vector, its own or its title's, it is as far as that.
-    return f""", found as materialized (
+    return f""", neighbour as materialized (
     select id, item_id, min(own) as own, min(title) as title from ({passages}) passage group by id, item_id
 ), near as materialized (
     select id, item_id, position, key,
            (1 - {TITLE_SHARE}) * coalesce(own, title) + {TITLE_SHARE} * coalesce(title, own) as distance
-      from (select id, item_id, (select position from chunk where chunk.id = found.id) as position,
-                   (select {_KEY} from item {_OF_SOURCE} where item.id = found.item_id) as key, coalesce(own, (
+      from (select id, item_id, (select position from chunk where chunk.id = neighbour.id) as position,
+                   (select {_KEY} from item {_OF_SOURCE} where item.id = neighbour.item_id) as key, coalesce(own, (
                        select min({distance}) from chunk join embedding using (text_hash)
-                        where chunk.id = found.id and model_id = {model})) as own,
+                        where chunk.id = neighbour.id and model_id = {model})) as own,
                    coalesce(title, (
                        select min({distance}) from item_title join embedding using (text_hash)
-                        where item_title.item_id = found.item_id and model_id = {model})) as title
-              from found) passage
+                        where item_title.item_id = neighbour.item_id and model_id = {model})) as title
+              from neighbour) passage
      order by distance, key, position limit {MEANING_DEPTH}
 )"""
 
