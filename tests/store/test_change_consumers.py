@@ -64,7 +64,7 @@ async def webhook(w: World, **wants: Any) -> AsyncIterator[Reader]:
 
         async def read() -> None:
             await w.r.webhooks.deliver("team")
-            reader.received.update(told["data"]["url"] for told in receiver.heard)
+            reader.received.update(published["data"]["url"] for published in receiver.heard)
 
         reader = Reader(read)
         yield reader
@@ -83,7 +83,7 @@ async def webhook_in_small_batches(w: World) -> AsyncIterator[Reader]:
 
 
 async def notice(w: World) -> AsyncIterator[Reader]:
-    async def told(c: Any, numbers: list[int]) -> list[int]:
+    async def published(c: Any, numbers: list[int]) -> list[int]:
         return numbers
 
     async def send(address: str, numbers: list[int], **_: Any) -> None:
@@ -93,7 +93,7 @@ async def notice(w: World) -> AsyncIterator[Reader]:
     async def read() -> None:
         await w.r.webhooks.deliver("people")
 
-    w.monkeypatch.setattr(webhooks.changes, "published", told)
+    w.monkeypatch.setattr(webhooks.changes, "published", published)
     w.monkeypatch.setattr(webhooks, "notice", lambda numbers: (numbers,))
     w.monkeypatch.setattr(webhooks, "send", send)
     w.monkeypatch.setenv("PEOPLE", "json://nowhere")

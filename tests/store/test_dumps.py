@@ -115,14 +115,14 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     )
     left = other.query("select to_regnamespace(%s) is not null", schema_aside("rowen"))
     async with other.open() as r:
-        held, tokens = await r.sources.list(), await r.access.list_tokens()
-        if not held:
+        stored, tokens = await r.sources.list(), await r.access.list_tokens()
+        if not stored:
             await r.database.restore(dump)
     async with other.open() as r:
         again = await r.sources.list()
 
     assert (killed.returncode, left) == (-9, [(True,)])
-    assert (len(held), len(again)) == (sources, 1)
+    assert (len(stored), len(again)) == (sources, 1)
     assert [token.name for token in tokens] == (["mine"] if not sources else [])
     assert other.query("select to_regnamespace(%s)", schema_aside("rowen")) == [(None,)]
     assert "an interrupted restore" in caplog.text

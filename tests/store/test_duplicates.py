@@ -182,8 +182,8 @@ async def test_the_database_groups_as_the_program_does(
         for seed in range(25):
             chance = Random(seed)
             marks = [mark for mark in range(-chance.randrange(2, 30), chance.randrange(2, 30)) if mark]
-            held = {item: as_array(tuple(set(chance.choices(marks, k=chance.randrange(4))))) for item in ids}
-            values = ", ".join(f"({item}, '{array}')" for item, array in held.items())
+            marks_of = {item: as_array(tuple(set(chance.choices(marks, k=chance.randrange(4))))) for item in ids}
+            values = ", ".join(f"({item}, '{array}')" for item, array in marks_of.items())
             database.execute(
                 f"update item set twins = v.t::bigint[] from (values {values}) v(id, t) where item.id = v.id"
             )

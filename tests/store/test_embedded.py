@@ -311,9 +311,9 @@ def test_status_describes_the_running_server(home: Path) -> None:
 
 def test_the_server_is_set_up_to_survive_crashes_and_to_speak_utc(home: Path) -> None:
     with EmbeddedServer(home) as conninfo:
-        shown = [ask(conninfo, f"SHOW {name}") for name in ("fsync", "timezone", "listen_addresses", "wal_level")]
+        settings = [ask(conninfo, f"SHOW {name}") for name in ("fsync", "timezone", "listen_addresses", "wal_level")]
 
-    assert shown == ["on", "UTC", "", "minimal"]
+    assert settings == ["on", "UTC", "", "minimal"]
 
 
 def test_a_port_opens_tcp_for_those_who_know_the_password(home: Path) -> None:

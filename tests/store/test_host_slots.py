@@ -42,8 +42,8 @@ def begin(one: subprocess.Popen[str]) -> None:
 
 
 def finished(one: subprocess.Popen[str]) -> list[tuple[float, float]]:
-    told, _ = one.communicate(timeout=60)
-    lines = [line.split() for line in told.splitlines() if line != "began"]
+    output, _ = one.communicate(timeout=60)
+    lines = [line.split() for line in output.splitlines() if line != "began"]
     return [(float(began), float(ended)) for began, ended in lines]
 
 
@@ -99,13 +99,13 @@ def test_processes_keep_the_gap_and_the_places_of_a_host_together(database: Scra
     live = [process(database, 8, gap_s=0.1, places=2, answer_s=0.15) for _ in range(3)]
     for one in live:
         begin(one)
-    told = sorted(line for one in live for line in finished(one))
+    lines = sorted(line for one in live for line in finished(one))
 
-    starts = [began for began, _ in told]
-    assert len(told) == 24
+    starts = [began for began, _ in lines]
+    assert len(lines) == 24
     # What each of them says began a moment before it was told that it left, from when the gap counts.
     assert min(later - earlier for earlier, later in pairwise(starts)) > 0.1 - 0.01
-    assert max(sum(began <= at < ended for began, ended in told) for at in starts) <= 2
+    assert max(sum(began <= at < ended for began, ended in lines) for at in starts) <= 2
     assert database.query("select count(*) from host_slot") == [(0,)]
 
 
@@ -161,7 +161,7 @@ async def test_a_request_that_leaves_late_moves_the_next_one(database: ScratchDa
     later = "update host_pace set last_start = last_start - interval '0.3 seconds'"
     async with paces(database, 2) as [(_, one), (_, two)]:
         await two_that_share(database, [one, two])
-        given = await ask(one)
+        answer = await ask(one)
         database.execute(later)
         while_it_waits = await ask(two)
         await one.sent(HOST)
@@ -169,7 +169,7 @@ async def test_a_request_that_leaves_late_moves_the_next_one(database: ScratchDa
         database.execute(later)
         in_turn = await ask(two)
 
-    assert given.verdict == "start"
+    assert answer.verdict == "start"
     assert (while_it_waits.verdict, behind_it.verdict) == ("wait", "wait")
     assert 0.05 < behind_it.wait_s <= 0.1
     assert (in_turn.verdict, in_turn.wait_s) == ("start", 0.0)
@@ -242,10 +242,10 @@ async def test_a_host_that_asks_for_time_is_left_alone_by_all(database: ScratchD
     async with paces(database, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
         await requests(one, 1)
         await one.hold(HOST, 1.5)
-        held = time.monotonic()
+        leased_at = time.monotonic()
         [began] = await requests(two, 1)
 
-        assert began - held > 1.4
+        assert began - leased_at > 1.4
 
 
 async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(database: ScratchDatabase) -> None:

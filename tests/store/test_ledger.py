@@ -25,7 +25,7 @@ DAY = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def entry(usd: float | None = 0.5, *, at: datetime = NOW, charge: Charge = Charge(1, 2), **changes: Any) -> LedgerEntry:  # noqa: B008 (frozen)
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "at": at,
         "purpose": "embed",
         "provider": "api.example.org",
@@ -38,7 +38,7 @@ def entry(usd: float | None = 0.5, *, at: datetime = NOW, charge: Charge = Charg
         "status": 200,
         "charge": charge,
     }
-    return LedgerEntry(**given | changes)
+    return LedgerEntry(**values | changes)
 
 
 async def test_what_was_spent_is_told_by_run_source_and_day(database: ScratchDatabase) -> None:
@@ -95,8 +95,8 @@ async def test_an_embedder_writes_every_attempt_and_no_text(
     monkeypatch.setenv("MY_KEY", "sk-very-secret")
     provider = Provider()
     provider.moods.append(status(500))
-    given = provider.settings | {"embedder_key": "env:MY_KEY", "embedder_price": 100, "budget_run_usd": 0.0012}
-    settings = Settings(**given, allow_addresses="127.0.0.0/8", host_delay_s=0, fetch_tries=2, proxy=None)
+    values = provider.settings | {"embedder_key": "env:MY_KEY", "embedder_price": 100, "budget_run_usd": 0.0012}
+    settings = Settings(**values, allow_addresses="127.0.0.0/8", host_delay_s=0, fetch_tries=2, proxy=None)
     try:
         async with database.open() as r, Client(settings) as client:
 

@@ -68,8 +68,8 @@ async def read_rows(
         async with pool.transaction() as c:
             for _ in range(12):
                 before = await _rows(c, of)
-                told = await ask(c)
-            return told, await _rows(c, of) - before
+                answer = await ask(c)
+            return answer, await _rows(c, of) - before
     finally:
         await pool.close()
 
@@ -80,23 +80,23 @@ async def _rows(c: Connection, of: str) -> int:
 
 
 async def test_what_sources_have_is_counted_once_and_not_once_for_each_source(filled: ScratchDatabase) -> None:
-    told, read = await read_rows(filled, library.overview)
+    answer, read = await read_rows(filled, library.overview)
     few, read_for_few = await read_rows(filled, lambda c: library.overview(c, limit=3, after="s1"))
     every, read_of_all = await read_rows(filled, sources.every)
     counted, _ = await read_rows(filled, lambda c: sources.every(c, counted=True))
 
-    held = dict(filled.query("select 's' || source_id, count(*) from item group by 1"))
-    assert {one.name: (one.deletions_held, one.quarantined) for one in told if one.deletions_held} == {
-        "s1": (held["s1"], held["s1"])
+    counts = dict(filled.query("select 's' || source_id, count(*) from item group by 1"))
+    assert {one.name: (one.deletions_held, one.quarantined) for one in answer if one.deletions_held} == {
+        "s1": (counts["s1"], counts["s1"])
     }
-    assert all(one.last_complete_at and one.last_status == "completed" for one in told)
+    assert all(one.last_complete_at and one.last_status == "completed" for one in answer)
     assert [one.name for one in few] == ["s10", "s11", "s12"]
-    assert {one.name: one.items for one in counted} == held
-    assert {one.name: one.deletions_held for one in every if one.deletions_held} == {"s1": held["s1"]}
+    assert {one.name: one.items for one in counted} == counts
+    assert {one.name: one.deletions_held for one in every if one.deletions_held} == {"s1": counts["s1"]}
     # Each that is held back or cannot be read once, and a few rows for each source.
-    assert read < 2 * held["s1"] + 20 * SOURCES
-    assert read_for_few < 2 * held["s1"] + 4 * SOURCES
-    assert read_of_all < held["s1"] + 20 * SOURCES
+    assert read < 2 * counts["s1"] + 20 * SOURCES
+    assert read_for_few < 2 * counts["s1"] + 4 * SOURCES
+    assert read_of_all < counts["s1"] + 20 * SOURCES
 
 
 async def test_items_of_a_source_are_read_only_to_be_counted(filled: ScratchDatabase) -> None:
@@ -123,18 +123,18 @@ async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(fille
 
 
 async def test_a_catalog_is_paged_through_without_passing_over_what_is_no_dataset(filled: ScratchDatabase) -> None:
-    held, _ = await read_rows(filled, duplicates.count_datasets)
-    first, read = await read_rows(filled, lambda c: duplicates.page_of_datasets(c, held, after=None, limit=10))
+    counts, _ = await read_rows(filled, duplicates.count_datasets)
+    first, read = await read_rows(filled, lambda c: duplicates.page_of_datasets(c, counts, after=None, limit=10))
 
     found, place = list(first.datasets), first.next
     while place is not None:
         parsed = CatalogPlace.parse(str(place))
-        page, _ = await read_rows(filled, lambda c: duplicates.page_of_datasets(c, held, after=parsed, limit=90))  # noqa: B023
+        page, _ = await read_rows(filled, lambda c: duplicates.page_of_datasets(c, counts, after=parsed, limit=90))  # noqa: B023
         found += page.datasets
         place = page.next
     listed = filled.query(f"select url from item where media_type = '{DATASET}' order by source_id, key")
     assert [one.url for one in found] == [url for (url,) in listed]
-    assert sum(held.values()) == len(listed)
+    assert sum(counts.values()) == len(listed)
     assert read < 400
 
 
@@ -235,8 +235,8 @@ async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_
     listed, read = await read_rows(filled, read_all, of="change")
 
     lines = dict(filled.query("select key, max(number) from change where source_id = 1 group by key"))
-    held = {key for (key,) in filled.query("select key from item where source_id = 1")}
-    assert listed == sorted(number for key, number in lines.items() if key in held)
+    counts = {key for (key,) in filled.query("select key from item where source_id = 1")}
+    assert listed == sorted(number for key, number in lines.items() if key in counts)
     # Each line once for the list and once with its item. A list made anew for each part would read 45 times as many.
     assert read <= 2 * (len(listed) + 60)
 
@@ -272,11 +272,11 @@ async def test_sources_that_are_up_to_date_are_not_asked_what_is_left_to_extract
     try:
         async with pool.connection() as c:
             statements.clear()
-            told = await schemas.overview(c)
-            asked = len(statements)
+            answer = await extractions.overview(c)
+            executed = len(statements)
     finally:
         await pool.close()
 
-    left = {one.source: one.pending for one in told if one.pending}
-    assert (len(told), asked) == (SOURCES, 2)
+    left = {one.source: one.pending for one in answer if one.pending}
+    assert (len(answer), executed) == (SOURCES, 2)
     assert left == dict(filled.query("select 's3', count(*) from item where source_id = 3"))

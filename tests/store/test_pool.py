@@ -35,14 +35,14 @@ async def test_a_connection_that_was_just_used_is_not_asked_whether_it_lives(
             await _pid(pool)
         statements.clear()
         await _pid(pool)
-        asked = list(statements)
+        executed = list(statements)
         monkeypatch.setattr(database_module, "TRUSTED_S", -1.0)
         statements.clear()
         await _pid(pool)
     finally:
         await pool.close()
 
-    assert asked == [PID]
+    assert executed == [PID]
     assert statements == ["", PID]
 
 

@@ -50,8 +50,8 @@ async def harvest(r: Rowen, bodies: list[str], *, name: str = "one") -> None:
 
 
 async def ask(c: Connection, words: str, **more: Any) -> tuple[list[int], dict[str, Any]]:
-    found, told = await search.search(c, Query.parse(words), limit=10, **more)
-    return [int(one.hit.url.rpartition("/")[2]) for one in found], told
+    items, explanation = await search.search(c, Query.parse(words), limit=10, **more)
+    return [int(one.hit.url.rpartition("/")[2]) for one in items], explanation
 
 
 def bm25(bodies: list[str], words: list[str]) -> dict[int, float]:
@@ -77,9 +77,9 @@ async def test_words_are_ranked_as_by_bm25(database: ScratchDatabase) -> None:
             scores = bm25(bodies, words)
             best = sorted(scores, key=lambda n: -scores[n])[:5]
             async with r._engine.database.connection() as c:
-                found, _ = await ask(c, " ".join(words))
+                items, _ = await ask(c, " ".join(words))
 
-            assert [scores[n] for n in found[:5]] == pytest.approx([scores[n] for n in best], rel=0.03)
+            assert [scores[n] for n in items[:5]] == pytest.approx([scores[n] for n in best], rel=0.03)
 
 
 async def test_common_words_are_not_looked_up_when_rare_ones_suffice(
@@ -89,12 +89,12 @@ async def test_common_words_are_not_looked_up_when_rare_ones_suffice(
     async with database.open() as r:
         await harvest(r, [*("common text here" for _ in range(200)), "common quinces", "quinces alone"])
         async with r._engine.database.connection() as c:
-            found, told = await ask(c, "common quinces")
+            items, explanation = await ask(c, "common quinces")
 
-    assert found == [200, 201]
-    assert told["looked_up"] == "'quinc'"
-    assert told["scored"] == 2
-    assert [word["passages"] for word in told["words"]] == [2, 201]
+    assert items == [200, 201]
+    assert explanation["looked_up"] == "'quinc'"
+    assert explanation["scored"] == 2
+    assert [word["passages"] for word in explanation["words"]] == [2, 201]
 
 
 async def test_words_that_are_all_common_are_looked_up_together(
@@ -105,11 +105,11 @@ async def test_words_that_are_all_common_are_looked_up_together(
         bodies = ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320 + ["apples and pears"]
         await harvest(r, bodies)
         async with r._engine.database.connection() as c:
-            found, told = await ask(c, "apples pears")
+            items, explanation = await ask(c, "apples pears")
 
-    assert found == [400]
-    assert "&" in told["looked_up"]
-    assert told["scored"] == 1
+    assert items == [400]
+    assert "&" in explanation["looked_up"]
+    assert explanation["scored"] == 1
 
 
 async def test_common_words_that_never_stand_together_are_looked_up_apart(
@@ -119,10 +119,10 @@ async def test_common_words_that_never_stand_together_are_looked_up_apart(
     async with database.open() as r:
         await harvest(r, ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320)
         async with r._engine.database.connection() as c:
-            found, told = await ask(c, "apples pears")
+            items, explanation = await ask(c, "apples pears")
 
-    assert len(found) == 10
-    assert told["scored"] == 80
+    assert len(items) == 10
+    assert explanation["scored"] == 80
 
 
 async def test_a_phrase_is_looked_up_by_itself_and_not_by_rarer_words(
@@ -132,11 +132,11 @@ async def test_a_phrase_is_looked_up_by_itself_and_not_by_rarer_words(
     async with database.open() as r:
         await harvest(r, ["red apples here"] * 30 + ["a quince"] * 2 + ["red and green apples"] * 20)
         async with r._engine.database.connection() as c:
-            found, told = await ask(c, '"red apples" quince')
+            items, explanation = await ask(c, '"red apples" quince')
 
-    assert len(found) == 10
-    assert max(found) < 30
-    assert told["scored"] == 30
+    assert len(items) == 10
+    assert max(items) < 30
+    assert explanation["scored"] == 30
 
 
 async def test_a_single_common_word_is_still_answered(database: ScratchDatabase, bounds: Callable[..., None]) -> None:
@@ -144,10 +144,10 @@ async def test_a_single_common_word_is_still_answered(database: ScratchDatabase,
     async with database.open() as r:
         await harvest(r, [f"apples {n}" for n in range(100)])
         async with r._engine.database.connection() as c:
-            found, told = await ask(c, "apples")
+            items, explanation = await ask(c, "apples")
 
-    assert len(found) == 10
-    assert told["scored"] == 100
+    assert len(items) == 10
+    assert explanation["scored"] == 100
 
 
 async def test_a_large_filter_gives_the_same_answer_as_a_small_one(

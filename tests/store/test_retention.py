@@ -86,11 +86,11 @@ async def test_runs_that_count_for_deletions_that_are_held_back_stay(
             "insert into item_held (item_id, source_id, run_id) select id, 1, 170 from item"
         )
         await tidied(r)
-        held = runs(database)
+        left = runs(database)
         database.execute("update item_held set kept_at = now()")
         await tidied(r)
 
-    assert held == [2, *range(170, 202, 2), 201]
+    assert left == [2, *range(170, 202, 2), 201]
     assert runs(database) == [2, 180, 198, 200, 201]
 
 
@@ -169,14 +169,14 @@ async def test_an_answer_to_an_earlier_text_is_kept_for_half_a_year(
             await r.sync("shop")
             # Only now facts rest on another answer.
             await tidied(r)
-            kept = database.query("select count(*) from answer")
+            answers = database.query("select count(*) from answer")
             age_answers(database, days)
             await tidied(r)
             before = model.calls
             shop.sell(1, price=10)
             await r.sync("shop")
 
-    assert kept == [(2,)]
+    assert answers == [(2,)]
     assert model.calls - before == paid
 
 
@@ -225,12 +225,12 @@ async def test_an_answer_to_one_page_counts_as_used_each_time_that_it_is_given(d
                 await r.extract(f"{shop.url}/1", "lamp@1")
                 age_answers(database, 100)
                 await tidied(r)
-            kept = model.calls
+            calls = model.calls
             age_answers(database, 100)
             await tidied(r)
             await r.extract(f"{shop.url}/1", "lamp@1")
 
-    assert (kept, model.calls) == (1, 2)
+    assert (calls, model.calls) == (1, 2)
 
 
 NEWS = """

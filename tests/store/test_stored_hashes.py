@@ -89,8 +89,8 @@ def _pages() -> list[bytes]:
     nothing = CIMultiDictProxy(CIMultiDict[str]())
     plain = Response(URLS[0], 200, nothing, b"<p>a</p>", media_type="text/html", charset="utf-8")
     odd = Response(URLS[0], 200, nothing, b"<p>a</p>", media_type="text/plain", charset="latin-1")
-    asked = frozenset({"noindex"})
-    return [visit._hash_of(one, robots) for one in (plain, odd) for robots in (frozenset[str](), asked)]
+    directives = frozenset({"noindex"})
+    return [visit._hash_of(one, robots) for one in (plain, odd) for robots in (frozenset[str](), directives)]
 
 
 def _edges() -> list[Any]:
@@ -228,12 +228,12 @@ def test_each_version_has_examples() -> None:
 
 async def test_a_title_is_hashed_by_the_database_as_its_version_says(database: ScratchDatabase) -> None:
     facts = """('{"publisher": "Us"}'::jsonb)"""
-    told = database.query(
+    rows = database.query(
         f"select title_words('Hay', {facts}, type), title_words('', {facts}, type)"
         f" from unnest(array['{datasets.DATASET}', 'text/html', null]) as type"
     )
 
-    assert {1: "8d6a8a390ea21b44", 2: "5b9ecb9df3849fef"}[hashes.VERSIONS["title"]] == digest(told)
+    assert {1: "8d6a8a390ea21b44", 2: "5b9ecb9df3849fef"}[hashes.VERSIONS["title"]] == digest(rows)
 
 
 async def test_a_database_has_the_versions_of_the_program_once_it_is_migrated(database: ScratchDatabase) -> None:

@@ -62,10 +62,10 @@ async def test_what_others_have_stored_keeps_its_index(database, tmp_path, monke
     async with database.open() as r, opened(database) as pool:
         await r.sync(str(tmp_path / "fields"))
         await WordIndex(pool).grown(4)
-        kept = database.query(FIND)
+        indexes = database.query(FIND)
         await WordIndex(pool).grown(5)
 
-    assert kept == [("chunk_tsv",)]
+    assert indexes == [("chunk_tsv",)]
     assert database.query(FIND) == [(None,)]
 
 

@@ -218,7 +218,7 @@ class Extractions(ResourceGroup):
                 conditions=told,
                 only_urls=only,
             )
-            return next(one for one in await schemas.overview(c, held.id) if one.schema.startswith(f"{found.name}@"))
+            return next(one for one in await store.overview(c, held.id) if one.schema.startswith(f"{found.name}@"))
 
     @operation(scope=Scope.WRITE)
     async def detach(self, source: SourceName, schema: SchemaName) -> None:
@@ -234,7 +234,7 @@ class Extractions(ResourceGroup):
         """List which sources have which schemas, and their progress."""
         number = None if source is None else (await self._source(source)).id
         async with self._database.connection() as c:
-            return await schemas.overview(c, number)
+            return await store.overview(c, number)
 
     @operation(scope=Scope.READ)
     async def history(self, url: ItemUrl, schema: SchemaName, *, source: OnlySource | None = None) -> list[Extraction]:

@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple
 from psycopg.types.json import Jsonb
 
 from rowen.model.changes import FieldChange, differences
-from rowen.model.extraction import Evidence, Extraction, Origin
+from rowen.model.extraction import Evidence, Extraction, Origin, SourceSchema
 from rowen.model.hashes import Hash, data_hash
 from rowen.model.models import CostLine
+from rowen.model.schemas import Schema
 from rowen.model.search import Condition
 from rowen.model.sources import Source
 from rowen.model.text import error_within
@@ -18,7 +19,7 @@ from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.rows import affected, all_rows, one, only
 from rowen.store.runs import ANSWER_SEEN_DAYS
-from rowen.store.schemas import AttachedSchema
+from rowen.store.schemas import ATTACHED_COLUMNS, AttachedSchema, count_pending
 
 
 class StoredAnswer(NamedTuple):
@@ -354,3 +355,30 @@ async def costs(c: Connection, since: datetime) -> list[CostLine]:
         lines.append(CostLine(source, purpose, subject, *rest, *avoided.pop((source, purpose, subject), ())))
     lines += [CostLine(*group, None, 0, 0, 0, 0, 0.0, *counts) for group, counts in avoided.items()]
     return lines
+
+
+_OVERVIEW = f"""
+select source.name, source.id, waits_for, waits_until, coalesce(checked.current, 0), coalesce(checked.failed, 0),
+       (select coalesce(max(number), 0) from change where change.source_id = source.id), {ATTACHED_COLUMNS}
+  from source_schema join source on source.id = source_id join schema on schema.id = schema_id
+  left join (select source_id, name, count(*) filter (where state = 'current') as current,
+                    count(*) filter (where state = 'failed') as failed
+               from extraction_check where %(id)s::bigint is null or source_id = %(id)s
+              group by source_id, name) checked
+    on checked.source_id = source.id and checked.name = source_schema.name
+ where %(id)s::bigint is null or source.id = %(id)s
+ order by source.name, source_schema.name
+"""  # noqa: S608 (a constant)
+
+
+async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
+    """Return all attached schemas with their progress; items are counted only for those that are behind the log."""
+    overviews = []
+    rows = await all_rows(c, _OVERVIEW.encode(), {"id": source_id})
+    for source, id_, waits_for, until, current, failed, last, *row in rows:
+        used = AttachedSchema(id_, Schema(*row[:5]), *row[5:])
+        left = await count_pending(c, used, upto=last) if last > used.extracted_to else 0
+        settings = used.schema.ref, used.grounding, used.learns, used.rules, tuple(used.conditions)
+        progress = used.extracted_to, left, current, failed, waits_for, until
+        overviews.append(SourceSchema(source, *settings, *progress, only_urls=tuple(used.only_urls)))
+    return overviews

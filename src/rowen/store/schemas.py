@@ -7,13 +7,12 @@ import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.extraction import Grounding, SourceSchema
 from rowen.model.hashes import Hash
 from rowen.model.schemas import Schema, SchemaRef, SchemaUse
 from rowen.model.text import error_within
@@ -21,6 +20,9 @@ from rowen.model.url import key as key_of
 from rowen.store.database import Connection
 from rowen.store.items.items import whole
 from rowen.store.rows import affected, all_rows, column, number, one, scalar, tuples_of
+
+if TYPE_CHECKING:
+    from rowen.model.extraction import Grounding
 
 _SELECT = "select name, version, definition, bundled, created_at from schema"
 
@@ -147,7 +149,7 @@ class PendingItem(NamedTuple):
     content_hash: Hash | None
 
 
-_COLUMNS = """
+ATTACHED_COLUMNS = """
 schema.name, schema.version, schema.definition, schema.bundled, schema.created_at, schema.id,
 extracted_to, grounding, learns, rules, conditions, only_urls, replays
 """
@@ -156,7 +158,7 @@ extracted_to, grounding, learns, rules, conditions, only_urls, replays
 async def attached(c: Connection, source_id: int) -> list[AttachedSchema]:
     """Return the schemas of a source, by name."""
     query = f"""
-        select {_COLUMNS} from source_schema join schema on schema.id = schema_id
+        select {ATTACHED_COLUMNS} from source_schema join schema on schema.id = schema_id
          where source_id = %s order by schema.name
     """.encode()  # noqa: S608 (a constant)
     rows = await all_rows(c, query, [source_id])
@@ -386,30 +388,3 @@ async def is_behind(c: Connection, source_id: int) -> bool:
             {"id": source_id},
         )
     )
-
-
-_OVERVIEW = f"""
-select source.name, source.id, waits_for, waits_until, coalesce(checked.current, 0), coalesce(checked.failed, 0),
-       (select coalesce(max(number), 0) from change where change.source_id = source.id), {_COLUMNS}
-  from source_schema join source on source.id = source_id join schema on schema.id = schema_id
-  left join (select source_id, name, count(*) filter (where state = 'current') as current,
-                    count(*) filter (where state = 'failed') as failed
-               from extraction_check where %(id)s::bigint is null or source_id = %(id)s
-              group by source_id, name) checked
-    on checked.source_id = source.id and checked.name = source_schema.name
- where %(id)s::bigint is null or source.id = %(id)s
- order by source.name, source_schema.name
-"""  # noqa: S608 (a constant)
-
-
-async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
-    """Return all attached schemas with their progress; items are counted only for those that are behind the log."""
-    overviews = []
-    rows = await all_rows(c, _OVERVIEW.encode(), {"id": source_id})
-    for source, id_, waits_for, until, current, failed, last, *row in rows:
-        used = AttachedSchema(id_, Schema(*row[:5]), *row[5:])
-        left = await count_pending(c, used, upto=last) if last > used.extracted_to else 0
-        settings = used.schema.ref, used.grounding, used.learns, used.rules, tuple(used.conditions)
-        progress = used.extracted_to, left, current, failed, waits_for, until
-        overviews.append(SourceSchema(source, *settings, *progress, only_urls=tuple(used.only_urls)))
-    return overviews
