@@ -258,7 +258,7 @@ async def test_readers_that_have_seen_the_same_lines_share_one_read_whatever_sou
         statements.clear()
         await append(pool, source, 1)
         second = [await heard.get() for _ in range(20)]
-    reads = [one for one in statements if "where number >" in one]
+    reads = [statement for statement in statements if "where number >" in statement]
     for reader in readers:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)

@@ -19,27 +19,27 @@ from tests.logical import index_of
 async def test_what_was_dumped_is_restored_and_goes_on(
     new_database: Callable[[], ScratchDatabase], tmp_path: Path
 ) -> None:
-    one, other = new_database(), new_database()
+    original, copy = new_database(), new_database()
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "hay.md").write_text("# Hay\n\nCut it dry.\n")
     dump = tmp_path / "rowen.dump"
 
-    async with one.open() as r:
+    async with original.open() as r:
         await r.sync(str(tmp_path / "docs"))
         size_bytes = await r.database.dump(dump)
-    async with other.open() as r:
+    async with copy.open() as r:
         await r.database.restore(dump)
-    async with other.open() as r:
+    async with copy.open() as r:
         again = await r.sync("docs")
         [hit] = await r.search("hay")
 
     assert size_bytes == dump.stat().st_size > 0
     assert dump.stat().st_mode & 0o077 == 0
-    assert index_of(other) == index_of(one)
+    assert index_of(copy) == index_of(original)
     assert (again.stats.unchanged, again.stats.rows_written, hit.title) == (1, 0, "Hay")
     assert list(tmp_path.glob("*.part")) == list(tmp_path.glob(".*.part")) == []
 
-    async with other.open() as r:
+    async with copy.open() as r:
         with pytest.raises(RefusedError, match="has sources"):
             await r.database.restore(dump)
         with pytest.raises(RefusedError, match="exists already"):
@@ -101,30 +101,30 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     when: str,
     sources: int,
 ) -> None:
-    one, other = new_database(), new_database()
+    original, copy = new_database(), new_database()
     (tmp_path / "hay.md").write_text("# Hay\n")
     dump = tmp_path / "rowen.dump"
-    async with one.open() as r:
+    async with original.open() as r:
         await r.sync(str(tmp_path / "hay.md"))
         await r.database.dump(dump)
-    async with other.open() as r:
+    async with copy.open() as r:
         await r.access.add_token("mine")
 
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, other.conninfo, str(dump), when], timeout=60, env=dict(os.environ), check=False
+        [sys.executable, "-c", KILLED, copy.conninfo, str(dump), when], timeout=60, env=dict(os.environ), check=False
     )
-    left = other.query("select to_regnamespace(%s) is not null", schema_aside("rowen"))
-    async with other.open() as r:
+    left = copy.query("select to_regnamespace(%s) is not null", schema_aside("rowen"))
+    async with copy.open() as r:
         stored, tokens = await r.sources.list(), await r.access.list_tokens()
         if not stored:
             await r.database.restore(dump)
-    async with other.open() as r:
+    async with copy.open() as r:
         again = await r.sources.list()
 
     assert (killed.returncode, left) == (-9, [(True,)])
     assert (len(stored), len(again)) == (sources, 1)
     assert [token.name for token in tokens] == (["mine"] if not sources else [])
-    assert other.query("select to_regnamespace(%s)", schema_aside("rowen")) == [(None,)]
+    assert copy.query("select to_regnamespace(%s)", schema_aside("rowen")) == [(None,)]
     assert "an interrupted restore" in caplog.text
 
 

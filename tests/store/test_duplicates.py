@@ -43,7 +43,7 @@ async def read_all(rowen: Rowen, city: DataJsonSite, region: CkanPortal, nation:
 
 
 def sources_of(group: TwinGroup | None) -> list[str]:
-    return [] if group is None else [one.source for one in group.members]
+    return [] if group is None else [member.source for member in group.members]
 
 
 async def test_a_dataset_of_three_portals_is_one_group_whose_original_is_the_citys(

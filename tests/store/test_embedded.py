@@ -280,15 +280,15 @@ def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(home: Pa
 
 
 def test_several_members_in_one_process_count_one_by_one(home: Path) -> None:
-    one, two = EmbeddedServer(home), EmbeddedServer(home)
+    first, second = EmbeddedServer(home), EmbeddedServer(home)
 
-    assert one.join() == two.join() == one.join()
-    one.leave()
-    one.leave()
-    assert two.status().running
+    assert first.join() == second.join() == first.join()
+    first.leave()
+    first.leave()
+    assert second.status().running
 
-    two.leave()
-    assert not two.status().running
+    second.leave()
+    assert not second.status().running
 
 
 def test_looking_and_stopping_make_nothing(place: Path) -> None:

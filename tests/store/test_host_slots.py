@@ -35,14 +35,14 @@ def process(
     return began
 
 
-def begin(one: subprocess.Popen[str]) -> None:
-    assert one.stdin is not None
-    one.stdin.write("\n")
-    one.stdin.flush()
+def begin(running: subprocess.Popen[str]) -> None:
+    assert running.stdin is not None
+    running.stdin.write("\n")
+    running.stdin.flush()
 
 
-def finished(one: subprocess.Popen[str]) -> list[tuple[float, float]]:
-    output, _ = one.communicate(timeout=60)
+def finished(running: subprocess.Popen[str]) -> list[tuple[float, float]]:
+    output, _ = running.communicate(timeout=60)
     lines = [line.split() for line in output.splitlines() if line != "began"]
     return [(float(began), float(ended)) for began, ended in lines]
 
@@ -74,7 +74,7 @@ async def paces(
     await pool.open()
     slots = [Counted(pool, lease_s=pace.get("lease_s", 5.0)) for _ in range(count)]
     own = {name: value for name, value in pace.items() if name != "lease_s"}
-    made = [(SharedThrottle(one, **own), one) for one in slots]
+    made = [(SharedThrottle(slot, **own), slot) for slot in slots]
     yield made
     for throttle, _ in made:
         await throttle.close()
@@ -84,7 +84,7 @@ async def paces(
 async def requests(pace: SharedThrottle, count: int, *, answer_s: float = 0.0) -> list[float]:
     """When each of them began."""
 
-    async def one() -> float:
+    async def begun() -> float:
         permit = await pace.enter(HOST)
         began = time.monotonic()
         permit.sent()
@@ -92,14 +92,14 @@ async def requests(pace: SharedThrottle, count: int, *, answer_s: float = 0.0) -
         permit.release()
         return began
 
-    return sorted(await asyncio.gather(*(one() for _ in range(count))))
+    return sorted(await asyncio.gather(*(begun() for _ in range(count))))
 
 
 def test_processes_keep_the_gap_and_the_places_of_a_host_together(database: ScratchDatabase) -> None:
     live = [process(database, 8, gap_s=0.1, places=2, answer_s=0.15) for _ in range(3)]
-    for one in live:
-        begin(one)
-    lines = sorted(line for one in live for line in finished(one))
+    for each in live:
+        begin(each)
+    lines = sorted(line for each in live for line in finished(each))
 
     starts = [began for began, _ in lines]
     assert len(lines) == 24
@@ -137,9 +137,9 @@ async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(databa
 async def test_processes_that_share_a_host_ask_about_once_a_request_and_tell_when_it_leaves(
     database: ScratchDatabase,
 ) -> None:
-    async with paces(database, 2, delay_s=0.05, concurrency=3) as [(one, asked), (two, also)]:
-        await requests(one, 1)
-        begun = await asyncio.gather(requests(one, 20), requests(two, 20))
+    async with paces(database, 2, delay_s=0.05, concurrency=3) as [(first, asked), (second, also)]:
+        await requests(first, 1)
+        begun = await asyncio.gather(requests(first, 20), requests(second, 20))
         starts = sorted(began for each in begun for began in each)
 
         assert starts[-1] - starts[0] > 39 * 0.05 - 0.05
@@ -152,22 +152,22 @@ async def ask(slots: HostSlotTable) -> HostAnswer:
 
 async def two_that_share(database: ScratchDatabase, slots: Sequence[HostSlotTable]) -> None:
     """Make them known to each other."""
-    for one in slots:
-        await ask(one)
+    for slot in slots:
+        await ask(slot)
     database.execute("update host_slot set alone = false, waits_since = null, back_by = null")
 
 
 async def test_a_request_that_leaves_late_moves_the_next_one(database: ScratchDatabase) -> None:
     later = "update host_pace set last_start = last_start - interval '0.3 seconds'"
-    async with paces(database, 2) as [(_, one), (_, two)]:
-        await two_that_share(database, [one, two])
-        answer = await ask(one)
+    async with paces(database, 2) as [(_, first), (_, second)]:
+        await two_that_share(database, [first, second])
+        answer = await ask(first)
         database.execute(later)
-        while_it_waits = await ask(two)
-        await one.sent(HOST)
-        behind_it = await ask(two)
+        while_it_waits = await ask(second)
+        await first.sent(HOST)
+        behind_it = await ask(second)
         database.execute(later)
-        in_turn = await ask(two)
+        in_turn = await ask(second)
 
     assert answer.verdict == "start"
     assert (while_it_waits.verdict, behind_it.verdict) == ("wait", "wait")
@@ -176,12 +176,12 @@ async def test_a_request_that_leaves_late_moves_the_next_one(database: ScratchDa
 
 
 async def test_a_start_that_nobody_uses_is_waited_for_a_second(database: ScratchDatabase) -> None:
-    async with paces(database, 2) as [(_, one), (_, two)]:
-        await two_that_share(database, [one, two])
-        await ask(one)
+    async with paces(database, 2) as [(_, first), (_, second)]:
+        await two_that_share(database, [first, second])
+        await ask(first)
         database.execute("update host_pace set last_start = last_start - interval '1.2 seconds'")
 
-        assert (await ask(two)).verdict == "start"
+        assert (await ask(second)).verdict == "start"
 
 
 class Giving:
@@ -216,10 +216,10 @@ async def test_a_start_that_was_slept_through_is_given_back() -> None:
 
 
 async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(database: ScratchDatabase) -> None:
-    async with paces(database, 2, delay_s=60.0, concurrency=3) as [(pace, one), (_, two)]:
-        await two_that_share(database, [one, two])
-        await ask(two)
-        await two.tell([HostReport(HOST, 0, 0.0, leaves=True)])
+    async with paces(database, 2, delay_s=60.0, concurrency=3) as [(pace, first), (_, second)]:
+        await two_that_share(database, [first, second])
+        await ask(second)
+        await second.tell([HostReport(HOST, 0, 0.0, leaves=True)])
         lane = pace._lane(HOST)
         pace._post(HOST)
         await pace._tell(HOST)
@@ -228,9 +228,9 @@ async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(database: 
 
 
 async def test_a_second_process_waits_until_the_first_knows_of_it(database: ScratchDatabase) -> None:
-    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
-        permit = await one.enter(HOST)
-        second = asyncio.create_task(two.enter(HOST))
+    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(first, _), (second, _)]:
+        permit = await first.enter(HOST)
+        second = asyncio.create_task(second.enter(HOST))
         done, _ = await asyncio.wait({second}, timeout=1.5)
         permit.release()
 
@@ -239,24 +239,24 @@ async def test_a_second_process_waits_until_the_first_knows_of_it(database: Scra
 
 
 async def test_a_host_that_asks_for_time_is_left_alone_by_all(database: ScratchDatabase) -> None:
-    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
-        await requests(one, 1)
-        await one.hold(HOST, 1.5)
+    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(first, _), (second, _)]:
+        await requests(first, 1)
+        await first.hold(HOST, 1.5)
         leased_at = time.monotonic()
-        [began] = await requests(two, 1)
+        [began] = await requests(second, 1)
 
         assert began - leased_at > 1.4
 
 
 async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(database: ScratchDatabase) -> None:
     late = 0.0
-    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(one, slots), (two, _)]:
-        one._clock = lambda: time.monotonic() + late
-        await requests(one, 1)
+    async with paces(database, 2, delay_s=0.0, concurrency=1) as [(first, slots), (second, _)]:
+        first._clock = lambda: time.monotonic() + late
+        await requests(first, 1)
         database.execute("update host_slot set lease_until = now() - interval '1 second'")
-        permit = await two.enter(HOST)
+        permit = await second.enter(HOST)
         before, late = slots.statements, 60.0
-        woken = asyncio.create_task(requests(one, 1))
+        woken = asyncio.create_task(requests(first, 1))
         done, _ = await asyncio.wait({woken}, timeout=0.5)
         permit.release()
 
@@ -283,7 +283,7 @@ async def test_one_of_several_takes_its_share_while_the_database_is_away(
 ) -> None:
     async with paces(database, 1 + others, delay_s=0.05, concurrency=3) as made:
         pace, slots = made[0]
-        await asyncio.gather(*(requests(one, 8) for one, _ in made))
+        await asyncio.gather(*(requests(first, 8) for first, _ in made))
         await asyncio.wait_for(_meeting(pace, others), 10)
         database.execute("alter function host_take rename to host_gone")
         database.execute("alter function host_tell rename to host_silent")
@@ -306,11 +306,11 @@ async def _meeting(pace: SharedThrottle, others: int) -> None:
 
 async def test_a_request_that_is_cancelled_before_it_begins_gives_its_place_back(database: ScratchDatabase) -> None:
     async with paces(database, 2, delay_s=0, concurrency=1) as made:
-        (one, _), (other, _) = made
+        (first, _), (other, _) = made
         waits = 0
 
         async def ask() -> None:
-            permit = await one.enter(HOST)
+            permit = await first.enter(HOST)
             try:
                 permit.sent()
                 await asyncio.sleep(0)
@@ -320,6 +320,6 @@ async def test_a_request_that_is_cancelled_before_it_begins_gives_its_place_back
         async for number in cancelled_at_each_wait(ask):
             waits = number
             async with asyncio.timeout(30):
-                await requests(one, 1)
+                await requests(first, 1)
                 await requests(other, 1)
         assert waits > 3

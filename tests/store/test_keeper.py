@@ -193,7 +193,7 @@ with EmbeddedServer(Path(sys.argv[1]), linger_s=float(sys.argv[3])): pass
 
 def waits(keeper: psutil.Process) -> bool:
     """Whether a keeper has loaded the client library, and sleeps."""
-    is_loaded = any("libpq" in one.path or "psycopg" in one.path for one in keeper.memory_maps())
+    is_loaded = any("libpq" in memory_map.path or "psycopg" in memory_map.path for memory_map in keeper.memory_maps())
     return is_loaded and keeper.status() == psutil.STATUS_SLEEPING
 
 

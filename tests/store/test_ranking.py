@@ -51,7 +51,7 @@ async def harvest(r: Rowen, bodies: list[str], *, name: str = "one") -> None:
 
 async def ask(c: Connection, words: str, **more: Any) -> tuple[list[int], dict[str, Any]]:
     items, explanation = await search.search(c, Query.parse(words), limit=10, **more)
-    return [int(one.hit.url.rpartition("/")[2]) for one in items], explanation
+    return [int(item.hit.url.rpartition("/")[2]) for item in items], explanation
 
 
 def bm25(bodies: list[str], words: list[str]) -> dict[int, float]:
