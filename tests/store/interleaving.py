@@ -48,7 +48,7 @@ class OtherClient:
         return f"{self._host}late/{self.count}"
 
     def store(self) -> bool:
-        """Commit one more item; False where a transaction of this process holds the log, so that nobody can."""
+        """Commit one more item; return False if a transaction of this process holds the lock of the log."""
         with self._c.transaction():
             [is_free] = self._c.execute(LOG_LOCK.encode()).fetchone() or (False,)
             if not is_free:
@@ -81,7 +81,7 @@ class OtherClient:
 
 
 class OtherProcess:
-    """The Python API on the same database, in a thread with a loop of its own; what waits for a lock gives up."""
+    """The Python API on the same database, in a thread with a loop of its own; a wait for a lock fails."""
 
     def __init__(self, database: ScratchDatabase, *, lock_timeout_ms: int, **settings: Any) -> None:
         self._settings = settings
@@ -104,7 +104,7 @@ class OtherProcess:
         self._loop.close()
 
     def call(self, work: Callable[[Rowen], Coroutine[Any, Any, Any]]) -> bool:
-        """Do something to the end while the caller stands still; False if a lock of the caller keeps it from that."""
+        """Finish an action while the caller is suspended; return False if a lock of the caller prevents it."""
         try:
             self._run(work(self._rowen))
         except StoreError:
@@ -132,7 +132,7 @@ select pg_notify('rowen_change', '')
 
 
 class Moment:
-    """Does something at the n-th moment of a consumer, once; `count` is how many moments it had."""
+    """Acts once, at the n-th moment of a consumer; `count` is the number of its moments."""
 
     def __init__(self, number: int, act: Callable[[], bool]) -> None:
         self.number = number
@@ -141,7 +141,7 @@ class Moment:
         self._act = act
 
     def pass_by(self) -> None:
-        """Count a moment; where the act is impossible, the next moment is tried."""
+        """Count a moment; if the act is impossible, try at the next one."""
         if self._is_acting:
             return
         self.count += 1
@@ -151,7 +151,7 @@ class Moment:
             self._is_acting = False
 
     async def during(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run some work, and count its moments."""
+        """Run a coroutine and count its moments."""
         with self._at_statements():
             return await _Stepped(work, self.pass_by)
 
@@ -172,7 +172,7 @@ class Moment:
 
 
 class _Stepped(Awaitable[Any]):
-    """Awaits a coroutine, and says at each of its suspensions that it waits."""
+    """Awaits a coroutine, and reports each of its suspensions."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], waits: Callable[[], None]) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""Other processes for tests of the embedded server: clients to be killed, and looks at what is left."""
+"""Other processes for tests of the embedded server: clients to be killed, and checks of what they leave."""
 
 import os
 import select
@@ -35,7 +35,7 @@ print("left", flush=True)
 
 
 class Client:
-    """Another process that joins at once, and leaves when told."""
+    """Another process that joins at once, and leaves on request."""
 
     def __init__(self, home: Path, *prefix: str, uid: int | None = None, code: str = CLIENT) -> None:
         command = [*prefix, sys.executable, "-c", code, str(home)] + ([] if uid is None else [str(uid)])
@@ -56,7 +56,7 @@ class Client:
         self.stdout.close()
 
     def kill(self) -> None:
-        """kill -9, with whatever tool it is running."""
+        """Kill the process with SIGKILL, and the tool that it runs."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
@@ -70,7 +70,7 @@ class Client:
 
 
 def end_servers_in(folder: Path) -> None:
-    """End what a failed or killing test left in its own folder."""
+    """End servers that a failed or killing test left in its own folder."""
     left = [
         process
         for process in psutil.process_iter(["name", "cwd"])
@@ -98,7 +98,7 @@ def ask(conninfo: str, question: str) -> object:
 
 
 def memory() -> str | None:
-    """A file system in memory, if there is a large one: what is synced there costs nothing."""
+    """Return a large file system in memory, if there is one: fsync costs nothing there."""
     folder = "/dev/shm"
     roomy = os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 2**31
     return folder if roomy else None

@@ -1,4 +1,4 @@
-"""A process that asks a host at the pace that it shares with others, and prints when each request began and ended."""
+"""A process that requests a host at a shared pace, and prints when each request began and ended."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Whoever is cancelled in the middle of a question to the database leaves nothing to those who come after."""
+"""A task cancelled during a statement leaves no trace on the connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -67,7 +67,7 @@ async def copy_in(pool: Database) -> None:
 
 
 @pytest.mark.parametrize("use", [question, transaction, many_rows, copy_out, copy_in])
-async def test_a_connection_comes_back_from_whoever_is_cancelled_fit_for_the_next_one(
+async def test_a_connection_returned_by_a_cancelled_task_works_for_the_next_one(
     database: ScratchDatabase, use: Use
 ) -> None:
     async with opened(database) as pool:
@@ -86,7 +86,7 @@ async def test_a_connection_comes_back_from_whoever_is_cancelled_fit_for_the_nex
     assert waits > 1
 
 
-async def test_a_lease_whose_taking_or_giving_back_is_cancelled_leaves_the_source_free(
+async def test_a_lease_cancelled_while_taken_or_returned_leaves_the_source_free(
     database: ScratchDatabase,
 ) -> None:
     async with database.open() as r:
@@ -112,7 +112,7 @@ async def test_a_lease_whose_taking_or_giving_back_is_cancelled_leaves_the_sourc
 
 
 async def _taken(pool: Database, source: Any) -> runs.Lease:
-    """The lease, as soon as the server has seen that the session before has ended."""
+    """Return the lease, as soon as the server has noticed the end of the previous session."""
     while True:
         try:
             return await runs.Lease.take(pool, source, mode="full", lease_s=60)
@@ -121,7 +121,7 @@ async def _taken(pool: Database, source: Any) -> runs.Lease:
 
 
 @pytest.mark.parametrize("what", ["extraction", "embedding"])
-async def test_a_claim_of_one_who_is_cancelled_is_free_again(database: ScratchDatabase, what: str) -> None:
+async def test_a_claim_of_a_cancelled_task_is_released(database: ScratchDatabase, what: str) -> None:
     async with opened(database) as pool:
 
         async def extract() -> bool:
@@ -149,7 +149,7 @@ async def test_a_claim_of_one_who_is_cancelled_is_free_again(database: ScratchDa
         assert waits > 1
 
 
-async def test_vectors_whose_storing_is_cancelled_are_there_all_or_none(database: ScratchDatabase) -> None:
+async def test_a_cancelled_store_of_vectors_leaves_all_of_them_or_none(database: ScratchDatabase) -> None:
     async with opened(database) as pool:
         async with pool.connection() as c:
             model = await embeddings.register(c, "m", kind="k", model=None, wanted=None, url=None, weight=1.0)

@@ -1,4 +1,4 @@
-"""Whoever reads the change log by a number misses no change, at whichever moment another client commits it."""
+"""A reader of the change log by number misses no change, at whichever moment another client commits it."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ PATIENCE_S = 20  # against hanging: a change that is lost is waited for
 
 @dataclass(slots=True)
 class Reader:
-    """A consumer at work: `read` goes on from where it was, `received` are the addresses of items it was told of."""
+    """A consumer: `read` continues from its position, `received` are the addresses of received items."""
 
     read: Callable[[], Awaitable[None]]
     received: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class Reader:
 
 @dataclass(slots=True)
 class World:
-    """What consumers need."""
+    """The context of the consumers."""
 
     database: ScratchDatabase
     r: Rowen
@@ -199,7 +199,7 @@ async def follower_of_a_source(w: World) -> AsyncIterator[Reader]:
 
 
 async def server_sent_events(w: World) -> AsyncIterator[Reader]:
-    """A client that connects anew each time, with the number that it saw last."""
+    """A client that reconnects each time, with the last number that it received."""
     seen = [str(await w.r.changes.last_number())]
 
     async def read() -> None:
@@ -251,7 +251,7 @@ async def mcp_subscription(w: World) -> AsyncIterator[Reader]:
 
 
 async def linked_data_event_stream(w: World) -> AsyncIterator[Reader]:
-    """A client that never asks again for a page that says it is immutable."""
+    """A client that never requests an immutable page again."""
     w.monkeypatch.setattr(event_stream, "PAGE_LINES", 4)
     w.monkeypatch.setattr(event_stream, "BLOCK_LINES", 8)
     done: set[str] = set()
@@ -286,7 +286,7 @@ async def feed(w: World) -> AsyncIterator[Reader]:
 
 
 async def item_counts(w: World) -> AsyncIterator[Reader]:
-    """Counts are kept up with the log: an item that it does not count is one that it missed."""
+    """Counts follow the log: an item that is not counted was missed."""
     [before] = await w.r.sources.overview()
 
     async def read() -> None:

@@ -136,7 +136,7 @@ async def test_the_bounds_of_a_period_belong_to_it(database: ScratchDatabase) ->
     assert before == [0, 0, 1, 2]
 
 
-async def test_workers_are_woken_by_a_change_only_where_a_webhook_is_active(database: ScratchDatabase) -> None:
+async def test_a_change_notifies_workers_only_if_a_webhook_is_active(database: ScratchDatabase) -> None:
     pool = await _database(database)
     source = await _source(pool)
     woken = []
@@ -181,7 +181,7 @@ async def append(pool: Database, source: Source, *counts: int) -> None:
 
 
 async def numbers(listener: Listener, upto: int, *, since: int = 0, batch: int = 500) -> list[int]:
-    """What a reader hears until it has heard a number."""
+    """Return the numbers that a reader receives, up to a number."""
     heard: list[int] = []
     async with aclosing(listener.follow(since, batch=batch)) as batches:
         async for lines in batches:
@@ -205,7 +205,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_follower_hears_of_a_change_when_it_is_committed(database: ScratchDatabase) -> None:
+async def test_a_follower_receives_a_change_when_it_is_committed(database: ScratchDatabase) -> None:
     pool = await _database(database)
     source = await _source(pool)
 
@@ -268,7 +268,7 @@ async def test_readers_that_have_seen_the_same_lines_share_one_read_whatever_sou
     assert len(reads) <= 2
 
 
-async def test_readers_that_share_a_read_do_not_share_the_end_of_one_of_them_or_its_failure(
+async def test_a_reader_that_ends_or_fails_does_not_end_the_shared_read_of_others(
     database: ScratchDatabase,
 ) -> None:
     pool = await _database(database)
@@ -297,7 +297,7 @@ async def test_readers_that_share_a_read_do_not_share_the_end_of_one_of_them_or_
     assert heard[1:] == [[1], [1]]
 
 
-async def test_a_long_log_comes_in_batches_and_a_reader_may_begin_anywhere(database: ScratchDatabase) -> None:
+async def test_a_long_log_is_read_in_batches_from_any_number(database: ScratchDatabase) -> None:
     pool = await _database(database)
     source = await _source(pool)
     await append(pool, source, 12, 9)
@@ -308,7 +308,7 @@ async def test_a_long_log_comes_in_batches_and_a_reader_may_begin_anywhere(datab
     await pool.close()
 
 
-async def test_a_slow_reader_holds_nothing_up_and_misses_nothing(database: ScratchDatabase) -> None:
+async def test_a_slow_reader_blocks_nobody_and_misses_nothing(database: ScratchDatabase) -> None:
     pool = await _database(database)
     source = await _source(pool)
     listener = Listener(pool)
@@ -331,7 +331,7 @@ async def test_a_slow_reader_holds_nothing_up_and_misses_nothing(database: Scrat
     assert rest == list(range(2, 202))
 
 
-async def test_a_reader_of_one_source_passes_over_the_lines_of_others_once(database: ScratchDatabase) -> None:
+async def test_a_reader_of_one_source_skips_the_lines_of_others_once(database: ScratchDatabase) -> None:
     pool = await _database(database)
     source = await _source(pool)
     async with pool.connection() as c:
@@ -390,7 +390,7 @@ async def _until_it_answers(pool: Database) -> None:
                 return
 
 
-async def test_an_outage_that_lasts_is_told_to_readers(database: ScratchDatabase) -> None:
+async def test_a_long_outage_is_raised_to_readers(database: ScratchDatabase) -> None:
     pool = await _database(database)
     listener = Listener(pool, give_up_s=0, random=Random(0))
     await pool._pool.close()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A database in one file, and back."""
+"""Dumps of a database, and their restoration."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from tests.conftest import ScratchDatabase
 from tests.logical import index_of
 
 
-async def test_what_was_dumped_is_restored_and_goes_on(
+async def test_a_restored_dump_continues_where_it_ended(
     new_database: Callable[[], ScratchDatabase], tmp_path: Path
 ) -> None:
     original, copy = new_database(), new_database()
@@ -46,7 +46,7 @@ async def test_what_was_dumped_is_restored_and_goes_on(
             await r.database.dump(dump)
 
 
-async def test_what_is_no_dump_changes_nothing(database: ScratchDatabase, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_dump_changes_nothing(database: ScratchDatabase, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hay")
 
     async with database.open() as r:
@@ -57,7 +57,7 @@ async def test_what_is_no_dump_changes_nothing(database: ScratchDatabase, tmp_pa
         assert await r.sources.list() == []
 
 
-async def test_a_dump_that_breaks_off_leaves_the_database_as_it_was(database: ScratchDatabase, tmp_path: Path) -> None:
+async def test_a_truncated_dump_leaves_the_database_unchanged(database: ScratchDatabase, tmp_path: Path) -> None:
     dump = tmp_path / "rowen.dump"
     async with database.open() as r:
         await r.database.dump(dump)
@@ -94,7 +94,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("when", "sources"), [("before", 0), ("after", 1)])
-async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_the_database_next(
+async def test_a_killed_restore_is_undone_or_finished_when_the_database_is_opened_next(
     new_database: Callable[[], ScratchDatabase],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -128,7 +128,7 @@ async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_t
     assert "an interrupted restore" in caplog.text
 
 
-async def test_a_restore_that_is_going_on_is_not_taken_for_a_dead_one(database: ScratchDatabase) -> None:
+async def test_a_running_restore_is_left_alone(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await r.sources.list()
     async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as c:

@@ -1,4 +1,4 @@
-"""The same dataset in several portals: found by its marks, kept apart, and the original named."""
+"""The same dataset in several portals: grouped by marks, stored separately, with a known original."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -65,7 +65,7 @@ async def test_a_dataset_of_three_portals_is_one_group_whose_original_is_the_cit
     assert database.query("select count(*) from item") == [(4,)]
 
 
-async def test_the_same_words_make_twins_and_few_words_do_not(
+async def test_equal_long_texts_make_duplicates_and_equal_short_texts_do_not(
     database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     for site in (city, nation):
@@ -82,7 +82,7 @@ async def test_the_same_words_make_twins_and_few_words_do_not(
     assert mills is None
 
 
-async def test_a_page_that_many_datasets_share_joins_none_of_them(
+async def test_a_page_shared_by_many_datasets_joins_none_of_them(
     database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     for number in range(3):
@@ -96,7 +96,7 @@ async def test_a_page_that_many_datasets_share_joins_none_of_them(
         assert await rowen.items.duplicates(f"{nation.address}#/n") is None
 
 
-async def test_a_group_dissolves_when_a_portal_says_something_else(
+async def test_a_group_dissolves_when_a_portal_changes_its_record(
     database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     city.add(UUID, "Wells")
@@ -131,7 +131,7 @@ async def test_a_deleted_item_leaves_its_group(
         assert await rowen.items.duplicates(f"{nation.address}#/{UUID}") is None
 
 
-async def test_datasets_from_before_there_were_marks_get_them_in_the_next_run_and_then_nothing_is_written(
+async def test_datasets_older_than_marks_get_them_in_the_next_run_once(
     database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     city.fill(3)
@@ -154,7 +154,7 @@ async def test_datasets_from_before_there_were_marks_get_them_in_the_next_run_an
     )
 
 
-async def test_a_mark_that_everything_has_joins_nothing(
+async def test_a_mark_of_all_items_joins_nothing(
     database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
     city.fill(60)
@@ -170,7 +170,7 @@ async def test_a_mark_that_everything_has_joins_nothing(
 async def test_the_database_groups_as_the_program_does(
     database: ScratchDatabase, city: DataJsonSite, region: CkanPortal, nation: DataJsonSite
 ) -> None:
-    """One rule, written twice: for single items in Python, for a whole export in SQL."""
+    """The rule exists twice: in Python for single items, in SQL for a whole export."""
     for number in range(12):
         city.add(f"c{number}")
         nation.add(f"n{number}")

@@ -26,7 +26,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that every user can enter; pytest's own are closed to all but root."""
+    """A folder that every user can enter; pytest's own folders are open to root only."""
     folder = Path(tempfile.mkdtemp(prefix="rowen-test-", dir=memory()))
     folder.chmod(0o755)
     monkeypatch.setattr(site, "SYSTEM_FOLDER", folder / "system")
@@ -37,7 +37,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def template() -> Iterator[Path]:
-    """A cluster that was used and stopped, to be copied: faster than making one for every test."""
+    """A stopped cluster to be copied, which is faster than creating one for each test."""
     with tempfile.TemporaryDirectory(prefix="rowen-test-", dir=memory()) as name:
         Path(name).chmod(0o755)
         with EmbeddedServer(Path(name)):
@@ -47,13 +47,13 @@ def template() -> Iterator[Path]:
 
 @pytest.fixture
 def home(place: Path, template: Path) -> Path:
-    """A home that has its cluster already."""
+    """A home with a cluster."""
     return furnished(place / "home", template)
 
 
 @pytest.fixture
 def client() -> Iterator[Start]:
-    """Starts clients, and ends those that the test left."""
+    """Start clients, and end those that the test left."""
     clients: list[Client] = []
 
     def start(home: Path, *prefix: str, uid: int | None = None, code: str = CLIENT) -> Client:
@@ -94,7 +94,7 @@ def test_four_processes_that_start_at_once_get_one_server(place: Path, client: S
     assert not EmbeddedServer(place).status().running
 
 
-def test_a_killed_client_leaves_no_membership_behind(home: Path, client: Start) -> None:
+def test_a_killed_client_is_no_member_any_more(home: Path, client: Start) -> None:
     killed = client(home)
     killed.joined()
     killed.kill()
@@ -204,7 +204,7 @@ def test_a_killed_initdb_leaves_no_half_cluster(place: Path, client: Start) -> N
         assert not list(folder.glob("init-*"))
 
 
-def test_a_path_may_hold_spaces_quotes_and_dollars(place: Path) -> None:
+def test_a_path_may_contain_spaces_quotes_and_dollars(place: Path) -> None:
     home = place / """it's a "home" of $HOME `x` \\ 100%"""
 
     for _ in range(2):
@@ -242,7 +242,7 @@ def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path, temp
     folder.rmdir()
 
 
-def test_the_socket_lets_in_only_the_servers_user(home: Path) -> None:
+def test_only_the_servers_user_can_connect_to_the_socket(home: Path) -> None:
     with EmbeddedServer(home):
         folder = home / "postgres" / "socket"
 
@@ -279,7 +279,7 @@ def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(home: Pa
     os.kill(child, signal.SIGKILL)
 
 
-def test_several_members_in_one_process_count_one_by_one(home: Path) -> None:
+def test_several_members_in_one_process_count_separately(home: Path) -> None:
     first, second = EmbeddedServer(home), EmbeddedServer(home)
 
     assert first.join() == second.join() == first.join()
@@ -291,7 +291,7 @@ def test_several_members_in_one_process_count_one_by_one(home: Path) -> None:
     assert not second.status().running
 
 
-def test_looking_and_stopping_make_nothing(place: Path) -> None:
+def test_status_and_stop_create_nothing(place: Path) -> None:
     server = EmbeddedServer(place / "home")
 
     assert (server.status().running, server.status().version, server.stop()) == (False, None, False)
@@ -309,14 +309,14 @@ def test_status_describes_the_running_server(home: Path) -> None:
         assert "ready to accept connections" in status.log_path.read_text()
 
 
-def test_the_server_is_set_up_to_survive_crashes_and_to_speak_utc(home: Path) -> None:
+def test_the_server_is_configured_to_survive_crashes_and_for_utc(home: Path) -> None:
     with EmbeddedServer(home) as conninfo:
         settings = [ask(conninfo, f"SHOW {name}") for name in ("fsync", "timezone", "listen_addresses", "wal_level")]
 
     assert settings == ["on", "UTC", "", "minimal"]
 
 
-def test_a_port_opens_tcp_for_those_who_know_the_password(home: Path) -> None:
+def test_a_port_opens_tcp_for_clients_with_the_password(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     server = EmbeddedServer(home, port=port)
@@ -362,7 +362,7 @@ def test_a_cluster_of_another_major_version_is_refused_untouched(home: Path) -> 
         EmbeddedServer(home).join()
 
 
-def test_without_any_binaries_the_way_out_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_binaries_the_error_names_the_alternative(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_candidates", lambda: iter(()))
 
     with pytest.raises(StoreUnavailableError) as caught:
@@ -379,7 +379,7 @@ def test_packages_are_found_without_being_imported() -> None:
 
 
 @needs_root
-def test_an_ordinary_user_needs_nothing_else(place: Path, client: Start) -> None:
+def test_an_ordinary_user_runs_the_server_directly(place: Path, client: Start) -> None:
     home = place / "home"
     home.mkdir()
     os.chown(home, 65534, 65534)
@@ -441,7 +441,7 @@ def test_binaries_that_are_closed_to_the_servers_user_are_copied_once(
 
 @needs_root
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv to take the right away")
-def test_root_that_may_not_look_into_processes_still_finds_the_server(home: Path, client: Start) -> None:
+def test_root_that_may_not_inspect_processes_still_finds_the_server(home: Path, client: Start) -> None:
     setpriv = ("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace")
     first, second = client(home, *setpriv), client(home, *setpriv)
     assert first.joined() == second.joined()
@@ -479,7 +479,7 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 
 @needs_root
-def test_a_full_disk_is_named_and_leaves_nothing_half_made(small_disk: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing_half_made(small_disk: Path) -> None:
     with pytest.raises(StoreFullError, match=str(small_disk)):
         EmbeddedServer(small_disk).join()
     assert not list((small_disk / "postgres").glob("init-*"))

@@ -1,4 +1,4 @@
-"""All processes of a database ask a host as often as a single one would."""
+"""All processes of a database together request a host as often as a single one would."""
 
 import asyncio
 import signal
@@ -48,7 +48,7 @@ def finished(running: subprocess.Popen[str]) -> list[tuple[float, float]]:
 
 
 class Counted(HostSlotTable):
-    """Counts what it is asked."""
+    """Counts its statements."""
 
     statements = 0
 
@@ -69,7 +69,7 @@ class Counted(HostSlotTable):
 async def paces(
     database: ScratchDatabase, count: int, **pace: float
 ) -> AsyncIterator[list[tuple[SharedThrottle, Counted]]]:
-    """As many processes would make, in one."""
+    """The paces of so many processes, in one."""
     pool = Database(database.settings())
     await pool.open()
     slots = [Counted(pool, lease_s=pace.get("lease_s", 5.0)) for _ in range(count)]
@@ -82,7 +82,7 @@ async def paces(
 
 
 async def requests(pace: SharedThrottle, count: int, *, answer_s: float = 0.0) -> list[float]:
-    """When each of them began."""
+    """Return when each request began."""
 
     async def begun() -> float:
         permit = await pace.enter(HOST)
@@ -125,7 +125,7 @@ def test_a_killed_process_frees_its_places_when_its_lease_ends(database: Scratch
     assert 0.2 < began - died < 10
 
 
-async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(database: ScratchDatabase) -> None:
+async def test_a_process_alone_at_a_host_takes_one_slot_for_all_requests(database: ScratchDatabase) -> None:
     async with paces(database, 1, delay_s=0.0, concurrency=3) as [(pace, slots)]:
         began = time.monotonic()
         await requests(pace, 500)
@@ -134,7 +134,7 @@ async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(databa
         assert slots.statements <= 1 + (time.monotonic() - began) // 0.9
 
 
-async def test_processes_that_share_a_host_ask_about_once_a_request_and_tell_when_it_leaves(
+async def test_processes_that_share_a_host_run_about_one_statement_per_request(
     database: ScratchDatabase,
 ) -> None:
     async with paces(database, 2, delay_s=0.05, concurrency=3) as [(first, asked), (second, also)]:
@@ -151,7 +151,7 @@ async def ask(slots: HostSlotTable) -> HostAnswer:
 
 
 async def two_that_share(database: ScratchDatabase, slots: Sequence[HostSlotTable]) -> None:
-    """Make them known to each other."""
+    """Let the holders of slots notice each other."""
     for slot in slots:
         await ask(slot)
     database.execute("update host_slot set alone = false, waits_since = null, back_by = null")
@@ -175,7 +175,7 @@ async def test_a_request_that_leaves_late_moves_the_next_one(database: ScratchDa
     assert (in_turn.verdict, in_turn.wait_s) == ("start", 0.0)
 
 
-async def test_a_start_that_nobody_uses_is_waited_for_a_second(database: ScratchDatabase) -> None:
+async def test_an_unused_start_is_waited_for_a_second(database: ScratchDatabase) -> None:
     async with paces(database, 2) as [(_, first), (_, second)]:
         await two_that_share(database, [first, second])
         await ask(first)
@@ -185,7 +185,7 @@ async def test_a_start_that_nobody_uses_is_waited_for_a_second(database: Scratch
 
 
 class Giving:
-    """Slots that give out a start whenever they are asked."""
+    """Slots that grant each start at once."""
 
     lease_s = 5.0
     given = 0
@@ -195,13 +195,13 @@ class Giving:
         return HostAnswer("start", 0.02, 0.0, 1)
 
     async def sent(self, host: str) -> None:
-        """It left."""
+        """Do nothing."""
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
         return []
 
 
-async def test_a_start_that_was_slept_through_is_given_back() -> None:
+async def test_a_start_missed_during_sleep_is_returned() -> None:
     late, slots = 0.0, Giving()
 
     async def oversleep(wait_s: float) -> None:
@@ -215,7 +215,7 @@ async def test_a_start_that_was_slept_through_is_given_back() -> None:
     assert slots.given == 2
 
 
-async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(database: ScratchDatabase) -> None:
+async def test_the_last_process_at_a_host_keeps_the_gap_to_the_starts_of_others(database: ScratchDatabase) -> None:
     async with paces(database, 2, delay_s=60.0, concurrency=3) as [(pace, first), (_, second)]:
         await two_that_share(database, [first, second])
         await ask(second)
@@ -227,7 +227,7 @@ async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(database: 
         assert lane.free_at - time.monotonic() > 50
 
 
-async def test_a_second_process_waits_until_the_first_knows_of_it(database: ScratchDatabase) -> None:
+async def test_a_second_process_waits_until_the_first_has_noticed_it(database: ScratchDatabase) -> None:
     async with paces(database, 2, delay_s=0.0, concurrency=1) as [(first, _), (second, _)]:
         permit = await first.enter(HOST)
         second = asyncio.create_task(second.enter(HOST))
@@ -238,7 +238,7 @@ async def test_a_second_process_waits_until_the_first_knows_of_it(database: Scra
         (await asyncio.wait_for(second, 10)).release()
 
 
-async def test_a_host_that_asks_for_time_is_left_alone_by_all(database: ScratchDatabase) -> None:
+async def test_all_processes_wait_for_a_host_that_demands_a_delay(database: ScratchDatabase) -> None:
     async with paces(database, 2, delay_s=0.0, concurrency=1) as [(first, _), (second, _)]:
         await requests(first, 1)
         await first.hold(HOST, 1.5)
@@ -248,7 +248,7 @@ async def test_a_host_that_asks_for_time_is_left_alone_by_all(database: ScratchD
         assert began - leased_at > 1.4
 
 
-async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(database: ScratchDatabase) -> None:
+async def test_a_process_that_slept_through_its_lease_asks_before_it_continues(database: ScratchDatabase) -> None:
     late = 0.0
     async with paces(database, 2, delay_s=0.0, concurrency=1) as [(first, slots), (second, _)]:
         first._clock = lambda: time.monotonic() + late
@@ -265,7 +265,7 @@ async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(dat
         assert slots.statements > before
 
 
-async def test_hosts_that_nobody_asks_are_forgotten(database: ScratchDatabase) -> None:
+async def test_hosts_without_requests_are_deleted(database: ScratchDatabase) -> None:
     async with paces(database, 1, delay_s=0.0, concurrency=1) as [(pace, slots)]:
         await requests(pace, 1)
         database.execute("update host_pace set last_start = now() - interval '2 hours'")
@@ -304,7 +304,7 @@ async def _meeting(pace: SharedThrottle, others: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_request_that_is_cancelled_before_it_begins_gives_its_place_back(database: ScratchDatabase) -> None:
+async def test_a_request_cancelled_before_its_start_returns_its_slot(database: ScratchDatabase) -> None:
     async with paces(database, 2, delay_s=0, concurrency=1) as made:
         (first, _), (other, _) = made
         waits = 0

@@ -53,12 +53,12 @@ def keepers(home: Path) -> list[psutil.Process]:
 
 
 def used(home: Path, linger_s: float) -> int | None:
-    """Join and leave; the process of the server."""
+    """Join and leave; return the process id of the server."""
     with EmbeddedServer(home, linger_s=linger_s):
         return EmbeddedServer(home).status().pid
 
 
-def test_who_comes_back_within_the_time_finds_the_same_server_and_there_is_one_keeper(home: Path) -> None:
+def test_a_process_that_returns_in_time_finds_the_same_server_with_one_keeper(home: Path) -> None:
     first = used(home, LATER_S)
     assert EmbeddedServer(home).status().running
 
@@ -75,7 +75,7 @@ def test_an_idle_server_is_stopped_and_its_keeper_ends(home: Path) -> None:
     eventually(lambda: not keepers(home))
 
 
-def test_each_who_leaves_makes_the_keeper_wait_anew(home: Path) -> None:
+def test_each_leaving_process_restarts_the_wait_of_the_keeper(home: Path) -> None:
     used(home, LATER_S)
     before = (home / "postgres" / "keeper.lock").stat().st_mtime_ns
 
@@ -84,7 +84,7 @@ def test_each_who_leaves_makes_the_keeper_wait_anew(home: Path) -> None:
     assert (home / "postgres" / "keeper.lock").stat().st_mtime_ns > before
 
 
-def test_a_keeper_leaves_a_server_alone_that_is_used_and_the_last_member_leaves_another(home: Path) -> None:
+def test_a_keeper_leaves_a_used_server_alone_and_the_last_member_starts_another_keeper(home: Path) -> None:
     used(home, SOON_S)
     with EmbeddedServer(home, linger_s=LATER_S) as conninfo:
         eventually(lambda: not keepers(home))
@@ -94,7 +94,7 @@ def test_a_keeper_leaves_a_server_alone_that_is_used_and_the_last_member_leaves_
     assert len(keepers(home)) == 1
 
 
-def test_a_server_whose_keeper_was_killed_gets_another_with_the_next_who_leaves(home: Path) -> None:
+def test_a_server_whose_keeper_was_killed_gets_another_from_the_next_leaving_process(home: Path) -> None:
     used(home, LATER_S)
     [keeper] = keepers(home)
     keeper.kill()
@@ -105,7 +105,7 @@ def test_a_server_whose_keeper_was_killed_gets_another_with_the_next_who_leaves(
     eventually(lambda: not EmbeddedServer(home).status().running)
 
 
-def test_who_does_not_linger_stops_the_server_that_another_left_to_a_keeper(home: Path) -> None:
+def test_a_process_without_linger_time_stops_a_server_left_to_a_keeper(home: Path) -> None:
     used(home, LATER_S)
 
     used(home, 0.0)
@@ -132,7 +132,7 @@ def test_a_lingering_server_that_was_killed_has_every_committed_row(home: Path) 
 
 
 @pytest.mark.parametrize("call", ["getpid", "getppid"])
-def test_what_was_started_by_init_leaves_nothing_behind(home: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_started_by_init_leaves_no_keeper(home: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(os, call, lambda: 1)
         used(home, LATER_S)
@@ -166,7 +166,7 @@ def test_a_keeper_holds_no_pipe_of_the_command_that_left_it(home: Path) -> None:
 
 
 def installed(folder: Path) -> Path:
-    """A copy of the program with links to all that it needs, as a folder to import from."""
+    """Copy the program into a folder to import from, with links to its dependencies."""
     site = folder / "site-packages"
     site.mkdir()
     shutil.copytree(Path(rowen.__file__).parent, site / "rowen", ignore=shutil.ignore_patterns("__pycache__"))
@@ -192,12 +192,12 @@ with EmbeddedServer(Path(sys.argv[1]), linger_s=float(sys.argv[3])): pass
 
 
 def waits(keeper: psutil.Process) -> bool:
-    """Whether a keeper has loaded the client library, and sleeps."""
+    """Return whether a keeper has loaded the client library, and sleeps."""
     is_loaded = any("libpq" in memory_map.path or "psycopg" in memory_map.path for memory_map in keeper.memory_maps())
     return is_loaded and keeper.status() == psutil.STATUS_SLEEPING
 
 
-def test_a_server_is_stopped_in_time_although_the_program_was_removed_meanwhile(home: Path, tmp_path: Path) -> None:
+def test_a_server_is_stopped_in_time_after_the_program_was_removed(home: Path, tmp_path: Path) -> None:
     site = installed(tmp_path)
     command = [sys.executable, "-I", "-c", LEAVES_A_KEEPER, str(home), str(site), str(REMOVAL_S)]
     subprocess.run(command, timeout=PATIENCE_S, check=True, cwd="/")

@@ -1,4 +1,4 @@
-"""The ledger of paid calls in PostgreSQL: what was spent, by whom, and for how long it is remembered."""
+"""The ledger of paid calls in PostgreSQL: costs, their causes, and their retention."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ def entry(usd: float | None = 0.5, *, at: datetime = NOW, charge: Charge = Charg
     return LedgerEntry(**values | changes)
 
 
-async def test_what_was_spent_is_told_by_run_source_and_day(database: ScratchDatabase) -> None:
+async def test_costs_are_summed_by_run_source_and_day(database: ScratchDatabase) -> None:
     async with database.open() as r:
         ledger = ProviderLedger(r._engine.database)
         await ledger.record(entry(0.5))
@@ -59,7 +59,7 @@ async def test_what_was_spent_is_told_by_run_source_and_day(database: ScratchDat
     assert nobody == SpentUsd(by_day=0.875, tokens_by_day=480)
 
 
-async def test_old_entries_go_a_bounded_number_at_once(
+async def test_a_bounded_number_of_old_entries_is_deleted_at_once(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rowen.store.ledger._PRUNED_AT_ONCE", 2)

@@ -1,4 +1,4 @@
-"""Advisory locks: no two of them have the same keys, and none is taken without its name in the registry."""
+"""Advisory locks: no two of them have the same keys, and all are in the registry."""
 
 import asyncio
 import re
@@ -31,7 +31,7 @@ FORMER = {
 
 
 def keys(database: ScratchDatabase, expression: str) -> tuple[int, ...]:
-    """The keys as numbers, as PostgreSQL computes them."""
+    """Return the keys as numbers, as PostgreSQL computes them."""
     [row] = database.query(f"select {expression}")
     return row
 
@@ -64,7 +64,7 @@ def test_no_two_locks_have_the_same_keys(database: ScratchDatabase) -> None:
 
 
 @pytest.mark.parametrize("lock", FORMER, ids=lambda lock: lock.name)
-def test_a_lock_has_the_keys_that_it_had_in_earlier_programs(database: ScratchDatabase, lock: Lock) -> None:
+def test_the_keys_of_locks_never_change(database: ScratchDatabase, lock: Lock) -> None:
     assert keys(database, lock.value.replace("%s", "'7'")) == keys(database, FORMER[lock])
 
 
@@ -80,7 +80,7 @@ async def test_a_source_is_extracted_while_the_model_of_the_same_number_embeds(d
     assert (is_mine, second) == (True, None)
 
 
-async def test_no_source_keeps_passages_from_being_stored(database: ScratchDatabase) -> None:
+async def test_the_extraction_of_a_source_does_not_block_stored_passages(database: ScratchDatabase) -> None:
     async with database.open() as r:
         pool = r._engine.database
         async with pool.alone(Lock.EXTRACTION, ALL_PASSAGES) as is_mine, pool.transaction() as c:
@@ -90,7 +90,7 @@ async def test_no_source_keeps_passages_from_being_stored(database: ScratchDatab
     assert is_mine
 
 
-async def test_a_pass_that_is_cancelled_frees_its_source(database: ScratchDatabase) -> None:
+async def test_a_cancelled_extraction_releases_its_source(database: ScratchDatabase) -> None:
     async with database.open() as r:
         pool = r._engine.database
         inside = asyncio.Event()

@@ -50,7 +50,7 @@ analyze
 
 @pytest.fixture(scope="module")
 def filled(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchDatabase]:
-    """A database with all that, for all tests of this module: they only look."""
+    """A database with these rows, for all tests of this module: they only read."""
     name = server.create(template)
     database = ScratchDatabase(server.conninfo(name), tmp_path_factory.mktemp("home"))
     database.execute(WORLD)
@@ -61,7 +61,7 @@ def filled(server: Server, template: str, tmp_path_factory: pytest.TempPathFacto
 async def read_rows(
     database: ScratchDatabase, ask: Callable[[Connection], Awaitable[T]], *, of: str = "%"
 ) -> tuple[T, int]:
-    """What a question gives, and how many rows it reads for that, of all tables or of one."""
+    """Return the result of a query, and how many rows of all tables or of one it reads."""
     pool = Database(database.settings())
     await pool.open()
     try:
@@ -79,7 +79,7 @@ async def _rows(c: Connection, of: str) -> int:
     return int(await scalar(c, read, [of]))
 
 
-async def test_what_sources_have_is_counted_once_and_not_once_for_each_source(filled: ScratchDatabase) -> None:
+async def test_items_of_sources_are_counted_in_one_pass(filled: ScratchDatabase) -> None:
     answer, read = await read_rows(filled, library.overview)
     few, read_for_few = await read_rows(filled, lambda c: library.overview(c, limit=3, after="s1"))
     every, read_of_all = await read_rows(filled, sources.every)
@@ -99,7 +99,7 @@ async def test_what_sources_have_is_counted_once_and_not_once_for_each_source(fi
     assert read_of_all < counts["s1"] + 20 * SOURCES
 
 
-async def test_items_of_a_source_are_read_only_to_be_counted(filled: ScratchDatabase) -> None:
+async def test_items_of_a_source_are_read_only_if_they_are_counted(filled: ScratchDatabase) -> None:
     named, read = await read_rows(filled, lambda c: sources.get(c, "s1"), of="item")
     counted, read_to_count = await read_rows(filled, lambda c: sources.get(c, "s1", counted=True), of="item")
 
@@ -107,7 +107,7 @@ async def test_items_of_a_source_are_read_only_to_be_counted(filled: ScratchData
     assert read_to_count >= counted.items > ITEMS / 2
 
 
-async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(filled: ScratchDatabase) -> None:
+async def test_only_the_first_and_last_lines_of_a_span_of_the_log_are_read(filled: ScratchDatabase) -> None:
     of_all, read = await read_rows(filled, lambda c: changes.spans(c, size=100, source=None))
     of_one, read_of_one = await read_rows(filled, lambda c: changes.spans(c, size=100, source="s9"))
     part, _ = await read_rows(filled, lambda c: changes.spans(c, size=10, source="s1", after=100, until=200))
@@ -122,7 +122,7 @@ async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(fille
     assert read_of_one <= 4 * len(of_one) + 4
 
 
-async def test_a_catalog_is_paged_through_without_passing_over_what_is_no_dataset(filled: ScratchDatabase) -> None:
+async def test_pages_of_a_catalog_are_read_without_scanning_items_that_are_no_datasets(filled: ScratchDatabase) -> None:
     counts, _ = await read_rows(filled, duplicates.count_datasets)
     first, read = await read_rows(filled, lambda c: duplicates.page_of_datasets(c, counts, after=None, limit=10))
 
@@ -164,7 +164,7 @@ select number from change where to_tsvector('simple', title) @@ websearch_to_tsq
 BOUNDS = {"looked up": (5, 20, 10_000), "walked": (5, 200, 3), "at once": (5_000, 20, 3)}
 
 
-async def test_lines_about_words_are_found_whichever_way_is_taken(
+async def test_lines_about_words_are_the_same_by_either_search(
     filled: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = {query: [n for (n,) in filled.query(ABOUT.replace("$1", "%s"), query, query)] for query in QUERIES}
@@ -187,20 +187,20 @@ async def test_lines_about_words_are_found_whichever_way_is_taken(
 
 
 async def _about(c: Connection, query: str) -> list[int]:
-    """The numbers of two pages."""
+    """Return the numbers of two pages."""
     lines = await changes.newest(c, query=query, limit=20)
     more = await changes.newest(c, query=query, limit=25, before=lines[-1].number) if lines else []
     return [line.number for line in (*lines, *more)]
 
 
-async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: ScratchDatabase) -> None:
+async def test_rare_words_are_checked_in_few_lines_one_by_one(filled: ScratchDatabase) -> None:
     _, read = await read_rows(filled, lambda c: changes.newest(c, query="zzz", limit=20))
 
     assert changes._FIRST_LINES == 1_000
     assert read < 4 * changes._FIRST_LINES + 2 * ITEMS
 
 
-async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
+async def test_no_recent_row_is_read_to_find_expired_ones(
     filled: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "_RUNS_KEPT", 5)
@@ -224,7 +224,7 @@ async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
     assert read <= 200 * (2 + 6 + 25) + 20
 
 
-async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_a_time(filled: ScratchDatabase) -> None:
+async def test_a_work_list_is_made_once_for_any_batch_size(filled: ScratchDatabase) -> None:
     carried = AttachedSchema(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
 
     async def read_all(c: Connection) -> list[int]:
@@ -241,7 +241,7 @@ async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_
     assert read <= 2 * (len(listed) + 60)
 
 
-async def test_a_part_of_a_work_list_leaves_out_what_was_looked_at_since(filled: ScratchDatabase) -> None:
+async def test_a_part_of_a_work_list_leaves_out_items_extracted_since(filled: ScratchDatabase) -> None:
     carried = AttachedSchema(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
     pool = Database(filled.settings())
     await pool.open()
@@ -259,7 +259,7 @@ async def test_a_part_of_a_work_list_leaves_out_what_was_looked_at_since(filled:
     assert list(rest[:2]) == [first.number, third.number]
 
 
-async def test_sources_that_are_up_to_date_are_not_asked_what_is_left_to_extract(
+async def test_pending_items_are_not_counted_for_sources_that_are_up_to_date(
     filled: ScratchDatabase, statements: list[str]
 ) -> None:
     filled.execute(

@@ -57,9 +57,7 @@ async def test_a_database_newer_than_the_program_is_refused_and_left_alone(datab
     assert "Upgrade Rowen" in (caught.value.hint or "")
 
 
-async def test_a_server_without_pgvector_is_refused_with_the_way_out(
-    empty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_without_pgvector_is_refused_with_a_hint(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "MINIMUM_VECTOR", (99, 0))
 
     with pytest.raises(StoreUnfitError, match="or later") as caught:
@@ -68,7 +66,7 @@ async def test_a_server_without_pgvector_is_refused_with_the_way_out(
     assert "ROWEN_DATABASE_URL" in (caught.value.hint or "")
 
 
-async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+async def test_a_missing_server_is_named_without_its_password() -> None:
     with pytest.raises(StoreUnavailableError) as caught:
         await opened("postgresql://someone:hunter2@127.0.0.1:9/none")
 
@@ -83,7 +81,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def test_vectors_of_an_earlier_release_are_kept_and_its_titles_wait_for_theirs(
+async def test_vectors_of_an_earlier_release_stay_and_its_titles_wait_for_theirs(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = migrate.migrations()
@@ -118,7 +116,7 @@ update embedding_model set covered_to = (select max(id) from item_title);
 """
 
 
-async def test_titles_with_tags_take_their_vectors_along_to_the_hash_without_tags(
+async def test_vectors_of_titles_with_tags_move_to_the_hash_without_tags(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = migrate.migrations()
@@ -153,7 +151,7 @@ async def test_titles_with_tags_take_their_vectors_along_to_the_hash_without_tag
     assert (len(rye), maize) == (2, [None])
 
 
-async def test_a_step_that_fails_leaves_nothing(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_step_leaves_nothing(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     good = migrate.migrations()
     bad = migrate.Migration(len(good) + 1, "bad", "create table half (n integer); select broken;")
     steps: Callable[[], list[migrate.Migration]] = lambda: [*good, bad]  # noqa: E731
@@ -166,7 +164,7 @@ async def test_a_step_that_fails_leaves_nothing(empty: str, monkeypatch: pytest.
     assert database.query("select to_regclass('rowen.half'), to_regclass('rowen.item')") == [(None, None)]
 
 
-async def test_a_database_of_before_knows_what_is_new_since_its_last_complete_run_and_what_is_held_back(
+async def test_an_older_database_keeps_its_last_complete_run_and_its_pending_deletions(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = migrate.migrations()
@@ -193,7 +191,7 @@ async def test_a_database_of_before_knows_what_is_new_since_its_last_complete_ru
     assert database.query("select item_id, source_id, run_id, kept_at from item_held") == [(2, 1, 2, None)]
 
 
-async def test_a_database_of_before_the_queue_gets_it_and_what_had_a_schedule_is_due_at_once(
+async def test_a_database_older_than_the_queue_gets_it_and_scheduled_sources_are_due_at_once(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = migrate.migrations()
@@ -221,7 +219,7 @@ async def test_a_database_of_before_the_queue_gets_it_and_what_had_a_schedule_is
     database.execute(logged % (2, "failing"))
 
 
-async def test_steps_that_a_later_release_of_the_queue_brings_are_applied_and_its_jobs_survive(
+async def test_steps_of_a_later_queue_package_are_applied_and_jobs_survive(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     database.execute("insert into procrastinate_jobs (queue_name, task_name) values ('sync', 'sync')")
@@ -237,7 +235,7 @@ async def test_steps_that_a_later_release_of_the_queue_brings_are_applied_and_it
     assert database.query("select task_name, more from procrastinate_jobs") == [("sync", None)]
 
 
-async def test_a_user_without_the_rights_is_told_which_ones_are_missing(empty: str, server: Server) -> None:
+async def test_the_error_names_the_missing_rights_of_a_user(empty: str, server: Server) -> None:
     with psycopg.connect(empty, autocommit=True) as c:
         name = f"guest_{c.info.dbname}"
         c.execute(sql.SQL("create role {} login password 'hay'").format(sql.Identifier(name)))
@@ -250,7 +248,7 @@ async def test_a_user_without_the_rights_is_told_which_ones_are_missing(empty: s
     assert "grant create on database" in str(refused.value.hint)
 
 
-async def test_a_user_who_may_not_create_the_extension_is_told_what_an_administrator_has_to_run(empty: str) -> None:
+async def test_the_error_names_the_statement_that_an_administrator_must_run_for_the_extension(empty: str) -> None:
     with psycopg.connect(empty, autocommit=True) as c:
         user, database = (sql.Identifier(one) for one in (f"owner_{c.info.dbname}", c.info.dbname))
         c.execute("drop extension if exists vector")
@@ -266,7 +264,7 @@ async def test_a_user_who_may_not_create_the_extension_is_told_what_an_administr
     assert "create extension vector with schema public" in str(refused.value.hint)
 
 
-async def test_a_user_that_the_server_turns_away_is_told_where_to_look(empty: str) -> None:
+async def test_a_user_that_the_server_refuses_gets_a_hint_at_the_url(empty: str) -> None:
     with pytest.raises(StoreUnfitError, match="refused this user") as refused:
         await opened(make_conninfo(empty, dbname="no-such-database"))
 

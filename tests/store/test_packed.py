@@ -1,4 +1,4 @@
-"""Records are taken apart to be stored, and put together again."""
+"""Records are stored in two parts and joined again."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ names = st.sampled_from(["identifier", "resources", "source", "spatial", "é"])
 
 
 @given(st.dictionaries(names, values))
-def test_a_record_that_is_taken_apart_is_put_together_again(record: Mapping[str, Any]) -> None:
+def test_a_record_stored_in_two_parts_is_whole_again(record: Mapping[str, Any]) -> None:
     record, written = storable(record)
 
     facts, packed = written.facts(), pack(written)
@@ -27,7 +27,7 @@ def test_a_record_that_is_taken_apart_is_put_together_again(record: Mapping[str,
 
 
 @given(st.dictionaries(names, values))
-def test_a_record_is_put_together_without_being_read(record: Mapping[str, Any]) -> None:
+def test_a_record_is_whole_again_without_parsing(record: Mapping[str, Any]) -> None:
     record, written = storable(record)
     packed = pack(written)
     facts = json.loads(written.facts())
@@ -37,7 +37,7 @@ def test_a_record_is_put_together_without_being_read(record: Mapping[str, Any]) 
     assert json.loads(whole_json(json.dumps(facts).encode(), packed)) == record
 
 
-def test_statements_see_where_files_lie_and_not_what_is_said_of_them() -> None:
+def test_queries_see_the_addresses_of_files_but_not_their_descriptions() -> None:
     files = [{"url": "https://a.example/1", "name": "One"}, "broken", {"name": "nowhere"}]
 
     _, written = storable({"issued": "2026", "resources": files, "source": {"id": "a"}})

@@ -1,4 +1,4 @@
-"""Lists are read page by page: what follows a key, in the order of the list, whatever was added in the meantime."""
+"""Lists are read page by page, from a key on in the order of the list, whatever was added meanwhile."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ async def test_the_quarantine_is_read_newest_first_page_by_page(database: Scratc
     assert pages == whole
 
 
-async def test_search_goes_on_where_a_page_ended(database: ScratchDatabase) -> None:
+async def test_search_continues_where_a_page_ended(database: ScratchDatabase) -> None:
     texts = [f"Hay is cut in row {n}. " + "Hay! " * (n % 7) for n in range(45)]
     async with database.open(embedder="none") as r:
         await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)), Complete())

@@ -1,4 +1,4 @@
-"""Connections of the pool: one that was just used is not asked whether it lives, and one that died is replaced."""
+"""Connections of the pool: one that was just used is not probed, and a dead one is replaced."""
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
@@ -25,7 +25,7 @@ async def _pid(pool: Database) -> int:
 ROUND = 20
 
 
-async def test_a_connection_that_was_just_used_is_not_asked_whether_it_lives(
+async def test_a_connection_that_was_just_used_is_not_probed(
     database: ScratchDatabase, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = Database(database.settings())
@@ -46,7 +46,7 @@ async def test_a_connection_that_was_just_used_is_not_asked_whether_it_lives(
     assert statements == ["", PID]
 
 
-async def test_a_session_that_the_server_ended_is_replaced_before_anybody_uses_it(database: ScratchDatabase) -> None:
+async def test_a_session_that_the_server_ended_is_replaced_before_its_next_use(database: ScratchDatabase) -> None:
     pool = Database(database.settings())
     await pool.open()
     try:
@@ -61,13 +61,13 @@ async def test_a_session_that_the_server_ended_is_replaced_before_anybody_uses_i
 
 
 async def _pids(pool: Database, number: int) -> set[int]:
-    """The sessions of so many connections that are lent at the same time: the pool has as many afterwards."""
+    """Return the sessions of so many connections lent at the same time; the pool has as many afterwards."""
     async with AsyncExitStack() as lent:
         connections = [await lent.enter_async_context(pool.connection()) for _ in range(number)]
         return {int(await scalar(c, PID)) for c in connections}
 
 
-async def test_a_task_that_was_cancelled_and_goes_on_is_lent_a_connection(database: ScratchDatabase) -> None:
+async def test_a_cancelled_task_that_continues_gets_a_connection(database: ScratchDatabase) -> None:
     async def fail() -> None:
         raise LookupError
 
@@ -94,7 +94,7 @@ async def _cancelled_and_going_on(pool: Database) -> int:
     return await _pid(pool)
 
 
-async def test_all_is_closed_although_a_part_cannot_be(
+async def test_everything_else_is_closed_if_one_part_fails_to_close(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(_: Any) -> None:
@@ -116,7 +116,7 @@ async def test_all_is_closed_although_a_part_cannot_be(
     assert engine.database._pool is None
 
 
-async def test_closing_a_database_that_is_cancelled_leaves_no_task_behind(database: ScratchDatabase) -> None:
+async def test_a_cancelled_close_of_a_database_leaves_no_task(database: ScratchDatabase) -> None:
     async def opened_and_closed() -> None:
         pool = Database(database.settings())
         await pool.open()

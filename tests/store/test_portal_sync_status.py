@@ -1,10 +1,10 @@
-"""The view that speaks of syncs in the words of the portals' harvesters."""
+"""The view of syncs with the column names of the portals' harvesters."""
 
 from tests.conftest import ScratchDatabase
 from tests.portals.datajson import DataJsonSite
 
 
-async def test_the_view_tells_mode_status_start_count_and_cursor_of_the_last_sync(database: ScratchDatabase) -> None:
+async def test_the_view_shows_mode_status_start_count_and_cursor_of_the_last_sync(database: ScratchDatabase) -> None:
     site = DataJsonSite()
     site.fill(3)
     try:

@@ -1,4 +1,4 @@
-"""Ranking by words is BM25, and what it costs grows with the rare words, not with the common ones."""
+"""Ranking by words is BM25, and its cost grows with the rare words, not with the common ones."""
 
 import math
 import random
@@ -26,7 +26,7 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
 
 @pytest.fixture
 def bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Other bounds for one test, so that a small collection is treated as a large one."""
+    """Set other bounds for one test, so that a small collection is treated as a large one."""
 
     def set_to(**values: int) -> None:
         for name, value in values.items():
@@ -38,7 +38,7 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 
 def texts(count: int, *, seed: int = 7) -> list[str]:
-    """Texts of the same words, some of which are common and some rare."""
+    """Texts of the same words, some common and some rare."""
     rng = random.Random(seed)
     weights = [1 / rank for rank in range(1, len(WORDS) + 1)]
     return [" ".join(rng.choices(WORDS, weights, k=rng.randint(5, 60))) for _ in range(count)]
@@ -55,7 +55,7 @@ async def ask(c: Connection, words: str, **more: Any) -> tuple[list[int], dict[s
 
 
 def bm25(bodies: list[str], words: list[str]) -> dict[int, float]:
-    """The textbook formula, with the length of a text as its number of different words."""
+    """Return the score by the textbook formula, with the number of different words as the length of a text."""
     k, b = ranking.SATURATION, ranking.LENGTH_SHARE
     bags = [body.split() for body in bodies]
     mean = sum(len(set(bag)) for bag in bags) / len(bags)
@@ -112,7 +112,7 @@ async def test_words_that_are_all_common_are_looked_up_together(
     assert explanation["scored"] == 1
 
 
-async def test_common_words_that_never_stand_together_are_looked_up_apart(
+async def test_common_words_that_never_occur_together_are_looked_up_separately(
     database: ScratchDatabase, bounds: Callable[..., None]
 ) -> None:
     bounds(CANDIDATES=35)
@@ -177,7 +177,7 @@ async def test_counts_of_a_sample_are_scaled_up(database: ScratchDatabase, monke
     assert 600 <= counted["pear"] <= 1_400
 
 
-async def test_a_count_waits_for_nobody_and_nobody_for_it(database: ScratchDatabase) -> None:
+async def test_a_count_neither_waits_nor_blocks(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, ["apple"])
         async with r._engine.database.connection() as other, other.transaction():
@@ -193,7 +193,7 @@ def test_the_statement_is_made_once_for_a_shape() -> None:
     assert ranking.statement("", None) is ranking.statement("", None)
 
 
-def test_a_slip_is_undone_by_one_letter() -> None:
+def test_a_slip_of_one_letter_is_corrected() -> None:
     guesses = {word for _, word in store_words.variants("orhcard")}
 
     assert "orchard" in guesses
@@ -201,7 +201,7 @@ def test_a_slip_is_undone_by_one_letter() -> None:
     assert list(store_words.variants("abc")) == list(store_words.variants("x1y2")) == []
 
 
-async def test_queries_cut_scripts_without_spaces_as_the_index_does(database: ScratchDatabase) -> None:
+async def test_queries_split_scripts_without_spaces_like_the_index(database: ScratchDatabase) -> None:
     for text in ("日本語", "全文検索エンジン", "데이터", "語"):
         rows = database.query("select lexeme from unnest(to_tsvector('simple', words_apart(%s)))", text)
 

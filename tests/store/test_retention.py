@@ -1,4 +1,4 @@
-"""What is too old is forgotten, a batch at a time; what is still needed stays, and nothing is paid twice."""
+"""Expired rows are deleted in batches; needed ones stay, and nothing is paid twice."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
 
 
 async def tidied(r: Any) -> None:
-    """What a worker does once an hour."""
+    """Delete expired rows, as a worker does once an hour."""
     async with r._engine.database.connection() as c:
         await tidy(c, r._engine.settings)
 
@@ -39,7 +39,7 @@ def runs(database: ScratchDatabase, source: int = 1) -> list[int]:
     return [number for (number,) in database.query("select id from run where source_id = %s order by id", source)]
 
 
-async def test_old_runs_go_but_for_the_first_and_the_last_ones_of_each_source(
+async def test_old_runs_are_deleted_except_the_first_and_last_ones_of_each_source(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
@@ -51,7 +51,7 @@ async def test_old_runs_go_but_for_the_first_and_the_last_ones_of_each_source(
     assert runs(database, 2) == [1, 195, 197, 199]
 
 
-async def test_runs_of_the_last_year_stay_and_all_that_the_rules_of_deletion_and_moves_need(
+async def test_runs_of_the_last_year_and_runs_needed_for_deletions_and_moves_stay(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
@@ -73,7 +73,7 @@ async def test_runs_of_the_last_year_stay_and_all_that_the_rules_of_deletion_and
     assert spent == [(2,)]
 
 
-async def test_runs_that_count_for_deletions_that_are_held_back_stay(
+async def test_runs_that_count_for_pending_deletions_stay(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
@@ -94,7 +94,7 @@ async def test_runs_that_count_for_deletions_that_are_held_back_stay(
     assert runs(database) == [2, 180, 198, 200, 201]
 
 
-async def test_nothing_is_forgotten_in_one_transaction_but_a_batch(
+async def test_one_transaction_deletes_at_most_a_batch(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_runs, "_RUNS_KEPT", 3)
@@ -110,7 +110,7 @@ async def test_nothing_is_forgotten_in_one_transaction_but_a_batch(
     assert (len(runs(database)), len(runs(database, 2))) == (4, 4)
 
 
-async def test_the_lines_of_a_run_are_listed_after_the_run_was_forgotten(
+async def test_the_lines_of_a_deleted_run_are_still_listed(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_runs, "_RUNS_KEPT", 1)
@@ -140,7 +140,7 @@ def age_answers(database: ScratchDatabase, days: int = 200) -> None:
     database.execute(f"update answer set used_at = used_at - interval '{days} days'")
 
 
-async def test_an_answer_that_facts_in_force_rest_on_is_kept_for_ever(database: ScratchDatabase) -> None:
+async def test_an_answer_behind_data_in_force_is_kept_for_ever(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
         async with database.open(**model.settings) as r:
             await stock(r, shop)
@@ -181,7 +181,7 @@ async def test_an_answer_to_an_earlier_text_is_kept_for_half_a_year(
 
 
 @pytest.mark.parametrize("way", ["page", "source"])
-async def test_what_was_deleted_lately_comes_back_without_being_paid_again(database: ScratchDatabase, way: str) -> None:
+async def test_a_recently_deleted_item_returns_without_another_paid_call(database: ScratchDatabase, way: str) -> None:
     with market(2) as (shop, model):
         async with database.open(**model.settings) as r:
             await stock(r, shop)
@@ -204,7 +204,7 @@ async def test_what_was_deleted_lately_comes_back_without_being_paid_again(datab
     assert model.calls == 2
 
 
-async def test_an_answer_that_was_refused_is_not_paid_for_again(database: ScratchDatabase) -> None:
+async def test_a_refused_answer_is_not_paid_for_again(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         model.moods.append(says('{"name": "Chandelier", "price": null, "colour": null}'))
         async with database.open(**model.settings) as r:
@@ -217,7 +217,7 @@ async def test_an_answer_that_was_refused_is_not_paid_for_again(database: Scratc
     assert (first.stats.extractions_failed, again.failed, model.calls) == (1, 1, 1)
 
 
-async def test_an_answer_to_one_page_counts_as_used_each_time_that_it_is_given(database: ScratchDatabase) -> None:
+async def test_an_answer_about_one_page_counts_as_used_at_each_request(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
             await stock(r, shop)
@@ -241,7 +241,7 @@ select 1 + n % 2, 'matches', n, 's', 'https://example.org/' || n, 'Field', now()
 """
 
 
-async def test_old_news_of_a_search_go_but_for_the_last_ones(
+async def test_old_news_of_a_search_are_deleted_except_the_last_ones(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_runs, "_NEWS_KEPT", 5)
@@ -257,9 +257,7 @@ async def test_old_news_of_a_search_go_but_for_the_last_ones(
     assert often == [(311, 397, 44)]
 
 
-async def test_no_search_keeps_more_news_than_anybody_reads(
-    database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_news_of_a_search_are_limited(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_runs, "_NEWS_KEPT", 5)
     monkeypatch.setattr(store_runs, "_NEWS_MOST", 10)
     async with database.open() as r:

@@ -32,7 +32,7 @@ def server() -> Iterator[EmbeddedServer]:
 
 @asynccontextmanager
 async def connected(server: EmbeddedServer) -> AsyncIterator[Connection]:
-    """A connection to the server, joined anew: that waits for the recovery that a test may have caused."""
+    """A connection to the server, joined again, which waits for a recovery that a test may have caused."""
     connection = await AsyncConnection.connect(server.join(), autocommit=True)
     try:
         yield connection
@@ -45,7 +45,9 @@ async def test_a_server_that_can_compute_distances_passes(server: EmbeddedServer
         await check_vectors(c)
 
 
-async def test_a_backend_that_dies_of_an_illegal_instruction_is_told_as_the_wrong_cpu(server: EmbeddedServer) -> None:
+async def test_a_backend_that_dies_of_an_illegal_instruction_is_reported_as_the_wrong_cpu(
+    server: EmbeddedServer,
+) -> None:
     async def die(connection: Connection, statement: str) -> None:
         os.kill(connection.info.backend_pid, signal.SIGILL)
         await connection.execute(statement.encode())
@@ -57,7 +59,7 @@ async def test_a_backend_that_dies_of_an_illegal_instruction_is_told_as_the_wron
     assert "ROWEN_DATABASE_URL" in (caught.value.hint or "")
 
 
-async def test_a_connection_that_was_ended_on_purpose_says_nothing_about_the_cpu(server: EmbeddedServer) -> None:
+async def test_a_connection_ended_on_purpose_is_no_sign_of_the_wrong_cpu(server: EmbeddedServer) -> None:
     async def end(connection: Connection, statement: str) -> None:
         await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 

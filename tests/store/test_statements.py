@@ -1,10 +1,10 @@
-"""How long it is known how statements changed."""
+"""The retention of changes of RDF statements."""
 
 from rowen.store import rdf
 from tests.conftest import ScratchDatabase
 
 
-async def test_what_changed_is_forgotten_after_a_season_unless_an_endpoint_waits_for_it(
+async def test_changes_of_statements_are_deleted_after_a_season_unless_an_endpoint_needs_them(
     database: ScratchDatabase,
 ) -> None:
     database.execute(

@@ -98,7 +98,7 @@ def _edges() -> list[Any]:
 
 
 def _places() -> list[Any]:
-    """Places of members of a stream, without a time or sequence too."""
+    """Places of members of a stream, also without a time or sequence."""
     first = StreamMember("urn:a:1", "urn:a", 7, 1, 8, 2, False, None, False, "", "", (), {})
     members = (
         first,
@@ -156,7 +156,7 @@ def _answer() -> list[Any]:
 
 
 class Stored(NamedTuple):
-    """A stored hash: where its version stands, what it gives for the examples, and the digest of that by version."""
+    """A stored hash: its version, its values for the examples, and their digests by version."""
 
     version: Callable[[], int | str]
     examples: Callable[[], Any]
@@ -202,7 +202,7 @@ STORED = {
 
 
 def digest(value: Any) -> str:
-    """Tell equal values from others, in letters that stay the same on every machine."""
+    """Return a digest of values that is the same on every machine."""
     return sha256(repr(_plain(value)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

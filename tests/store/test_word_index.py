@@ -55,7 +55,7 @@ async def test_a_first_harvest_fills_the_passages_without_an_index_and_ends_with
     assert found[0].title == "Field k"
 
 
-async def test_what_others_have_stored_keeps_its_index(database, tmp_path, monkeypatch: pytest.MonkeyPatch):
+async def test_passages_of_other_runs_keep_the_index(database, tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(store_words, "ENOUGH_PASSAGES", 2)
     write(tmp_path / "fields", "abcdefgh")
 
@@ -69,7 +69,7 @@ async def test_what_others_have_stored_keeps_its_index(database, tmp_path, monke
     assert database.query(FIND) == [(None,)]
 
 
-async def test_a_harvest_that_takes_long_does_without_its_index_for_some_minutes_only(
+async def test_a_long_harvest_restores_the_index_after_some_minutes(
     database, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(store_words, "ENOUGH_PASSAGES", 2)
@@ -87,7 +87,7 @@ async def test_a_harvest_that_takes_long_does_without_its_index_for_some_minutes
     assert (aside, database.query(FIND)) == ([(None,)], [("chunk_tsv",)])
 
 
-async def test_an_index_that_a_killed_run_left_missing_is_made_by_the_next_run(database, tmp_path):
+async def test_an_index_missing_after_a_killed_run_is_built_by_the_next_run(database, tmp_path):
     write(tmp_path / "fields", "ab")
 
     async with database.open() as r:
@@ -101,7 +101,7 @@ async def test_an_index_that_a_killed_run_left_missing_is_made_by_the_next_run(d
     assert database.query(FIND) == [("chunk_tsv",)]
 
 
-async def test_runs_that_end_together_make_the_index_once(database, tmp_path):
+async def test_runs_that_end_together_build_the_index_once(database, tmp_path):
     write(tmp_path / "fields", "abc")
     async with database.open() as r, opened(database) as one, opened(database) as other:
         await r.sync(str(tmp_path / "fields"))
