@@ -56,12 +56,6 @@ class QueueConnector(BaseAsyncConnector):
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def open_async(self, pool: Any = None) -> None:
-        """Do nothing: the database is open already."""
-
-    async def close_async(self) -> None:
-        """Do nothing: the database is closed by its owner."""
-
     async def execute_query_async(self, query: str, **arguments: Any) -> None:
         """Run a statement."""
         await self.execute_query_all_async(query, **arguments)
@@ -76,24 +70,20 @@ class QueueConnector(BaseAsyncConnector):
     async def execute_query_all_async(self, query: str, **arguments: Any) -> list[dict[str, Any]]:
         """Return all rows."""
         async with self._database.connection() as c:
-            return await _rows(c, query, arguments)
+            return await self.execute_query_all_async_with_connection(c, query, **arguments)
 
     async def execute_query_all_async_with_connection(
         self, connection: Connection, query: str, **arguments: Any
     ) -> list[dict[str, Any]]:
         """Return all rows, within the caller's transaction."""
-        return await _rows(connection, query, arguments)
-
-
-async def _rows(c: Connection, query: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    values = {name: _wrapped(value) for name, value in arguments.items()}
-    try:
-        cursor = await c.cursor(row_factory=dict_row).execute(query.encode(), values)
-        return await cursor.fetchall() if cursor.description else []
-    except errors.UniqueViolation as problem:
-        name = problem.diag.constraint_name
-        lock = "" if name == QUEUEING_LOCK_CONSTRAINT else None
-        raise exceptions.UniqueViolation(constraint_name=name, queueing_lock=lock) from problem
+        values = {name: _wrapped(value) for name, value in arguments.items()}
+        try:
+            cursor = await connection.cursor(row_factory=dict_row).execute(query.encode(), values)
+            return await cursor.fetchall() if cursor.description else []
+        except errors.UniqueViolation as problem:
+            name = problem.diag.constraint_name
+            lock = "" if name == QUEUEING_LOCK_CONSTRAINT else None
+            raise exceptions.UniqueViolation(constraint_name=name, queueing_lock=lock) from problem
 
 
 def _wrapped(value: Any) -> Any:
