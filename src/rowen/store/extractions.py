@@ -76,11 +76,11 @@ async def keep_answer(
     c: Connection, key: Hash, data: Any, *, model: str, calls: int, tokens: tuple[int, int], usd: float | None
 ) -> None:
     """Store a valid answer, unless there is one."""
-    await c.execute(
-        "insert into answer (key, data, model, calls, tokens_sent, tokens_received, usd)"
-        " values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing",
-        [key, json.dumps(data, ensure_ascii=False), model, calls, *tokens, usd],
-    )
+    statement = """
+        insert into answer (key, data, model, calls, tokens_sent, tokens_received, usd)
+         values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing
+    """
+    await c.execute(statement, [key, json.dumps(data, ensure_ascii=False), model, calls, *tokens, usd])
 
 
 async def forget_answer(c: Connection, key: Hash) -> None:
@@ -145,12 +145,12 @@ async def save(
                 "content": facts.content_hash,
             },
         )
-    await c.execute(
-        "update extraction_check set extraction_id = %s, change = greatest(change, %s), state = 'current',"
-        " answer_key = %s, checks = case when %s then checks + 1 else 0 end, tries = 0, error = null,"
-        " error_code = null, checked_at = now() where source_id = %s and key = %s and name = %s",
-        [version_id, number, facts.answer_key, is_same, source.id, key, name],
-    )
+    statement = """
+        update extraction_check set extraction_id = %s, change = greatest(change, %s), state = 'current',
+         answer_key = %s, checks = case when %s then checks + 1 else 0 end, tries = 0, error = null,
+         error_code = null, checked_at = now() where source_id = %s and key = %s and name = %s
+    """
+    await c.execute(statement, [version_id, number, facts.answer_key, is_same, source.id, key, name])
     if is_same:
         return Saved("same", last)
     # A first version matches no condition, since nothing changed.
@@ -178,14 +178,14 @@ async def fail(
 
     The refused answer of a model stays stored: it is not paid for again.
     """
-    await c.execute(
-        "insert into extraction_check as checked (source_id, key, name, state, change, tries, error, error_code,"
-        " answer_key) values (%s, %s, %s, 'failed', %s, 1, %s, %s, %s)"
-        " on conflict (source_id, key, name) do update set state = 'failed', change = greatest(checked.change, %s),"
-        " tries = checked.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now(),"
-        " answer_key = coalesce(excluded.answer_key, checked.answer_key)",
-        [source_id, key, name, number, error_within(error), code, answer_key, number],
-    )
+    statement = """
+        insert into extraction_check as checked (source_id, key, name, state, change, tries, error, error_code,
+         answer_key) values (%s, %s, %s, 'failed', %s, 1, %s, %s, %s)
+         on conflict (source_id, key, name) do update set state = 'failed', change = greatest(checked.change, %s),
+         tries = checked.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now(),
+         answer_key = coalesce(excluded.answer_key, checked.answer_key)
+    """
+    await c.execute(statement, [source_id, key, name, number, error_within(error), code, answer_key, number])
 
 
 async def close_gone(c: Connection, source_id: int, key: Hash, name: str, *, number: int) -> bool:
@@ -319,13 +319,13 @@ async def avoid(c: Connection, source_id: int | None, name: str, avoided: Mappin
     """Add to the avoided calls of today, by reason."""
     for reason, counts in avoided.items():
         if counts.calls:
-            await c.execute(
-                "insert into avoided_call as today (day, source_id, name, reason, calls, tokens, usd)"
-                " values ((now() at time zone 'utc')::date, %s, %s, %s, %s, %s, %s)"
-                " on conflict (day, source_id, name, reason) do update set calls = today.calls + excluded.calls,"
-                " tokens = today.tokens + excluded.tokens, usd = today.usd + excluded.usd",
-                [source_id, name, reason, *counts],
-            )
+            statement = """
+                insert into avoided_call as today (day, source_id, name, reason, calls, tokens, usd)
+                 values ((now() at time zone 'utc')::date, %s, %s, %s, %s, %s, %s)
+                 on conflict (day, source_id, name, reason) do update set calls = today.calls + excluded.calls,
+                 tokens = today.tokens + excluded.tokens, usd = today.usd + excluded.usd
+            """
+            await c.execute(statement, [source_id, name, reason, *counts])
 
 
 # Summed by ids first: joining a name to each call, and sorting by it, takes three times as long.

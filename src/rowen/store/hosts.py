@@ -65,11 +65,11 @@ class HostSlotTable:
 async def forget_idle(c: Connection) -> None:
     """Delete hosts that were not requested for long, and slots of dead processes."""
     await c.execute("delete from host_slot where lease_until < now() - make_interval(secs => %s)", [_IDLE_S])
-    await c.execute(
-        "delete from host_pace where greatest(last_start, free_at) < now() - make_interval(secs => %s)"
-        " and not exists (select from host_slot where host_slot.host = host_pace.host)",
-        [_IDLE_S],
-    )
+    statement = """
+        delete from host_pace where greatest(last_start, free_at) < now() - make_interval(secs => %s)
+         and not exists (select from host_slot where host_slot.host = host_pace.host)
+    """
+    await c.execute(statement, [_IDLE_S])
 
 
 CircuitKey = tuple[CircuitKind, str]

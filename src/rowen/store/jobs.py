@@ -80,13 +80,13 @@ async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Job]:
 
 async def depth(c: Connection) -> QueueDepth:
     """Return how many jobs wait, are put off and run."""
-    row = await only(
-        c,
-        "select count(*) filter (where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),"
-        " count(*) filter (where status = 'todo' and scheduled_at > now()), count(*) filter (where status = 'doing'),"
-        " exists (select from queue_pause)"
-        " from procrastinate_jobs where status in ('todo', 'doing')",
-    )
+    query = """
+        select count(*) filter (where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),
+         count(*) filter (where status = 'todo' and scheduled_at > now()), count(*) filter (where status = 'doing'),
+         exists (select from queue_pause)
+         from procrastinate_jobs where status in ('todo', 'doing')
+    """
+    row = await only(c, query)
     return QueueDepth(*row)
 
 
@@ -127,12 +127,12 @@ async def revive(c: Connection, job_id: int) -> bool:
     """Put a job that has ended back into the queue; return False if another job has its queueing lock."""
     try:
         async with c.transaction():
-            await c.execute(
-                "update procrastinate_jobs set status = 'todo', attempts = 0, scheduled_at = null, worker_id = null,"
-                " abort_requested = false"
-                " where id = %s and status not in ('todo', 'doing')",
-                [job_id],
-            )
+            statement = """
+                update procrastinate_jobs set status = 'todo', attempts = 0, scheduled_at = null, worker_id = null,
+                 abort_requested = false
+                 where id = %s and status not in ('todo', 'doing')
+            """
+            await c.execute(statement, [job_id])
     except errors.UniqueViolation:
         return False
     await _notify(c, job_id)
@@ -141,11 +141,11 @@ async def revive(c: Connection, job_id: int) -> bool:
 
 async def _notify(c: Connection, job_id: int) -> None:
     """Notify the workers of a job that was in the queue already."""
-    await c.execute(
-        "select pg_notify('procrastinate_queue_v1#' || queue_name,"
-        " json_build_object('type', 'job_inserted', 'job_id', id)::text) from procrastinate_jobs where id = %s",
-        [job_id],
-    )
+    query = """
+        select pg_notify('procrastinate_queue_v1#' || queue_name,
+         json_build_object('type', 'job_inserted', 'job_id', id)::text) from procrastinate_jobs where id = %s
+    """
+    await c.execute(query, [job_id])
 
 
 # Due sources, pending deletions and quarantined items. A source with a job is not due any more.

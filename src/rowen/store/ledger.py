@@ -36,12 +36,12 @@ class ProviderLedger:
             *(charge.run_id, charge.source_id, charge.subject),
         ]
         async with self._database.connection() as c:
-            await c.execute(
-                "insert into provider_call (at, purpose, provider, model, inputs, tokens_sent, tokens_received, usd,"
-                " latency_s, result, status, run_id, source_id, subject)"
-                " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-                values,
-            )
+            statement = """
+                insert into provider_call (at, purpose, provider, model, inputs, tokens_sent, tokens_received, usd,
+                 latency_s, result, status, run_id, source_id, subject)
+                 values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            """
+            await c.execute(statement, values)
             if self._clock() >= self._prune_at:
                 self._prune_at = self._clock() + _PRUNE_EVERY_S
                 await prune(c)

@@ -109,11 +109,11 @@ async def settle(
 
 async def note_error(c: Connection, source_id: int, error: str, *, state: SubscriptionState | None = None) -> None:
     """Store why a subscription failed; one with another `state` is not renewed any more."""
-    await c.execute(
-        "update push_subscription set error = %s, state = coalesce(%s, state),"
-        " renew_at = case when %s::text is null then renew_at end where source_id = %s",
-        [error_within(error), state, state, source_id],
-    )
+    statement = """
+        update push_subscription set error = %s, state = coalesce(%s, state),
+         renew_at = case when %s::text is null then renew_at end where source_id = %s
+    """
+    await c.execute(statement, [error_within(error), state, state, source_id])
 
 
 async def remove_subscription(c: Connection, source_id: int) -> None:

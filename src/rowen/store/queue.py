@@ -168,12 +168,12 @@ async def _requeue(c: Connection, job_id: int, wait_s: float, *, counted: bool) 
 
 async def note(c: Connection, job_id: int, error: str, code: str | None, *, waited: bool = False) -> None:
     """Store why a job failed or waits."""
-    await c.execute(
-        "insert into job_note (job_id, error, error_code, waits) values (%s, %s, %s, %s)"
-        " on conflict (job_id) do update set error = excluded.error, error_code = excluded.error_code, at = now(),"
-        " waits = job_note.waits + excluded.waits",
-        [job_id, error_within(error), code, int(waited)],
-    )
+    statement = """
+        insert into job_note (job_id, error, error_code, waits) values (%s, %s, %s, %s)
+         on conflict (job_id) do update set error = excluded.error, error_code = excluded.error_code, at = now(),
+         waits = job_note.waits + excluded.waits
+    """
+    await c.execute(statement, [job_id, error_within(error), code, int(waited)])
 
 
 async def register(
@@ -378,21 +378,21 @@ async def prune_workers(c: Connection, *, silence_s: float) -> None:
 
 async def wake_waiting(c: Connection) -> None:
     """Notify workers of jobs whose wait has ended."""
-    await c.execute(
-        "select pg_notify(%s || queue_name, %s) from procrastinate_jobs"
-        " where status = 'todo' and scheduled_at <= now() group by queue_name",
-        [_CHANNEL, json.dumps({"type": "job_inserted", "job_id": 0})],
-    )
+    query = """
+        select pg_notify(%s || queue_name, %s) from procrastinate_jobs
+         where status = 'todo' and scheduled_at <= now() group by queue_name
+    """
+    await c.execute(query, [_CHANNEL, json.dumps({"type": "job_inserted", "job_id": 0})])
 
 
 async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
     """Start jobs soon that wait for an open circuit or a provider."""
-    await c.execute(
-        "update procrastinate_jobs job set scheduled_at = now() + make_interval(secs => %(wait)s) from job_note note"
-        " where note.job_id = job.id and job.status = 'todo' and note.error_code in ('circuit_open', 'provider_down')"
-        " and job.scheduled_at > now() + make_interval(secs => %(wait)s)",
-        {"wait": wait_s},
-    )
+    statement = """
+        update procrastinate_jobs job set scheduled_at = now() + make_interval(secs => %(wait)s) from job_note note
+         where note.job_id = job.id and job.status = 'todo' and note.error_code in ('circuit_open', 'provider_down')
+         and job.scheduled_at > now() + make_interval(secs => %(wait)s)
+    """
+    await c.execute(statement, {"wait": wait_s})
     await c.execute("select pg_notify(%s, '')", [DUE_CHANNEL])
 
 

@@ -48,11 +48,11 @@ async def append(
     """
     first = await number(c, "select max(number) from change") - lines
     stated = await still_stated(c, source.id, sorted({line for _, _, delta in deltas for line in delta.removed}))
-    at: datetime = await scalar(
-        c,
-        "select date_trunc('milliseconds', greatest(clock_timestamp(), (select at from statement_change"
-        " order by number desc limit 1)))",
-    )
+    query = """
+        select date_trunc('milliseconds', greatest(clock_timestamp(), (select at from statement_change
+         order by number desc limit 1)))
+    """
+    at: datetime = await scalar(c, query)
     rows = []
     for start in range(0, len(deltas), MOST_IN_A_FILE):
         at += _APART
@@ -69,11 +69,11 @@ async def append(
             rows,
         )
     # Workers are notified if an endpoint is to be updated.
-    await c.execute(
-        "select pg_notify('rowen_due', '') where exists"
-        " (select from statement_target where source_id = %s and state = 'active')",
-        [source.id],
-    )
+    statement = """
+        select pg_notify('rowen_due', '') where exists
+         (select from statement_target where source_id = %s and state = 'active')
+    """
+    await c.execute(statement, [source.id])
 
 
 # The changes of a source by name, also under former names of it, and those of former sources with its name.
@@ -199,12 +199,12 @@ async def store_target(
     c: Connection, source_id: int, endpoint: str, graph: str | None, headers: Mapping[str, str]
 ) -> None:
     """Register an endpoint for automatic updates; one that received changes before continues from there."""
-    await c.execute(
-        "insert into statement_target (source_id, endpoint, graph, number, headers, state)"
-        " values (%s, %s, %s, 0, %s, 'active') on conflict (source_id, endpoint, graph) do update"
-        " set headers = excluded.headers, state = 'active', failures = 0, failing_since = null, next_try_at = null",
-        [source_id, endpoint, graph or "", Jsonb(dict(headers))],
-    )
+    statement = """
+        insert into statement_target (source_id, endpoint, graph, number, headers, state)
+         values (%s, %s, %s, 0, %s, 'active') on conflict (source_id, endpoint, graph) do update
+         set headers = excluded.headers, state = 'active', failures = 0, failing_since = null, next_try_at = null
+    """
+    await c.execute(statement, [source_id, endpoint, graph or "", Jsonb(dict(headers))])
 
 
 async def remove_target(c: Connection, source_id: int, endpoint: str, graph: str | None) -> bool:
@@ -228,13 +228,13 @@ async def advance_target(
     if (position or 0) != before:
         await rewind_target(c, source_id, endpoint, graph, number)
         return False
-    await c.execute(
-        "insert into statement_target (source_id, endpoint, graph, number) values (%s, %s, %s, %s)"
-        " on conflict (source_id, endpoint, graph) do update set number = excluded.number, at = now(), failures = 0,"
-        " failing_since = null, next_try_at = null, last_error = null,"
-        " state = case statement_target.state when 'disabled' then 'active' else statement_target.state end",
-        [*key, number],
-    )
+    statement = """
+        insert into statement_target (source_id, endpoint, graph, number) values (%s, %s, %s, %s)
+         on conflict (source_id, endpoint, graph) do update set number = excluded.number, at = now(), failures = 0,
+         failing_since = null, next_try_at = null, last_error = null,
+         state = case statement_target.state when 'disabled' then 'active' else statement_target.state end
+    """
+    await c.execute(statement, [*key, number])
     return True
 
 
@@ -248,12 +248,12 @@ async def rewind_target(c: Connection, source_id: int, endpoint: str, graph: str
 
 async def note_target_failure(c: Connection, target_id: int, *, error: str, wait_s: float, disabled: bool) -> None:
     """Store why an endpoint could not be updated, and when to try again or that it is disabled."""
-    await c.execute(
-        "update statement_target set failures = failures + 1, failing_since = coalesce(failing_since, now()),"
-        " next_try_at = now() + make_interval(secs => %s), last_error = %s,"
-        " state = case when %s then 'disabled' else state end where id = %s",
-        [wait_s, error_within(error), disabled, target_id],
-    )
+    statement = """
+        update statement_target set failures = failures + 1, failing_since = coalesce(failing_since, now()),
+         next_try_at = now() + make_interval(secs => %s), last_error = %s,
+         state = case when %s then 'disabled' else state end where id = %s
+    """
+    await c.execute(statement, [wait_s, error_within(error), disabled, target_id])
 
 
 async def ready_targets(c: Connection) -> list[int]:

@@ -156,11 +156,11 @@ async def request_cancel(c: Connection, run_id: int) -> Run:
     run = await get(c, run_id)
     if run.status != "running":
         raise RefusedError(f"Run {run_id} of {run.source!r} ended already: {run.status}.")
-    await c.execute(
-        "update run set cancel_requested_at = coalesce(cancel_requested_at, now())"
-        " where id = %s and status = 'running'",
-        [run_id],
-    )
+    statement = """
+        update run set cancel_requested_at = coalesce(cancel_requested_at, now())
+         where id = %s and status = 'running'
+    """
+    await c.execute(statement, [run_id])
     await c.execute(f"{_FAIL_DEAD} and (lease_until < now() or {Lock.RUN.tried('id')})", [run_id])
     return await get(c, run_id)
 

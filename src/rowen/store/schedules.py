@@ -115,12 +115,12 @@ async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> 
     if status == DueStatus():
         await c.execute("delete from source_due where source_id = %s", [source_id])
         return
-    await c.execute(
-        "insert into source_due (source_id, due_at, failures, failing_since) values (%s, %s, %s, %s)"
-        " on conflict (source_id) do update set due_at = excluded.due_at, failures = excluded.failures,"
-        " failing_since = excluded.failing_since",
-        [source_id, *status],
-    )
+    statement = """
+        insert into source_due (source_id, due_at, failures, failing_since) values (%s, %s, %s, %s)
+         on conflict (source_id) do update set due_at = excluded.due_at, failures = excluded.failures,
+         failing_since = excluded.failing_since
+    """
+    await c.execute(statement, [source_id, *status])
 
 
 async def set_due(c: Connection, source_id: int, at: datetime | None) -> None:
@@ -250,13 +250,13 @@ async def freshness(c: Connection, source_id: int) -> SourceFreshness | None:
 async def store_freshness(c: Connection, source_id: int, freshness: SourceFreshness) -> None:
     """Store the freshness of a source."""
     looked_at, rate, *cost = freshness
-    await c.execute(
-        "insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)"
-        " select id, %s, %s, %s, %s, %s from source where id = %s"
-        " on conflict (source_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
-        " span_s = excluded.span_s, items = excluded.items, requests = excluded.requests",
-        [looked_at, rate.shape, rate.span_s, *cost, source_id],
-    )
+    statement = """
+        insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)
+         select id, %s, %s, %s, %s, %s from source where id = %s
+         on conflict (source_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,
+         span_s = excluded.span_s, items = excluded.items, requests = excluded.requests
+    """
+    await c.execute(statement, [looked_at, rate.shape, rate.span_s, *cost, source_id])
 
 
 async def auto_sources(c: Connection) -> list[AutoSource]:
@@ -322,23 +322,23 @@ async def store_page_rates(
     if not rates:
         return
     columns = [(item_id, rate.shape, rate.span_s) for item_id, rate in rates]
-    await c.execute(
-        "insert into item_change_rate (item_id, source_id, looked_at, shape, span_s)"
-        " select new.item_id, %s, %s, new.shape, new.span_s"
-        " from unnest(%s::bigint[], %s::float8[], %s::float8[]) as new(item_id, shape, span_s)"
-        " on conflict (item_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
-        " span_s = excluded.span_s",
-        [source_id, at, *(list(column) for column in zip(*columns, strict=True))],
-    )
+    statement = """
+        insert into item_change_rate (item_id, source_id, looked_at, shape, span_s)
+         select new.item_id, %s, %s, new.shape, new.span_s
+         from unnest(%s::bigint[], %s::float8[], %s::float8[]) as new(item_id, shape, span_s)
+         on conflict (item_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,
+         span_s = excluded.span_s
+    """
+    await c.execute(statement, [source_id, at, *(list(column) for column in zip(*columns, strict=True))])
 
 
 async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -> None:
     """Record that volatile pages were checked between two walks and had not changed."""
-    await c.execute(
-        "update item_change_rate set span_s = span_s + greatest(0, extract(epoch from %s - looked_at)), looked_at = %s"
-        " where item_id = any(%s) and looked_at < %s",
-        [at, at, list(item_ids), at],
-    )
+    statement = """
+        update item_change_rate set span_s = span_s + greatest(0, extract(epoch from %s - looked_at)), looked_at = %s
+         where item_id = any(%s) and looked_at < %s
+    """
+    await c.execute(statement, [at, at, list(item_ids), at])
 
 
 async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] | None:
@@ -350,18 +350,18 @@ async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] 
 
 async def store_price(c: Connection, price_s: float, stretch: float) -> None:
     """Store what a request must save, unless another transaction does so now: nobody waits for this row."""
-    await c.execute(
-        "insert into refresh_price (price_s, stretch) select %s, %s"
-        f" where {Lock.PRICE.tried()} on conflict (only_one)"
-        " do update set price_s = excluded.price_s, stretch = excluded.stretch, at = now()",
-        [price_s, stretch],
-    )
+    statement = f"""
+        insert into refresh_price (price_s, stretch) select %s, %s
+         where {Lock.PRICE.tried()} on conflict (only_one)
+         do update set price_s = excluded.price_s, stretch = excluded.stretch, at = now()
+    """
+    await c.execute(statement, [price_s, stretch])
 
 
 async def requests_of_day(c: Connection) -> int:
     """Return how many requests automatic schedules made in a day, without first harvests."""
-    return await number(
-        c,
-        "select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on source.id = run.source_id"  # noqa: S608 (a constant)
-        f" where run.started_at > now() - interval '1 day' and run.mode = 'incremental' and {_AUTO}",
-    )
+    query = f"""
+        select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on source.id = run.source_id
+         where run.started_at > now() - interval '1 day' and run.mode = 'incremental' and {_AUTO}
+    """  # noqa: S608 (a constant)
+    return await number(c, query)

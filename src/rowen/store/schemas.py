@@ -94,11 +94,11 @@ async def remove(c: Connection, schema: Schema) -> None:
     """
     schema_id = await number_of(c, schema)
     await c.execute("delete from source_schema where schema_id = %s", [schema_id])
-    await c.execute(
-        "update source_schema used set extracted_to = 0 where name = %s and exists (select from extraction"
-        " where extraction.schema_id = %s and extraction.source_id = used.source_id)",
-        [schema.name, schema_id],
-    )
+    statement = """
+        update source_schema used set extracted_to = 0 where name = %s and exists (select from extraction
+         where extraction.schema_id = %s and extraction.source_id = used.source_id)
+    """
+    await c.execute(statement, [schema.name, schema_id])
     await c.execute("delete from extraction where schema_id = %s", [schema_id])
     await c.execute("delete from schema where id = %s", [schema_id])
 
@@ -352,12 +352,12 @@ async def mark_extracted(c: Connection, used: AttachedSchema, number: int) -> No
 
     Nothing is noted if the items were put on the work list again after `used` was read.
     """
-    await c.execute(
-        "update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,"
-        " waits_code = null where source_id = %s and name = %s and schema_id = %s and replays = %s"
-        " and (extracted_to < %s or waits_for is not null)",
-        [number, used.source_id, used.schema.name, used.schema_id, used.replays, number],
-    )
+    statement = """
+        update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,
+         waits_code = null where source_id = %s and name = %s and schema_id = %s and replays = %s
+         and (extracted_to < %s or waits_for is not null)
+    """
+    await c.execute(statement, [number, used.source_id, used.schema.name, used.schema_id, used.replays, number])
 
 
 async def wait(c: Connection, used: AttachedSchema, reason: str, *, code: str, until: datetime | None) -> None:

@@ -118,11 +118,11 @@ async def edit(
 ) -> None:
     """Change a source; without its cursor, it is read from the beginning."""
     try:
-        await c.execute(
-            "update source set name = %s, schedule = %s, options = %s, cursor = case when %s then cursor end"
-            " where id = %s",
-            [name, schedule, Jsonb(dict(options)), keep_cursor, source_id],
-        )
+        statement = """
+            update source set name = %s, schedule = %s, options = %s, cursor = case when %s then cursor end
+             where id = %s
+        """
+        await c.execute(statement, [name, schedule, Jsonb(dict(options)), keep_cursor, source_id])
     except errors.UniqueViolation:
         raise UsageError(f"There is a source named {name!r} already.") from None
 
@@ -227,8 +227,8 @@ async def write_notes(
                 stored,
             )
     if deleted:
-        await c.execute(
-            "delete from source_note using unnest(%b::text[], %b::bytea[]) as deleted (room, key)"
-            " where source_id = %s and source_note.room = deleted.room and source_note.key = deleted.key",
-            [*(list(column) for column in zip(*deleted, strict=True)), source_id],
-        )
+        statement = """
+            delete from source_note using unnest(%b::text[], %b::bytea[]) as deleted (room, key)
+             where source_id = %s and source_note.room = deleted.room and source_note.key = deleted.key
+        """
+        await c.execute(statement, [*(list(column) for column in zip(*deleted, strict=True)), source_id])

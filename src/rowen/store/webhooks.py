@@ -89,11 +89,11 @@ async def add(
     columns = {"name": name, "form": form, "url": url, "secrets": list(secrets), "after": after, **_filters(wants)}
     try:
         async with c.transaction():
-            await c.execute(
-                "insert into webhook (name, form, url, secrets, sources, kinds, query, after) values (%(name)s,"
-                " %(form)s, %(url)s, %(secrets)s, %(sources)s, %(kinds)s, %(query)s, %(after)s)",
-                columns,
-            )
+            statement = """
+                insert into webhook (name, form, url, secrets, sources, kinds, query, after) values (%(name)s,
+                 %(form)s, %(url)s, %(secrets)s, %(sources)s, %(kinds)s, %(query)s, %(after)s)
+            """
+            await c.execute(statement, columns)
     except errors.UniqueViolation:
         raise RefusedError(f"There is a webhook {name!r} already. Nothing was changed.") from None
     return await get(c, name)
@@ -155,11 +155,11 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
         return
     columns = [list(column) for column in zip(*attempts, strict=True)]
     columns[2] = [error_within(error) if error else None for error in columns[2]]
-    await c.execute(
-        "insert into delivery (webhook_id, number, status, error, seconds)"
-        " select %s, * from unnest(%s::bigint[], %s::int[], %s::text[], %s::real[])",
-        [webhook_id, *columns],
-    )
+    statement = """
+        insert into delivery (webhook_id, number, status, error, seconds)
+         select %s, * from unnest(%s::bigint[], %s::int[], %s::text[], %s::real[])
+    """
+    await c.execute(statement, [webhook_id, *columns])
     await c.execute(
         "delete from delivery where webhook_id = %s and id <="
         " (select id from delivery where webhook_id = %s order by id desc offset %s limit 1)",
@@ -169,11 +169,11 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
 
 async def settle_success(c: Connection, webhook: Webhook, *, after: int, ahead: Sequence[int] = ()) -> None:
     """Record that all changes up to a number were delivered, and those `ahead`."""
-    await c.execute(
-        f"update webhook set {_DELIVERED}, failures = 0, failing_since = null, next_try_at = null, last_error = null"  # noqa: S608 (a constant)
-        " where id = %(id)s".encode(),
-        {"id": webhook.id, "replays": webhook.replays, "after": after, "ahead": list(ahead)},
-    )
+    statement = f"""
+        update webhook set {_DELIVERED}, failures = 0, failing_since = null, next_try_at = null, last_error = null
+         where id = %(id)s
+    """.encode()  # noqa: S608 (a constant)
+    await c.execute(statement, {"id": webhook.id, "replays": webhook.replays, "after": after, "ahead": list(ahead)})
 
 
 async def settle_failure(

@@ -28,11 +28,11 @@ async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, rep
     for batch in _batches(seen):
         await c.execute("insert into seen select unnest(%b::bigint[])", [batch])
     await c.execute("analyze seen")
-    await c.execute(
-        "insert into missing (id) select id from item where source_id = %s"
-        " and not exists (select from seen where seen.id = item.id)",
-        [source_id],
-    )
+    statement = """
+        insert into missing (id) select id from item where source_id = %s
+         and not exists (select from seen where seen.id = item.id)
+    """
+    await c.execute(statement, [source_id])
     for batch in _batches(reported):
         await c.execute("update missing set reported = true where id = any(%b::bigint[])", [batch])
     await c.execute("analyze missing")
@@ -43,11 +43,11 @@ async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> i
     """List the items that the source reported gone as missing."""
     await create_missing_table(c)
     for batch in _batches(reported):
-        await c.execute(
-            "insert into missing (id, reported)"
-            " select id, true from item where source_id = %s and id = any(%b::bigint[])",
-            [source_id, batch],
-        )
+        statement = """
+            insert into missing (id, reported)
+             select id, true from item where source_id = %s and id = any(%b::bigint[])
+        """
+        await c.execute(statement, [source_id, batch])
     await c.execute("analyze missing")
     return await number(c, "select count(*) from missing")
 
@@ -210,11 +210,11 @@ async def gone(c: Connection, source_id: int) -> list[int]:
 async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> None:
     """Note items that their source reported gone; items that no longer exist are ignored."""
     if item_ids:
-        await c.execute(
-            "insert into item_gone (item_id, source_id)"
-            " select id, source_id from item where source_id = %s and id = any(%b::bigint[]) on conflict do nothing",
-            [source_id, list(item_ids)],
-        )
+        statement = """
+            insert into item_gone (item_id, source_id)
+             select id, source_id from item where source_id = %s and id = any(%b::bigint[]) on conflict do nothing
+        """
+        await c.execute(statement, [source_id, list(item_ids)])
 
 
 async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
@@ -270,8 +270,8 @@ async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[in
 
 async def expire_withdrawn(c: Connection, source_id: int, *, days: float) -> None:
     """Delete copies older than so many days, the oldest 2,000 at a time: some megabytes per transaction."""
-    await c.execute(
-        "delete from withdrawn where item_id in (select item_id from withdrawn where source_id = %s"
-        " and at <= now() - make_interval(secs => %s) order by at limit 2000)",
-        [source_id, days * 86_400],
-    )
+    statement = """
+        delete from withdrawn where item_id in (select item_id from withdrawn where source_id = %s
+         and at <= now() - make_interval(secs => %s) order by at limit 2000)
+    """
+    await c.execute(statement, [source_id, days * 86_400])

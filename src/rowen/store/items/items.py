@@ -344,11 +344,11 @@ async def keep_revisions(c: Connection, item_ids: Sequence[int], *, revisions_ke
     if not item_ids or not revisions_kept:
         return
     ids = list(item_ids)
-    await c.execute(
-        "insert into revision (item_id, number, content_hash, title, text, tags, at)"
-        " select id, revision, content_hash, title, text, tags, updated_at from item where id = any(%s)",
-        [ids],
-    )
+    statement = """
+        insert into revision (item_id, number, content_hash, title, text, tags, at)
+         select id, revision, content_hash, title, text, tags, updated_at from item where id = any(%s)
+    """
+    await c.execute(statement, [ids])
     await c.execute(
         "delete from revision using item where item.id = any(%s) and revision.item_id = item.id"
         " and revision.number <= item.revision - %s",

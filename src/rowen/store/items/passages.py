@@ -116,21 +116,21 @@ async def insert(c: Connection, passages: Sequence[NewPassage]) -> None:
 async def move(c: Connection, positions: Sequence[tuple[int, int]]) -> None:
     """Change the positions of stored passages."""
     if positions:
-        await c.execute(
-            "update chunk set position = new.position from unnest(%b::bigint[], %b::bigint[]) as new(id, position)"
-            " where chunk.id = new.id",
-            [list(column) for column in zip(*positions, strict=True)],
-        )
+        statement = """
+            update chunk set position = new.position from unnest(%b::bigint[], %b::bigint[]) as new(id, position)
+             where chunk.id = new.id
+        """
+        await c.execute(statement, [list(column) for column in zip(*positions, strict=True)])
 
 
 async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
     """Change the text hashes of stored passages."""
     if hashes:
-        await c.execute(
-            "update chunk set text_hash = new.text_hash from unnest(%b::bigint[], %b::bytea[]) as new(id, text_hash)"
-            " where chunk.id = new.id",
-            [list(column) for column in zip(*hashes, strict=True)],
-        )
+        statement = """
+            update chunk set text_hash = new.text_hash from unnest(%b::bigint[], %b::bytea[]) as new(id, text_hash)
+             where chunk.id = new.id
+        """
+        await c.execute(statement, [list(column) for column in zip(*hashes, strict=True)])
 
 
 async def delete(c: Connection, passage_ids: Sequence[int]) -> None:
@@ -161,8 +161,8 @@ async def hash_version(c: Connection, name: str) -> int:
 
 async def set_hash_version(c: Connection, name: str, version: int) -> None:
     """Note that all stored hashes of this name were computed by this version or a later one."""
-    await c.execute(
-        "insert into hash_version (name, version) values (%s, %s)"
-        " on conflict (name) do update set version = greatest(hash_version.version, excluded.version)",
-        [name, version],
-    )
+    statement = """
+        insert into hash_version (name, version) values (%s, %s)
+         on conflict (name) do update set version = greatest(hash_version.version, excluded.version)
+    """
+    await c.execute(statement, [name, version])

@@ -225,11 +225,11 @@ async def register(
         """,
         {"name": name, "kind": kind, "model": model, "wanted": wanted, "url": url, "weight": weight},
     )
-    await c.execute(
-        "update embedding_model set url = %(url)s, weight = %(weight)s where name = %(name)s"
-        " and (url, weight) is distinct from (%(url)s, %(weight)s::real)",
-        {"name": name, "url": url, "weight": weight},
-    )
+    statement = """
+        update embedding_model set url = %(url)s, weight = %(weight)s where name = %(name)s
+         and (url, weight) is distinct from (%(url)s, %(weight)s::real)
+    """
+    await c.execute(statement, {"name": name, "url": url, "weight": weight})
     # Two processes may create the first model at the same moment: the second try finds an active one.
     registered = await find(c, name)
     return registered or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
@@ -419,11 +419,11 @@ async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vect
         "insert into query_embedding (model_id, text_hash, vector) values (%s, %s, %s::halfvec) on conflict do nothing",
         [model_id, text_hash, vector],
     )
-    await c.execute(
-        "delete from query_embedding where model_id = %(m)s and at < (select at from query_embedding"
-        " where model_id = %(m)s order by at desc offset %(kept)s limit 1)",
-        {"m": model_id, "kept": _QUERIES_KEPT},
-    )
+    statement = """
+        delete from query_embedding where model_id = %(m)s and at < (select at from query_embedding
+         where model_id = %(m)s order by at desc offset %(kept)s limit 1)
+    """
+    await c.execute(statement, {"m": model_id, "kept": _QUERIES_KEPT})
 
 
 async def drop_unused(database: Database, *, kept_days: float) -> Tidied:

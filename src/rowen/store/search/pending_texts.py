@@ -294,11 +294,11 @@ async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()
     await c.execute(_LIST.encode(), {"model": model.id, "sources": list(sources) or None})
     await c.execute("delete from query_embedding where model_id = %s", [model.id])
     if not sources:
-        await c.execute(
-            "delete from embedding where model_id = %s"
-            " and not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)",
-            [model.id],
-        )
+        statement = """
+            delete from embedding where model_id = %s
+             and not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)
+        """
+        await c.execute(statement, [model.id])
         await c.execute("delete from embedding_unused where model_id = %s", [model.id])
 
 
@@ -330,9 +330,9 @@ async def forget_removed(database: Database, model_id: int) -> None:
     async with database.transaction() as c:
         # No text may come back to a vector that is being dropped.
         await hold_passages(c)
-        await c.execute(
-            "with gone as (delete from embedding_again again where model_id = %(model)s"
-            " and not exists (select from embeddable where embeddable.text_hash = again.text_hash) returning text_hash)"
-            " delete from embedding using gone where model_id = %(model)s and embedding.text_hash = gone.text_hash",
-            {"model": model_id},
-        )
+        statement = """
+            with gone as (delete from embedding_again again where model_id = %(model)s
+             and not exists (select from embeddable where embeddable.text_hash = again.text_hash) returning text_hash)
+             delete from embedding using gone where model_id = %(model)s and embedding.text_hash = gone.text_hash
+        """
+        await c.execute(statement, {"model": model_id})
