@@ -322,11 +322,12 @@ CONSUMERS: list[Consumer] = [
 STATEMENTS_OVER_THE_LOG = {
     "changes": "`read_after`, `next_range`, and pages of published changes: `linked_data_event_stream`, `feed`",
     "exports": "one snapshot, which is repeatable",
+    "extractions": "the last number of a source",
     "push": "lines and position in one statement: `announced`",
     "rdf": "numbers of the lines that were just logged, under the lock of the log; whether an endpoint has work",
     "saved": "ranges of `changes.next_range`: `saved_search`",
     "schedules": "how often something changed",
-    "schemas": "ranges of `changes.next_range`: `extraction`; the last number of a source",
+    "schemas": "ranges of `changes.next_range`: `extraction`, and the last number of a source",
     "status": "counts and position in one snapshot or statement: `item_counts`",
     "webhooks": "`changes.read_after`, and whether anything is to be told: `webhook`",
 }
