@@ -84,7 +84,7 @@ def test_doctor_names_a_source_whose_root_is_gone_and_says_what_to_do(docs: Cli)
     assert done.code == 1
     assert "wrong source docs: " in done.out
     assert "`rowen remove docs`" in done.out
-    assert "1 of these need your attention." in done.err
+    assert "1 problem found." in done.err
 
 
 def test_doctor_goes_on_without_a_database(cli: Cli) -> None:

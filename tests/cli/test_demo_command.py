@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rowen.interfaces.cli.demo_field import CHANGES, lay_out, next_day
-from rowen.interfaces.cli.demo_place import demo_world
-from rowen.interfaces.cli.demo_story import side_by_side
+from rowen.interfaces.cli.commands.demo import side_by_side
+from rowen.interfaces.cli.demo_farm import CHANGES, demo_world, lay_out, next_day
 from rowen.model.runs import RunStats
 from tests.cli.conftest import Cli
 from tests.conftest import ScratchDatabase
@@ -32,10 +31,10 @@ def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: s
     assert rows["updated"] == ["–", "1", "–"]
     assert rows["deleted"] == ["–", "2", "–"]
     assert rows["unchanged"] == ["–", "11", "14"]
-    assert rows["spared: files not parsed"] == ["–", "11", "–"]
-    assert rows["spared: files not opened"] == ["–", "–", "14"]
+    assert rows["avoided: files not parsed"] == ["–", "11", "–"]
+    assert rows["avoided: files not opened"] == ["–", "–", "14"]
     assert _rows(site)["unchanged"] == ["–", "5", "8"]
-    assert _rows(site)["spared: pages not stored"] == ["–", "5", "–"]
+    assert _rows(site)["avoided: pages not stored"] == ["–", "5", "–"]
     counts = {name: _rows(portal, width=20)[name] for name in ("created", "updated", "amended", "deleted", "requests")}
     assert counts == {
         "created": ["48", "1", "–"],
@@ -51,7 +50,7 @@ def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: s
     assert list(Path(somewhere).iterdir()) == []
 
 
-def _rows(told: str, *, width: int = 29) -> dict[str, list[str]]:
+def _rows(told: str, *, width: int = 30) -> dict[str, list[str]]:
     return {line[:width].strip(): line[width:].split() for line in told.splitlines() if line.startswith("   ")}
 
 

@@ -102,7 +102,7 @@ def test_doctor_looks_whether_sources_can_be_read(near: Cli) -> None:
     assert asked <= 10
     assert (well["source lost"]["ok"], "404" in well["source lost"]["found"]) == (False, True)
     assert (done.code, ill["source farm"]["ok"]) == (1, False)
-    assert (ill["source lost"]["ok"], ill["source lost"]["found"]) == (True, "is paused, and was not looked at")
+    assert (ill["source lost"]["ok"], ill["source lost"]["found"]) == (True, "paused, not checked")
 
 
 def test_a_package_that_does_not_exist_is_not_added_and_one_that_nobody_can_ask_for_is(near: Cli) -> None:

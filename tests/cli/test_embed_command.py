@@ -53,7 +53,7 @@ def test_only_the_texts_of_a_source_are_embedded_and_nothing_is_switched_before_
     assert len(asked) == 2
     assert all("barley" not in text and "clover" not in text for text in asked)
     assert "openai:other: 2 embedded" in other.out
-    assert "Search goes on with the model in use until all are there" in other.err
+    assert "Search uses the previous model until all vectors are there" in other.err
     assert (rest["model"], rest["embedded"], rest["pending"]) == ("openai:double", 4, 0)
     assert unknown.code == 4
 
@@ -148,6 +148,6 @@ def test_embedding_again_tells_its_cost_and_takes_only_the_texts_of_a_source(
 
     assert done.code == 0, done.err
     assert "2 passages, 2 of them again, about" in done.err
-    assert "at a price that is not known" in done.err
+    assert "at an unknown price" in done.err
     assert "2 embedded" in done.out
     assert len(provider.received) == 2

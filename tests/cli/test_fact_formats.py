@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rowen.interfaces.cli.fact_formats import FORMATS, print_facts
+from rowen.interfaces.cli.commands.extraction import FORMATS, print_facts
 from rowen.interfaces.cli.output import Output
 from rowen.model.extraction import Extracted
 

@@ -25,4 +25,4 @@ def test_status_and_show_tell_how_a_stream_is_followed_and_an_endpoint_told(cli:
     [endpoint] = [fact["endpoint"] for fact in status.facts if "endpoint" in fact]
     assert (endpoint["source"], endpoint["state"], endpoint["number"], endpoint["waiting"]) == ("feed", "active", 0, 0)
     assert endpoint["headers"] == {"X-Key": "env:STORE_KEY"}
-    assert "active, never told yet" in shown.out
+    assert "active, nothing sent yet" in shown.out

@@ -25,8 +25,8 @@ def test_held_lists_what_waits_for_a_decision_and_search_marks_it(docs: Cli) -> 
         (hay, False, None),
         (hens, False, None),
     ]
-    assert "vanished" in plain.out
-    assert "its deletion was held back" in found.out
+    assert "no longer listed" in plain.out
+    assert "its deletion is pending" in found.out
     assert marked.facts[0]["held"] is True
 
 
@@ -57,4 +57,4 @@ def test_a_dry_run_leaves_nothing_to_decide(docs: Cli) -> None:
         (docs.folder / f"docs/{name}.md").unlink()
 
     assert docs("sync", "--dry-run", **FEW).code == 0
-    assert "No deletions are held back." in docs("held").err
+    assert "No deletions are pending." in docs("held").err

@@ -41,7 +41,7 @@ def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cl
         said = interrupt(process, database, number=signal.SIGINT)
         done = end(process)
 
-    assert json.loads(said)["remark"] == "Stopping after what is in flight; Ctrl-C again ends at once."
+    assert json.loads(said)["remark"] == "Stopping after the work in flight; Ctrl-C again ends at once."
     assert done.code == 130
     [fact] = done.facts
     assert (fact["status"], fact["complete"], fact["deleted"]) == ("cancelled", False, 0)

@@ -118,6 +118,6 @@ def test_a_deleted_item_is_shown_from_its_last_copy_and_said_to_be_withdrawn(doc
     diff = docs("diff", "docs/hens.md", "--json").facts[0]
 
     assert (text.code, text.out.splitlines()[0]) == (0, "# Hens")
-    assert "Withdrawn on " in text.err
+    assert "Deleted by docs on " in text.err
     assert (bool(fact["withdrawn_at"]), bool(history[0]["withdrawn_at"]), bool(diff["withdrawn_at"])) == (True,) * 3
     assert docs("search", "hatch", "--json").facts == []

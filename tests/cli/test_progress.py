@@ -1,6 +1,6 @@
 """The line beside a bar: how far a source is, how fast it goes, how long it will take."""
 
-from rowen.interfaces.cli.progress import progress_words
+from rowen.interfaces.cli.summary import progress_words
 from rowen.model.runs import RunStats
 
 

@@ -15,7 +15,7 @@ def test_only_named_files_are_looked_at_again(docs: Cli) -> None:
     assert "1 unchanged" in done.out
     assert "1 URL left alone" in done.err
     assert nameless.code == 2
-    assert "names the source first" in nameless.err
+    assert "Name the source first" in nameless.err
 
 
 def test_a_poke_is_done_by_the_next_worker(docs: Cli, database: ScratchDatabase) -> None:

@@ -3,7 +3,7 @@
 from tests.cli.conftest import Cli
 
 ENTRY = '[[source]]\nname = "{}"\nurl = "https://{}.example/data.json"\nkind = "datajson"\n{}\n'
-NOTICE = "Schedules are kept by `rowen worker`, as long as one runs."
+NOTICE = "`rowen worker` keeps the schedules while it runs."
 
 
 def test_apply_says_once_who_keeps_to_schedules(cli: Cli) -> None:

@@ -61,7 +61,7 @@ def test_sync_without_a_name_takes_first_what_is_due_and_says_so(docs: Cli, data
     done = docs("sync", "--json", ROWEN_SIDE_BY_SIDE="1")
 
     assert [fact["source"] for fact in done.facts] == ["zoo", "ant", "docs"]
-    assert "1 source of 3 is due, and first." in done.err
+    assert "1 source of 3 is due and read first." in done.err
 
 
 def test_a_worker_does_what_is_due_and_ends_when_nothing_is(docs: Cli, database: ScratchDatabase) -> None:

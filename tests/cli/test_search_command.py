@@ -28,7 +28,7 @@ def test_the_explanation_names_words_weights_and_ranks(docs: Cli) -> None:
     done = docs("search", "hay swallows submarine", "--explain")
     fact = docs("search", "hay swallows", "--explain", "--json").facts[-1]["explanation"]
 
-    assert "weighs" in done.out
+    assert "weight" in done.out
     assert "words #1" in done.out
     assert "submarine" in done.out
     assert {word["word"] for word in fact["words"]} == {"hay", "swallows"}

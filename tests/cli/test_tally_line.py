@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen.interfaces.cli.summary import exit_code, plain, worst
+from rowen.interfaces.cli.summary import exit_code, line, worst
 from rowen.model.runs import Run, RunStats
 from rowen.operations.summary import remarks
 
@@ -15,15 +15,19 @@ def run(status: str = "completed", *, kind: str = "files", error: str | None = N
     return Run(7, "docs", kind, "incremental", status, status == "completed", at, at, RunStats(**counts), error)  # type: ignore[arg-type]
 
 
+def plain(run: Run) -> str:
+    return "".join(text for text, _ in line(run))
+
+
 def test_counts_cost_and_what_was_spared_stand_in_one_line() -> None:
-    line = plain(
+    text = plain(
         run(
             created=3, updated=1, unchanged=96, bytes=12_345, chunks_written=5, seconds=0.42,
             stopped_at_validator=90, stopped_at_body=6, chunks_kept=410,
         )
     )  # fmt: skip
 
-    assert line == (
+    assert text == (
         "docs  3 created · 1 updated · 96 unchanged — read 12 kB in 0.4 s, wrote 5 passages;"
         " spared reading 90 files, parsing 6 files, rewriting 410 passages"
     )
@@ -35,9 +39,9 @@ def test_what_did_not_occur_is_left_out() -> None:
 
 
 def test_requests_and_embeddings_are_costs() -> None:
-    line = plain(run(kind="ckan", created=1, requests=3, bytes=10, embedded=2, embeddings_reused=1, seconds=61))
+    text = plain(run(kind="ckan", created=1, requests=3, bytes=10, embedded=2, embeddings_reused=1, seconds=61))
 
-    assert line == ("docs  1 created — 3 requests, read 10 B in 1 min 1 s, embedded 2; spared embedding 1 passage")
+    assert text == ("docs  1 created — 3 requests, read 10 B in 1 min 1 s, embedded 2; spared embedding 1 passage")
 
 
 def test_what_was_not_asked_for_or_lies_beyond_a_limit_is_counted_too() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.interfaces.cli.words import clean
+from rowen.interfaces.cli.output import clean
 from rowen.model.dates import parse_since as parse
 from rowen.model.passages import marked, pattern, snippet
 from rowen.model.search import Query

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from rowen.interfaces.cli.logs import start_logging
 from rowen.interfaces.cli.output import Output
+from rowen.interfaces.cli.session import start_logging
 from tests.cli.conftest import Cli
 from tests.portals.site import Page, Site
 

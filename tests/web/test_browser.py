@@ -63,11 +63,11 @@ async def _add(seen: Eyes, docs: Site, slow: asyncio.Event) -> None:
     await seen.visit("/")
     await seen.examine("welcome")
     await page.get_by_label("Address of a site").fill(docs.url)
-    await page.get_by_role("button", name="Look at it").click()
+    await page.get_by_role("button", name="Preview").click()
     await expect(page.locator("#found")).to_contain_text("Handbook of the valley")
     await seen.examine("preview")
     await page.get_by_label("Name").fill("docs")
-    await page.get_by_role("button", name="Keep and read it").click()
+    await page.get_by_role("button", name="Add and sync").click()
     await expect(page.locator("h1")).to_contain_text("Run 1 of docs")
     await _watch(seen, slow)
 
@@ -123,9 +123,9 @@ async def _search(seen: Eyes) -> None:
 async def _follow_a_search(seen: Eyes) -> None:
     page = seen.page
     await seen.visit("/search?q=quite+gone")
-    await page.get_by_text("Follow this search").click()
+    await page.get_by_text("Save this search").click()
     await seen.picture("follow")
-    await page.get_by_role("button", name="Follow it").click()
+    await page.get_by_role("button", name="Save it").click()
     await expect(page.locator("h1")).to_have_text("quite gone")
     await expect(page.locator("main")).to_contain_text("No news yet")
 
@@ -160,8 +160,8 @@ async def _decide(seen: Eyes) -> None:
     await seen.visit("/held")
     await page.get_by_label("all on this page").check()
     await seen.examine("held")
-    await page.get_by_role("button", name="Delete those chosen").click()
-    await expect(page.locator("main")).to_contain_text("No deletion is held back")
+    await page.get_by_role("button", name="Delete chosen").click()
+    await expect(page.locator("main")).to_contain_text("No deletions are pending")
 
 
 async def _choose_colours(seen: Eyes) -> None:
@@ -199,7 +199,7 @@ async def _follow_a_stream(seen: Eyes, notices: LdesSite) -> None:
     await page.get_by_label("Address of a site").evaluate(paste, notices.address)
     await expect(page.locator("#found")).to_contain_text("Council meets")
     await page.get_by_label("Name").fill("notices")
-    await page.get_by_role("button", name="Keep and read it").click()
+    await page.get_by_role("button", name="Add and sync").click()
     await expect(page.locator("h1")).to_contain_text("Run 1 of notices")
     await expect(page.locator(".lead")).to_contain_text("completed")
     await seen.visit("/following")
@@ -219,9 +219,9 @@ async def _extract(seen: Eyes, shop: Site) -> None:
     await seen.visit("/extractions")
     await page.get_by_label("Source", exact=True).select_option("shop")
     await page.get_by_label("Schema").select_option("product@1.0.0")
-    await page.get_by_label("Tell when").fill("price<4")
+    await page.get_by_label("Log a change when").fill("price<4")
     await seen.examine("extract")
-    await page.get_by_role("button", name="Extract from now on").click()
+    await page.get_by_role("button", name="Add and extract").click()
     await expect(page.locator("h1")).to_contain_text("of shop")
     await expect(page.locator(".lead")).to_contain_text("completed")
     # Facts are taken after the run, by a job of its own.
@@ -239,8 +239,8 @@ async def _revoke(seen: Eyes, rowen: Rowen) -> None:
     await page.locator("details.menu summary").click()
     await page.get_by_role("link", name="Tokens").click()
     await page.get_by_label("Name").fill("dashboard")
-    await page.get_by_label("May").select_option("write")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_label("Scope").select_option("write")
+    await page.get_by_role("button", name="Create").click()
     secret = await page.get_by_label("The token").input_value()
     await seen.examine("new-token")
     before = await _asked_with(seen, secret)
@@ -251,7 +251,7 @@ async def _revoke(seen: Eyes, rowen: Rowen) -> None:
     await expect(page.locator("main")).to_contain_text("it was last used")
     await seen.picture("revoke")
     await page.get_by_role("button", name="Revoke it").click()
-    await expect(page.locator("main")).to_contain_text("There is no token yet")
+    await expect(page.locator("main")).to_contain_text("There are no tokens yet")
     after = await _asked_with(seen, secret)
 
     assert (before, after) == (200, 401)

@@ -180,7 +180,7 @@ async def test_a_token_is_made_shown_once_and_revoked(database: ScratchDatabase)
         left = await rowen.access.list_tokens()
         unknown = await rowen.access.identify(secret)
 
-    assert "There is no token yet" in empty.text
+    assert "There are no tokens yet" in empty.text
     assert (made.status, made.headers["Cache-Control"], "application/json" in made.text) == (201, "no-store", False)
     assert principal is not None
     assert (principal.name, principal.scope) == ("token:dashboard", "write")
@@ -212,7 +212,7 @@ async def test_a_search_is_followed_from_its_page_and_forgotten(database: Scratc
             missing = await interface.get(saved.headers["Location"])
             left = await rowen.searches.list()
 
-    assert "No search is followed yet" in nobody.text
+    assert "There are no saved searches yet" in nobody.text
     assert '<input type="hidden" name="source" value="docs">' in offered.text
     assert "3 items matched when it was saved" in before.text
     assert [(one["kind"], one["title"]) for one in news["news"]] == [("no longer matches", "Chapter 1")]

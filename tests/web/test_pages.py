@@ -10,7 +10,7 @@ import click
 import pytest
 
 from rowen.interfaces.cli.app import app
-from rowen.interfaces.web.pages import upkeep
+from rowen.interfaces.web.pages import overview
 from rowen.interfaces.web.routing import ACTIONS, PAGES
 from rowen.interfaces.web.view import Guarded
 from rowen.model.access import Scope
@@ -291,6 +291,27 @@ async def test_a_filter_that_is_repeated_counts_once_and_too_many_are_refused(li
     assert kinds.text.count('name="kind" value="created"') == 1
 
 
+async def test_a_search_takes_every_filter_that_is_declared(lived_in: ScratchDatabase) -> None:
+    async with lived_in.open() as rowen, served(rowen) as interface:
+        whole = (await interface.get("/search.json?q=stiles")).json()["hits"]
+        below = (await interface.get(f"/search.json?q=stiles&path={quote(whole[0]['url'])}")).json()["hits"]
+        others = [
+            (await interface.get(f"/search.json?q=stiles&{query}")).json()["hits"]
+            for query in ("publisher=nobody", "since=2999-01-01", "until=1999-01-01", "where=price%3C0", "version=9.9")
+        ]
+        page = await interface.get("/search?q=stiles&since=7d&publisher=council&tag=a&tag=b")
+        wrong = await interface.get("/search?q=stiles&since=soon")
+
+    assert whole
+    assert {hit["url"] for hit in below} == {whole[0]["url"]}
+    assert others == [[], [], [], [], []]
+    assert all(f'name="{name}"' in page.text for name in ("version", "publisher", "since", "until", "path", "where"))
+    assert page.text.count('aria-current="true"') == 4
+    assert 'value="council"' in page.text
+    assert re.search(r'name="since" value="20\d\d-\d\d-\d\dT', page.text)
+    assert "is no date or span of time" in wrong.text
+
+
 async def test_a_diff_shows_the_words_that_came_and_went(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
         [url] = [one.url for one in await rowen.items.browse("valley", limit=100) if one.title.startswith("Footpaths")]
@@ -332,7 +353,7 @@ async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: 
     assert news["search"]["matches"] == 1
     assert "Footpaths of Quince End" in page.text
     assert '"/sources/valley/feeds/atom?query=stiles+mended"' in page.text
-    assert "Searches that are followed" in empty.text
+    assert "Saved searches" in empty.text
 
 
 async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_in: ScratchDatabase) -> None:
@@ -382,7 +403,7 @@ async def test_it_takes_no_more_questions_to_tell_of_many_feeds_than_of_one(
 
 
 async def test_feeds_are_shown_page_by_page(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "_FEEDS", 2)
+    monkeypatch.setattr(overview, "_FEEDS", 2)
     async with database.open() as rowen, served(rowen) as interface:
         for number in range(5):
             await rowen.sources.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")

@@ -1,6 +1,6 @@
-"""Commands that are imported when they are called, and the options that every command takes."""
+"""Commands that are imported when they are called, the options of all commands, and options of operations."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -11,8 +11,6 @@ import click
 
 from rowen.interfaces.cli.invocation import Invocation
 
-__all__ = ["Command", "CommandGroup", "LazyCommandGroup", "OptionsOf", "command", "listing_group", "options_of"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Sections = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -21,31 +19,16 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Shared(click.Option):
-    """An option of every command, given before or after the command's name."""
+    """An option of every command, accepted before or after the name of the command."""
 
     def __init__(self, *names: str, **attributes: Any) -> None:
-        super().__init__(names, expose_value=False, is_eager=True, callback=_note, **attributes)
+        super().__init__(names, expose_value=False, is_eager=True, callback=_store, **attributes)
 
 
-def _note(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+def _store(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     call = ctx.find_object(Invocation)
-    if call is None or not value or option.name is None:
-        return
-    setattr(call, option.name, call.verbose + value if option.name == "verbose" else value)
-
-
-def _shared() -> list[click.Parameter]:
-    return [
-        Shared("--json", is_flag=True, help="One JSON object a line."),
-        Shared("-q", "--quiet", is_flag=True, help="No talk on stderr but errors."),
-        Shared("-v", "--verbose", count=True, help="Log what happens; -vv with details and tracebacks."),
-        Shared("--home", type=_Folder(), help="Data folder; default: ROWEN_HOME, or the user's data folder."),
-        Shared(
-            *("--database-url", "database_url"),
-            metavar="URL",
-            help="A PostgreSQL of yours. Prefer ROWEN_DATABASE_URL: others can see the flags of a process.",
-        ),
-    ]
+    if call is not None and value and option.name is not None:
+        setattr(call, option.name, call.verbose + value if option.name == "verbose" else value)
 
 
 class _Folder(click.ParamType[Path]):
@@ -55,15 +38,25 @@ class _Folder(click.ParamType[Path]):
         return Path(value).expanduser()
 
 
-class _Sharing(click.Command):
-    """Takes the shared options, and shows them apart from its own."""
+class Command(click.Command):
+    """A command with the shared options, which its help lists below its own."""
 
     _params: list[Any]
 
     def __init__(self, name: str | None, **attributes: Any) -> None:
         attributes["context_settings"] = {**_SETTINGS, **(attributes.get("context_settings") or {})}
         super().__init__(name, **attributes)
-        self._params.extend(_shared())
+        self._params += [
+            Shared("--json", is_flag=True, help="Print one JSON object per line."),
+            Shared("-q", "--quiet", is_flag=True, help="Print nothing on stderr but errors."),
+            Shared("-v", "--verbose", count=True, help="Log events; -vv logs details and tracebacks."),
+            Shared("--home", type=_Folder(), help="Data folder; default: ROWEN_HOME, or the user's data folder."),
+            Shared(
+                *("--database-url", "database_url"),
+                metavar="URL",
+                help="Your own PostgreSQL. Prefer ROWEN_DATABASE_URL: other users can see the options of a process.",
+            ),
+        ]
 
     @property
     def params(self) -> list[click.Parameter]:
@@ -80,13 +73,16 @@ class _Sharing(click.Command):
         self._params = value
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Own options first."""
+        """List the options of the command, then the shared ones."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        _describe("Options", (o for o in options if not isinstance(o, Shared)), ctx, formatter)
-        _describe("Options of every command", (o for o in options if isinstance(o, Shared)), ctx, formatter)
+        for heading, is_shared in {"Options": False, "Options of every command": True}.items():
+            listed = [option for option in options if isinstance(option, Shared) is is_shared]
+            if records := [record for option in listed if (record := option.get_help_record(ctx))]:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples that can be pasted; for `add` an address of each kind, for `export` what its formats are for."""
+        """List examples; for `add` also an address of each kind, for `export` the use of each format."""
         path = ctx.command_path.partition(" ")[2]
         if not path:
             return
@@ -102,30 +98,17 @@ class _Sharing(click.Command):
                 formatter.write(f"  rowen {example}\n")
 
 
-def _describe(
-    heading: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
-) -> None:
-    records = [record for option in options if (record := option.get_help_record(ctx))]
-    if records:
-        with formatter.section(heading):
-            formatter.write_dl(records)
-
-
-class Command(_Sharing):
-    """One command."""
-
-
-class CommandGroup(_Sharing, click.Group):
-    """A command with commands of its own."""
+class CommandGroup(Command, click.Group):
+    """A command with subcommands."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands, and then the options."""
+        """List the commands, then the options."""
         self.format_commands(ctx, formatter)
         super().format_options(ctx, formatter)
 
 
 class LazyCommandGroup(CommandGroup):
-    """A group that knows the names of its commands, and the modules that hold them."""
+    """A group that imports the module of a command when the command is called."""
 
     def __init__(self, name: str | None, *, sections: Sections, **attributes: Any) -> None:
         super().__init__(name, **attributes)
@@ -133,7 +116,7 @@ class LazyCommandGroup(CommandGroup):
         self._modules = {name: module for entries in sections.values() for name, (module, _) in entries.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order in which they are shown."""
+        """Return all names, in the order of the help."""
         return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -141,19 +124,19 @@ class LazyCommandGroup(CommandGroup):
         if cmd_name not in self._modules:
             return None
         module = import_module(f"rowen.interfaces.cli.commands.{self._modules[cmd_name]}")
-        found: click.Command = module.COMMANDS[cmd_name]
-        return found
+        imported: click.Command = module.COMMANDS[cmd_name]
+        return imported
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a misspelt one is answered with the names that are close."""
+        """Return the command; for a misspelt name raise an error that lists similar ones."""
         if not args[0].startswith("-") and args[0] not in self._modules:
             raise click.exceptions.NoSuchCommand(args[0], possibilities=self._modules, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing one."""
+        """List the commands without importing them."""
         for heading, entries in self._sections.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(10), words) for name, (_, words) in entries.items()])
@@ -161,22 +144,25 @@ class LazyCommandGroup(CommandGroup):
 
 @dataclass(frozen=True, slots=True)
 class OptionsOf:
-    """The place of an operation's options among those of a command, until they are needed."""
+    """A placeholder for the options of an operation, which are derived on first use."""
 
-    operation: str
+    operation: str | type
     only: Collection[str] | None
     leave_out: Collection[str]
     changes: Mapping[str, Mapping[str, Any]]
 
 
 def options_of(
-    operation: str,
+    operation: str | type,
     *,
     only: Collection[str] | None = None,
     leave_out: Collection[str] = (),
     **changes: Mapping[str, Any],
 ) -> Callable[[Function], Function]:
-    """Give a command the parameters of an operation as options; `changes` has attributes of single ones."""
+    """Add the parameters of an operation to a command as options; `changes` overrides attributes of single ones.
+
+    Instead of an operation whose module is slow to import, a record of parameters can be given.
+    """
 
     def decorate(function: Function) -> Function:
         # This is how click collects the options of a command before it exists.
@@ -187,7 +173,7 @@ def options_of(
 
 
 def command(name: str) -> Callable[[Callable[..., Any]], Command]:
-    """Declare a command; its function gets the call first."""
+    """Declare a command; its function receives the `Invocation` first."""
 
     def declare(function: Callable[..., Any]) -> Command:
         return click.command(name, cls=Command)(click.pass_obj(function))
@@ -196,7 +182,7 @@ def command(name: str) -> Callable[[Callable[..., Any]], Command]:
 
 
 def listing_group(name: str) -> Callable[[Callable[..., None]], CommandGroup]:
-    """Declare a group whose function, called without one of its commands, lists what there is."""
+    """Declare a group whose function runs without a subcommand, and lists the resources."""
 
     def declare(function: Callable[..., None]) -> CommandGroup:
         @wraps(function)
@@ -207,3 +193,19 @@ def listing_group(name: str) -> Callable[[Callable[..., None]], CommandGroup]:
         return click.command(name, cls=CommandGroup, invoke_without_command=True)(click.pass_context(listing))
 
     return declare
+
+
+def completing(function: str) -> Callable[..., list[str]]:
+    """Return a completion by the name of its function; its module is imported when a shell asks."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        module = import_module("rowen.interfaces.cli.completing")
+        completions: list[str] = getattr(module, function)(ctx, param, incomplete)
+        return completions
+
+    return complete
+
+
+def source_argument(name: str = "name", **attributes: Any) -> Callable[[Function], Function]:
+    """Declare an argument that names a source, with completion."""
+    return click.argument(name, shell_complete=completing("source_names"), **attributes)

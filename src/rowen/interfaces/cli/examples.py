@@ -1,6 +1,4 @@
-"""Examples for the help of each command, and an address of each kind: all of them can be pasted."""
-
-__all__ = ["EXAMPLES", "FORMATS", "KINDS"]
+"""Examples for the help of each command, addresses of each kind, and the formats of exports."""
 
 KINDS = {
     "files": "./folder",
@@ -24,7 +22,7 @@ KINDS = {
     "ldes": "https://example.org/stream",
     "announced": "announced:https://council.example.org/publications",
 }
-"""An address of each kind, as it is given to `rowen add`."""
+"""An address of each kind for `rowen add`."""
 
 FORMATS = {
     "parquet": "a file a source, compressed: DuckDB, pandas, Spark",
@@ -33,7 +31,7 @@ FORMATS = {
     "csv": "tables: spreadsheets, with --excel",
     "sqlite": "one database file, with search by words",
 }
-"""What `rowen export` writes, and for whom."""
+"""The formats of `rowen export` with their uses."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("demo", "demo --keep"),
@@ -140,4 +138,4 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "completion": ("completion zsh", 'completion bash > "$HOME/.rowen-completion"'),
 }
-"""By the path of a command, without `rowen` before them."""
+"""Examples by the path of a command, without `rowen`."""

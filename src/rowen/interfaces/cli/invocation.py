@@ -1,4 +1,6 @@
-"""One call of the program: what was asked for, where answers go, and how Rowen is asked."""
+"""One call of the program: its shared options, its output, and its access to Rowen."""
+
+from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,14 +15,12 @@ if TYPE_CHECKING:
     from rowen.settings import Settings
     from rowen.store.database import Patience
 
-__all__ = ["Invocation"]
-
 T = TypeVar("T")
 
 
 @dataclass
 class Invocation:
-    """The options of every command."""
+    """The options of every command. `session`, which imports all that opens Rowen, is loaded by the first use."""
 
     home: Path | None = None
     database_url: str | None = None
@@ -30,42 +30,27 @@ class Invocation:
 
     @cached_property
     def out(self) -> Output:
-        """Where answers go; asked for only when all options are read."""
+        """The output streams; created after all options are parsed."""
         return Output(as_json=self.json, quiet=self.quiet)
 
     @cached_property
-    def settings(self) -> "Settings":
+    def settings(self) -> Settings:
         """The settings in force."""
-        from rowen.interfaces.cli.logs import start_logging
-        from rowen.settings import load, misspelt
+        from rowen.interfaces.cli.session import settings_of
 
-        for variable, meant in misspelt().items():
-            self.out.say(f"{variable} sets nothing; {meant} is a setting.")
-        found = load(home=self.home, database_url=self.database_url)
-        start_logging(self.verbose, as_json=found.log == "json")
-        return found
+        return settings_of(self)
 
     def ask(
-        self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False, patience: "Patience | None" = None
+        self, question: Callable[[Rowen], Awaitable[T]], *, gently: bool = False, patience: Patience | None = None
     ) -> T:
-        """Open Rowen, ask, and close it.
+        """Open Rowen, await the question, and close Rowen.
 
-        `gently`: the first Ctrl-C lets live runs end properly. With `patience` an outage of the database is waited out,
-        when it is opened.
+        With `gently` the first Ctrl-C lets live runs end at a checkpoint.
         """
-        from rowen.interfaces.cli.event_loop import ask
+        from rowen.interfaces.cli.session import ask
 
         return ask(self.settings, question, stop=self._stop if gently else None, patience=patience)
 
-    def patience(self) -> "Patience":
-        """Wait for the database, and say so."""
-        from rowen.store.database import Patience
-
-        def say(problem: Exception, wait_s: float) -> None:
-            self.out.say(f"{str(problem).rstrip('.')}. Trying again in {wait_s:.1f} s.")
-
-        return Patience(say)
-
-    def _stop(self, rowen: "Rowen") -> None:
-        self.out.say("Stopping after what is in flight; Ctrl-C again ends at once.")
+    def _stop(self, rowen: Rowen) -> None:
+        self.out.say("Stopping after the work in flight; Ctrl-C again ends at once.")
         rowen.stop()

@@ -1,35 +1,31 @@
-"""Options of commands, derived from the declarations of operations, and their types.
+"""Options of commands, derived from the declarations of operations, and their types."""
 
-Commands import this module when they run or show their help, and not when they are listed.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
 from rowen.errors import UsageError
-from rowen.interfaces.cli.command import OptionsOf
-from rowen.interfaces.cli.completing import kind_names, source_names
+from rowen.interfaces.cli.command import OptionsOf, completing
 from rowen.model.dates import moment_of, parse_since
-from rowen.operations.registry import Parameter, signature_of
+from rowen.operations.registry import Parameter, parameter_of, signature_of
 
-__all__ = ["MomentParam", "SinceParam", "derived_options"]
-
-# Larger bounds are those of columns, which the help need not show.
+# Larger bounds are those of database columns, which the help does not show.
 _SHOWN_BOUND = 1_000_000
 _METAVARS = {
     "source": "NAME",
     "sources": "NAME",
-    "kinds": "K",
+    "kinds": "KIND",
     "tags": "T",
     "languages": "CODE",
     "record_kinds": "KIND",
     "publisher": "P",
     "path": "PREFIX",
     "where": "CONDITION",
+    "conditions": "CONDITION",
+    "only_urls": "PATTERN",
     "version": "V",
     "budget": "CHARS",
     "only": "URL",
@@ -40,26 +36,52 @@ _METAVARS = {
     "rename": "NEW",
     "secret": "REFERENCE",
     "query": "WORDS",
+    "graph": "IRI",
+    "topic": "URL",
+    "proxy": "URL",
+    "url": "URL",
+    "model": "NAME",
+    "models": "NAME",
+    "schema": "NAME[@V]",
+    "instructions": "TEXT",
+    "prefix": "TEXT",
+    "embedder": "KIND",
+    "field": "NAME",
+    "before": "N",
+    "node": "NODE",
 }
-_COMPLETIONS = {"source": source_names, "sources": source_names, "kind": kind_names, "kinds": kind_names}
+_COMPLETIONS = {
+    "source": completing("source_names"),
+    "sources": completing("source_names"),
+    "kind": completing("kind_names"),
+    "kinds": completing("kind_names"),
+}
 
 
 def derived_options(place: OptionsOf) -> list[click.Option]:
     """Return the options of an operation: one for each parameter that callers may send and may omit, or those named."""
-    parameters = signature_of(place.operation).parameters
-    optional = [
-        parameter.name for parameter in parameters.values() if not parameter.is_local and not parameter.is_required
+    parameters = (
+        signature_of(place.operation).parameters
+        if isinstance(place.operation, str)
+        else {
+            name: parameter_of(name, hint, None)
+            for name, hint in get_type_hints(place.operation, include_extras=True).items()
+        }
+    )
+    names = place.only or [
+        parameter.name
+        for parameter in parameters.values()
+        if not parameter.is_local and not parameter.is_required and parameter.name not in place.leave_out
     ]
-    names = [name for name in optional if name not in place.leave_out] if place.only is None else place.only
-    return [_option(parameters[name], place.changes.get(name, {})) for name in names]
+    return [_option(parameters[name], dict(place.changes.get(name, {}))) for name in names]
 
 
-def _option(parameter: Parameter, changes: Mapping[str, Any]) -> click.Option:
+def _option(parameter: Parameter, changes: dict[str, Any]) -> click.Option:
     kind, is_repeated = _type(parameter.type)
     default = None if parameter.is_required or is_repeated else parameter.default
     attributes: dict[str, Any] = {
         "help": f"{parameter.help[:-1]}; may be repeated." if is_repeated else parameter.help,
-        "metavar": _METAVARS.get(parameter.name),
+        "metavar": _METAVARS.get(parameter.name, "N" if kind is int else None),
         "shell_complete": _COMPLETIONS.get(parameter.name),
         "required": parameter.is_required,
         "multiple": is_repeated,
@@ -70,12 +92,8 @@ def _option(parameter: Parameter, changes: Mapping[str, Any]) -> click.Option:
         if get_origin(kind) is Literal:
             attributes["shell_complete"] = None
         attributes |= {"default": default, "show_default": default is not None, "type": _param_type(parameter, kind)}
-    flag = "--" + parameter.flag.replace("_", "-")
-    return click.Option((changes.get("flag", flag), parameter.name), **attributes | _without_flag(changes))
-
-
-def _without_flag(changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in changes.items() if name != "flag"}
+    flag = changes.pop("flag", "--" + parameter.flag.replace("_", "-"))
+    return click.Option((flag, parameter.name), **attributes | changes)
 
 
 def _type(hint: Any) -> tuple[Any, bool]:
@@ -83,7 +101,8 @@ def _type(hint: Any) -> tuple[Any, bool]:
     if get_origin(hint) is Annotated:
         return _type(hint.__origin__)
     if get_origin(hint) in (Union, UnionType):
-        return _type(next(part for part in get_args(hint) if part is not NoneType))
+        parts = [_type(part) for part in get_args(hint) if part is not NoneType]
+        return next((part for part in parts if part[1]), parts[0])
     if get_origin(hint) is Sequence:
         return _type(get_args(hint)[0])[0], True
     return hint, False
@@ -104,27 +123,27 @@ def _param_type(parameter: Parameter, kind: Any) -> Any:
 
 
 class SinceParam(click.ParamType[int | timedelta | datetime]):
-    """A number of the change log, a span of time or a date."""
+    """A number of the change log, a duration until now, or a date."""
 
     name = "N|1d|DATE"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | timedelta | datetime:
-        """Parse it."""
+        """Parse the value."""
         try:
             return parse_since(value) if isinstance(value, str) else value
         except (ValueError, OverflowError):
-            self.fail(f"{value!r} is no change number (42), time passed (30min, 2h, 1d) or date (2026-01-31).")
+            self.fail(f"{value!r} is not a change number (42), a duration (30min, 2h, 1d) or a date (2026-01-31).")
 
 
 class MomentParam(click.ParamType[datetime]):
-    """A date, or a span of time that has passed."""
+    """A date, or a duration until now."""
 
     name = "1d|DATE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Parse it."""
+        """Parse the value."""
         try:
             return moment_of(value) if isinstance(value, str) else value
         except UsageError as problem:

@@ -1,26 +1,39 @@
-"""Where answers go: tables for a terminal, plain lines for a pipe, JSON for those who ask; talk goes to stderr."""
+"""The two streams of a command: tables on a terminal, plain lines in a pipe, or JSON; messages on stderr."""
 
 import json
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowen.errors import Hint, RowenError
-from rowen.interfaces.cli.words import clean, escaped
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["Output", "Piece"]
-
 T = TypeVar("T")
 
 Piece = tuple[str, str]
 """A text and its style; the style shows on a terminal only."""
+
+# Characters in a file name or a text that could move a cursor or recolour a terminal.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# The same, marks that only change the direction of writing, and invisible letters.
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+
+
+def clean(text: str) -> str:
+    """Return text without characters that control a terminal; tabs and line ends stay."""
+    return _CONTROLS.sub("�", text)
+
+
+def escaped(text: str) -> str:
+    """Return text with unseen characters escaped as in JSON, so that a JSON parser reads the same value."""
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f"), text)
 
 
 class Output:
@@ -33,7 +46,7 @@ class Output:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody looks at stderr and wants to see progress."""
+        """Whether stderr is a terminal on which progress may be drawn."""
         return not self.quiet and sys.stderr.isatty()
 
     @cached_property
@@ -43,26 +56,21 @@ class Output:
 
         return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
-    def emit(self, fact: Mapping[str, Any]) -> None:
-        """One JSON object on a line."""
-        print(_dumped(fact), flush=True)
-
-    def facts(self, things: Iterable[Any]) -> None:
-        """All that the service returned, an object each."""
-        for thing in things:
-            self.emit(_fact_of(thing))
+    def emit(self, thing: Any, **more: Any) -> None:
+        """Print a result as one JSON object on a line, with further fields."""
+        print(_dumped({**fact_of(thing), **more}), flush=True)
 
     def line(self, *pieces: str | Piece) -> None:
-        """One line of data."""
+        """Print one line of data."""
         if self.terminal:
             self.console.print(_styled(pieces))
         else:
             print(clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces)), flush=True)
 
-    def answer(self, fact: Mapping[str, Any], *pieces: str | Piece) -> None:
-        """One fact: an object for programs, a line for people."""
+    def answer(self, thing: Any, *pieces: str | Piece, **more: Any) -> None:
+        """Print one result: an object for programs, with further fields, or a line for people."""
         if self.json:
-            self.emit(fact)
+            self.emit(thing, **more)
         else:
             self.line(*pieces)
 
@@ -73,42 +81,53 @@ class Output:
         *,
         fact: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
-        """Many facts of one shape: a table on a terminal, tabs between the cells in a pipe."""
+        """Print results of one type: a table on a terminal, cells between tabs in a pipe, objects as JSON."""
         if self.json:
-            fact = fact or _fact_of
             for thing in things:
-                self.emit(fact(thing))
+                self.emit(fact(thing) if fact else thing)
         elif self.terminal:
             self._table(list(columns), [[cell(thing) for cell in columns.values()] for thing in things])
         else:
             for thing in things:
-                print("\t".join(_cell(cell(thing)) for cell in columns.values()), flush=True)
+                cells = [cell(thing) for cell in columns.values()]
+                texts = [cell if isinstance(cell, str) else cell[0] for cell in cells]
+                print("\t".join(clean(" ".join(text.split())) for text in texts), flush=True)
 
-    def card(self, fact: Mapping[str, Any], lines: Mapping[str, str]) -> None:
-        """One fact with many sides: a line for each."""
+    def card(
+        self, thing: Any, lines: Mapping[str, str] | None = None, *, always: Collection[str] = (), **more: Any
+    ) -> None:
+        """Print one result with a line for each field; without `lines` each that is not empty or in `always`."""
         if self.json:
-            self.emit(fact)
+            self.emit(thing, **more)
             return
+        if lines is None:
+            fields = {name: value for name, value in fact_of(thing).items() if value or name in always}
+            lines = {
+                name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                for name, value in fields.items()
+            }
         width = max(map(len, lines)) + 2 if self.terminal else 0
         for name, value in lines.items():
             self.line((name.ljust(width) if self.terminal else f"{name}\t", "dim"), value)
 
+    def fields(self, *cells: str) -> None:
+        """Print facts about one thing in a line, without those that are empty."""
+        self.line((", " if self.terminal else "\t").join(cell for cell in cells if cell))
+
     def say(self, text: str) -> None:
-        """Tell people something, on stderr; a program hears the same as an object."""
+        """Print a message on stderr; as JSON, an object with the actions that it names."""
         if self.quiet:
             return
-        actions = text.actions if isinstance(text, Hint) else ()
-        told = (
-            _dumped({"remark": text, "actions": [action.to_json() for action in actions]}) if self.json else clean(text)
-        )
-        print(told, file=sys.stderr, flush=True)
+        actions = [action.to_json() for action in text.actions] if isinstance(text, Hint) else []
+        message = _dumped({"remark": text, "actions": actions}) if self.json else clean(text)
+        print(message, file=sys.stderr, flush=True)
 
     def fail(self, error: str, *, exit_code: int, hint: str | None = None, **more: Any) -> int:
-        """Tell of an error, and return its exit code; `more` is for programs."""
+        """Print an error, and return its exit code; `more` is for programs."""
         return self._fail({"error": error, "hint": hint, "exit_code": exit_code, **more})
 
     def fail_with(self, problem: RowenError, **more: Any) -> int:
-        """The same for an error of ours, with its code and the actions that its hint names."""
+        """Print an error of Rowen with its code and the actions of its hint, and return its exit code."""
         return self._fail({**problem.to_json(), **more})
 
     def _fail(self, fact: Mapping[str, Any]) -> int:
@@ -133,15 +152,14 @@ class Output:
         self.console.print(table, soft_wrap=False)
 
 
-def _fact_of(thing: Any) -> Mapping[str, Any]:
-    # It knows everything that the service returns: imported only where somebody asks for JSON.
+def fact_of(thing: Any) -> Mapping[str, Any]:
+    """Return the JSON form of a result; a mapping is one already."""
+    if isinstance(thing, Mapping):
+        return thing
+    # It imports the types of all results, which takes longer than listing a thousand sources.
     from rowen.operations.facts import fact
 
     return fact(thing)
-
-
-def _cell(cell: str | Piece) -> str:
-    return clean(" ".join((cell if isinstance(cell, str) else cell[0]).split()))
 
 
 def _styled(pieces: Iterable[str | Piece]) -> "Text":
@@ -152,7 +170,7 @@ def _styled(pieces: Iterable[str | Piece]) -> "Text":
 
 
 def _dumped(fact: Mapping[str, Any]) -> str:
-    # A stream that has no UTF-8 would write escapes that are none of JSON's.
+    # Python's escapes for a stream without UTF-8 are not JSON's.
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     return escaped(json.dumps(fact, ensure_ascii=ascii_only, default=_plain))
 

@@ -1,12 +1,22 @@
-"""A run in one line, as a terminal shows it, and the exit code that it stands for."""
+"""Runs on a terminal: progress bars while they last, then one line and an exit code each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rowen.errors import ItemError
 from rowen.interfaces.cli.output import Piece
 from rowen.model.runs import Run, RunStats
+from rowen.model.wording import seconds
 from rowen.operations.summary import cost, noun, spared
 from rowen.operations.summary import counts as counted
 
-__all__ = ["counts", "exit_code", "line", "plain", "worst"]
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rowen.model.sources import Source
 
 DONE, FAILED, SOME_FAILED, UNDECIDED, INTERRUPTED = 0, 1, 3, 5, 130
 
@@ -22,36 +32,32 @@ _STYLES = {
     "missing": "bold red",
     "truncated": "yellow",
 }
-# From the most harmless to what a script must notice first.
+# From the most harmless to the code that a script must notice first.
 _SEVERITY = (DONE, SOME_FAILED, 2, 4, UNDECIDED, FAILED, INTERRUPTED)
 
 
 def line(run: Run, *, width: int = 0, dry: bool = False) -> list[Piece]:
-    """The whole line, in pieces with their styles."""
+    """Return the line of a run in pieces with their styles."""
     pieces: list[Piece] = [(run.source.ljust(width), "bold"), ("  ", "")]
     if dry:
         pieces.append(("would be: ", "cyan"))
     if run.status != "completed":
         pieces.append((f"{run.status}: ", "bold red" if run.status == "failed" else "yellow"))
-    pieces += _joined(counts(run.stats)) or [("nothing there", "dim")]
+    for place, piece in enumerate(counts(run.stats) or [("nothing there", "dim")]):
+        pieces += [(" · ", "dim"), piece] if place else [piece]
     pieces.append((f" — {cost(run.stats)}", ""))
-    if saved := spared(run.stats, noun(run.kind)):
-        pieces.append((f"; {saved}", "green"))
+    if avoided := spared(run.stats, noun(run.kind)):
+        pieces.append((f"; {avoided}", "green"))
     return pieces
 
 
-def plain(run: Run) -> str:
-    """The same line without styles."""
-    return "".join(text for text, _ in line(run))
-
-
 def counts(stats: RunStats) -> list[Piece]:
-    """How many items came to each outcome, each in its colour."""
+    """Return the number of items of each outcome, with its style."""
     return [(text, _STYLES[outcome]) for text, outcome in counted(stats)]
 
 
 def exit_code(run: Run, *, dry: bool = False) -> int:
-    """The exit code that a run stands for; of deletions that a dry run would hold back, none waits for a decision."""
+    """Return the exit code of a run; deletions that a dry run would hold back wait for no decision."""
     match run.status:
         case "cancelled":
             return INTERRUPTED
@@ -65,12 +71,77 @@ def exit_code(run: Run, *, dry: bool = False) -> int:
 
 
 def worst(codes: list[int]) -> int:
-    """The exit code that counts when there are several."""
+    """Return the most severe of several exit codes."""
     return max(codes, key=_SEVERITY.index, default=DONE)
 
 
-def _joined(pieces: list[Piece]) -> list[Piece]:
-    joined: list[Piece] = []
-    for piece in pieces:
-        joined += [(" · ", "dim"), piece] if joined else [piece]
-    return joined
+@contextmanager
+def progress(*, shown: bool) -> Iterator[ProgressBars | None]:
+    """Yield an observer that draws a bar for each source; None if nothing is shown."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[words]}", markup=False),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        # Results are data for stdout, which bars on stderr must not capture.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    ) as bars:
+        yield ProgressBars(bars)
+
+
+class ProgressBars:
+    """A bar for each source. The total is the number of items that the walk knows of, or that of the last run."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[int, TaskID] = {}
+        self._waiting: TaskID | None = bars.add_task("looking", total=None, words="")
+
+    def step_aside(self, source: str) -> None:
+        """Clear the bars for a line of output; the next progress of another source draws them again."""
+        self._bars.stop()
+        for task in [task for task in self._bars.tasks if task.description == source]:
+            self._bars.remove_task(task.id)
+
+    def __call__(self, source: Source, stats: RunStats) -> None:
+        """Show the progress of a source."""
+        self._bars.start()
+        if self._waiting is not None:
+            self._bars.remove_task(self._waiting)
+            self._waiting = None
+        if source.id not in self._tasks:
+            self._tasks[source.id] = self._bars.add_task(source.name, total=source.items or None, words="")
+        task = self._tasks[source.id]
+        elapsed_s = next(t.elapsed for t in self._bars.tasks if t.id == task) or 0.0
+        total = max(source.items, stats.known)
+        self._bars.update(
+            task,
+            completed=stats.seen,
+            total=max(total, stats.seen) if total else None,
+            words=progress_words(stats, total=total, elapsed_s=elapsed_s),
+        )
+
+
+def progress_words(stats: RunStats, *, total: int, elapsed_s: float) -> str:
+    """Return counts by outcome, the number of known items, the rate, and an estimate of the time left."""
+    words = [text for text, _ in counts(stats)]
+    words += [f"{stats.embedded:,} embedded"] if stats.embedded else []
+    words += [f"{stats.seen:,} of {total:,} known"] if total > stats.seen else []
+    # A rate over less than this shows how the run began, not how it goes on.
+    if elapsed_s > 0.5 and stats.seen:
+        rate = stats.seen / elapsed_s
+        words.append(f"{rate:,.1f}/s" if rate < 10 else f"{rate:,.0f}/s")
+        if total > stats.seen:
+            left_s = (total - stats.seen) / rate
+            words.append(f"{left_s:.0f} s left" if left_s < 60 else f"{seconds(left_s)} left")
+    return " · ".join(words)

@@ -13,6 +13,7 @@ from rowen.errors import RowenError
 from rowen.interfaces.web import charts, words
 from rowen.interfaces.web.addresses import PageAddresses, outside
 from rowen.interfaces.web.files import address_of
+from rowen.interfaces.web.forms import field_of
 from rowen.interfaces.web.view import ToldProblem, View, may
 from rowen.model.status import Status
 from rowen.operations.facts import fact
@@ -47,7 +48,13 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {**words.FILTERS, "outside": outside}
-    made.globals |= {"chart": charts, "file": address_of, "version": __version__, "state_of": words.state_of}
+    made.globals |= {
+        "chart": charts,
+        "form_field": field_of,
+        "file": address_of,
+        "version": __version__,
+        "state_of": words.state_of,
+    }
     return made
 
 

@@ -1,62 +1,130 @@
-"""What somebody typed into a form."""
+"""Forms: fields as the declarations of operations describe them, and the values that browsers send."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import msgspec
+from markupsafe import Markup, escape
 from starlette.requests import Request
 
 from rowen.errors import UsageError
 from rowen.model.text import UNSTORABLE, is_storable
+from rowen.operations.registry import signature_of, validated
 
-__all__ = ["Form", "read_form"]
+__all__ = ["Field", "Form", "field_of", "read_form", "values_of"]
 
-# A form has a dozen fields; a file is never sent.
+# A form has a dozen fields; files are not accepted.
 _MOST_FIELDS = 1_000
+_CODE = re.compile("`([^`]*)`")
+_BOUNDS = {
+    "minimum": "min",
+    "maximum": "max",
+    "minLength": "minlength",
+    "maxLength": "maxlength",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input: the name and the bounds that its parameter declares, with its help text as HTML."""
+
+    name: str
+    label: str
+    help: Markup
+    attributes: Mapping[str, str | int | bool]
+    choices: Sequence[str]
+    is_repeated: bool
+
+
+@cache
+def field_of(operation: str, name: str) -> Field:
+    """Return the input for a parameter of an operation."""
+    parameter = signature_of(operation).parameters[name]
+    schema = msgspec.json.schema(parameter.type)
+    declared = {key: value for part in (schema, *schema.get("anyOf", ())) for key, value in part.items()}
+    items = declared.get("items", {})
+    is_repeated = bool(items)
+    attributes: dict[str, str | int | bool] = {
+        attribute: declared[bound] for bound, attribute in _BOUNDS.items() if bound in declared and not is_repeated
+    }
+    if declared.get("type") in ("integer", "number"):
+        attributes["type"] = "number"
+    if parameter.is_required:
+        attributes["required"] = True
+    # Text is escaped before the marks of code become elements.
+    help_html = Markup(_CODE.sub(r"<code>\1</code>", str(escape(parameter.help))))  # noqa: S704
+    choices = items.get("enum") or declared.get("enum") or ()
+    label = parameter.flag.replace("_", " ").capitalize()
+    return Field(parameter.flag, label, help_html, attributes, choices, is_repeated)
+
+
+def values_of(operation: str, sent: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, Any]:
+    """Return text from a form or a query as arguments of an operation; empty fields are omitted.
+
+    Raise `UsageError` for a value out of its bounds and for a missing one that is required.
+    """
+    parameters = signature_of(operation).parameters
+    values: dict[str, Any] = {}
+    for name in names:
+        field = field_of(operation, name)
+        texts = [text.strip() for text in sent.get(field.name, ()) if text.strip()]
+        if texts:
+            values[name] = texts if field.is_repeated else texts[-1]
+        elif parameters[name].is_required:
+            raise UsageError(f"The field {field.name!r} is empty. Nothing was changed.")
+    checked = validated(operation, values, names=names, strict=False)
+    return {name: parameters[name].convert(value) for name, value in checked.items()}
 
 
 class Form:
-    """The fields of a form, by name; text only."""
+    """The fields of a form by name, as text."""
 
     def __init__(self, fields: Mapping[str, list[str]]) -> None:
         self._fields = fields
 
     def text(self, name: str) -> str | None:
-        """What was typed, without white space around it; None for nothing."""
-        return next((one.strip() for one in self._fields.get(name, ()) if one.strip()), None)
+        """Return a field without surrounding white space; None if it is empty."""
+        return next((text.strip() for text in self._fields.get(name, ()) if text.strip()), None)
 
     def need(self, name: str) -> str:
-        """What was typed; raises `UsageError` for nothing."""
-        found = self.text(name)
-        if found is None:
+        """Return a field; raise `UsageError` if it is empty."""
+        text = self.text(name)
+        if text is None:
             raise UsageError(f"The field {name!r} is empty. Nothing was changed.")
-        return found
+        return text
 
     def many(self, name: str) -> list[str]:
-        """All that was chosen under one name."""
-        return [one for one in self._fields.get(name, ()) if one]
+        """Return all values of a field."""
+        return [text for text in self._fields.get(name, ()) if text]
+
+    def values(self, operation: str, *names: str) -> dict[str, Any]:
+        """Return fields as arguments of an operation, by the names of its parameters."""
+        return values_of(operation, self._fields, names)
 
     def pairs(self, name: str) -> dict[str, str]:
-        """Lines such as `max_pages=100`, by what stands before the sign."""
+        """Return lines such as `max_pages=100` as a mapping."""
         lines = [line.strip() for line in (self.text(name) or "").splitlines() if line.strip()]
         if wrong := next((line for line in lines if "=" not in line), None):
-            raise UsageError(f"{wrong!r} is no option.", hint="One in each line, such as max_pages=100.")
+            raise UsageError(f"{wrong!r} is not an option.", hint="Write one on each line, such as max_pages=100.")
         return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
 
     def options(self, name: str) -> dict[str, Any]:
-        """The same, where a value that is JSON is taken as such, and anything else as text; as in the terminal."""
-        return {key: _value(value) for key, value in self.pairs(name).items()}
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        """Return the same with values parsed as JSON; a value that is no JSON is text."""
+        options: dict[str, Any] = {}
+        for key, text in self.pairs(name).items():
+            try:
+                options[key] = json.loads(text)
+            except ValueError:
+                options[key] = text
+        return options
 
 
 async def read_form(request: Request) -> Form:
-    """The form that was sent."""
+    """Return the form of a request."""
     async with request.form(max_files=0, max_fields=_MOST_FIELDS) as sent:
         fields: dict[str, list[str]] = {}
         for name, value in sent.multi_items():

@@ -1,4 +1,4 @@
-"""Which address shows which page, and how what went wrong is shown."""
+"""The routes of the pages, and their errors."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -13,52 +13,36 @@ from rowen.interfaces.web.drawing import THEMES, drawn, in_json, trouble
 from rowen.interfaces.web.files import serve_file
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.live import WATCHED, Watcher, watch
-from rowen.interfaces.web.pages import (
-    add,
-    attention,
-    changes,
-    extractions,
-    item,
-    overview,
-    runs,
-    saved,
-    search,
-    sources,
-    tokens,
-    upkeep,
-    work,
-)
+from rowen.interfaces.web.pages import changes, extractions, item, overview, runs, search, sources, tokens
 from rowen.interfaces.web.pages import webhooks as receivers
 from rowen.interfaces.web.view import Goto, Handler
-from rowen.model.status import Status
 from rowen.operations import Rowen
 
 __all__ = ["all_routes"]
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-# A choice of colours is kept for a year.
 _YEAR_S = 366 * 86_400
 
 PAGES: dict[str, Handler] = {
     "/": overview.overview,
-    "/add": add.add_page,
+    "/add": sources.add_page,
     "/changes": changes.changes,
     "/changes/{number:int}": changes.change,
-    "/costs": upkeep.costs,
+    "/costs": overview.costs,
     "/extractions": extractions.extractions,
-    "/following": upkeep.following,
-    "/health": upkeep.health,
-    "/held": attention.held,
+    "/following": overview.following,
+    "/health": overview.health,
+    "/held": runs.held,
     "/help": overview.help_page,
     "/item": item.item,
-    "/jobs": work.jobs,
-    "/jobs/{number:int}": work.job,
-    "/quarantine": attention.quarantine,
+    "/jobs": runs.jobs,
+    "/jobs/{number:int}": runs.job,
+    "/quarantine": runs.quarantine,
     "/runs": runs.listing,
     "/runs/{number:int}": runs.run,
-    "/saved": saved.listing,
-    "/saved/{number:int}": saved.search_news,
+    "/saved": search.listing,
+    "/saved/{number:int}": search.search_news,
     "/search": search.search,
     "/sources": sources.listing,
     "/sources/{name}": sources.source,
@@ -66,26 +50,26 @@ PAGES: dict[str, Handler] = {
     "/webhooks": receivers.webhooks,
     "/webhooks/{name}": receivers.webhook,
 }
-"""What can be looked at; each has a twin that ends in `.json`."""
+"""Pages; each has a twin that ends in `.json`."""
 
 QUESTIONS: dict[str, Handler] = {
     "/sources/{name}/remove": sources.remove,
     "/tokens/{name}/revoke": tokens.revoke,
 }
-"""What is asked before it is done."""
+"""Pages that ask for confirmation."""
 
 ACTIONS: dict[str, Handler] = {
-    "/add": add.add,
+    "/add": sources.add,
     "/extractions/carry": extractions.carry,
     "/extractions/drop": extractions.drop,
-    "/held": attention.decide,
-    "/jobs/pause": work.pause,
-    "/jobs/resume": work.resume,
-    "/jobs/{number:int}/cancel": work.cancel,
-    "/jobs/{number:int}/retry": work.retry,
+    "/held": runs.decide,
+    "/jobs/pause": runs.pause,
+    "/jobs/resume": runs.resume,
+    "/jobs/{number:int}/cancel": runs.cancel_job,
+    "/jobs/{number:int}/retry": runs.retry,
     "/runs/{number:int}/cancel": runs.cancel,
-    "/saved": saved.save,
-    "/saved/{number:int}/forget": saved.forget,
+    "/saved": search.save,
+    "/saved/{number:int}/forget": search.forget,
     "/sources/{name}/edit": sources.edit_source,
     "/sources/{name}/pause": sources.pause,
     "/sources/{name}/remove": sources.remove,
@@ -98,11 +82,11 @@ ACTIONS: dict[str, Handler] = {
     "/webhooks/{name}/replay": receivers.replay,
     "/webhooks/{name}/state": receivers.set_state,
 }
-"""What can be done; each needs the right to write, or that of an administrator."""
+"""Actions; each needs the scope write or admin."""
 
 
 def all_routes(rowen: Rowen) -> list[BaseRoute]:
-    """All of them, twins before the pages that would hide them."""
+    """Return all routes, twins before the pages that would match their addresses."""
     made: list[BaseRoute] = [
         Route("/static/{mark}/{name}", serve_file, name="static"),
         Route("/theme", _set_theme, methods=["POST"], name="theme"),
@@ -122,14 +106,22 @@ def all_routes(rowen: Rowen) -> list[BaseRoute]:
 def _endpoint(rowen: Rowen, handler: Handler, *, is_twin: bool = False) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
-            found = await handler(rowen, request)
+            result = await handler(rowen, request)
         except RowenError as problem:
-            found = trouble(problem)
-        if isinstance(found, Goto):
-            return _going(request, found)
+            result = trouble(problem)
+        if isinstance(result, Goto):
+            address = f"{request.scope.get('root_path', '')}{result.address}"
+            if request.headers.get("hx-request") == "true":
+                return Response(None, 204, {"HX-Redirect": address})
+            return RedirectResponse(address, 303)
         if is_twin:
-            return in_json(found)
-        return drawn(request, found, await _state(rowen))
+            return in_json(result)
+        try:
+            state = await rowen.status.get()
+        except RowenError:
+            # A page about an unavailable database has no state in its head.
+            state = None
+        return drawn(request, result, state)
 
     return answer
 
@@ -141,23 +133,8 @@ def _watching(rowen: Rowen, watcher: Watcher) -> Endpoint:
     return answer
 
 
-def _going(request: Request, to: Goto) -> Response:
-    address = f"{request.scope.get('root_path', '')}{to.address}"
-    if request.headers.get("hx-request") == "true":
-        return Response(None, 204, {"HX-Redirect": address})
-    return RedirectResponse(address, 303)
-
-
-async def _state(rowen: Rowen) -> Status | None:
-    """What the head of each page says; a page that tells what is wrong with the database does without."""
-    try:
-        return await rowen.status.get()
-    except RowenError:
-        return None
-
-
 async def _set_theme(request: Request) -> Response:
-    """Remember how somebody likes the page to look; anybody may choose."""
+    """Remember the colours that the caller chose."""
     form = await read_form(request)
     chosen = form.text("theme")
     response = RedirectResponse(local(form.text("back")), 303)

@@ -1,31 +1,37 @@
-"""changes."""
+"""Commands that publish changes: changes, feed."""
 
+from __future__ import annotations
+
+import sys
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.invocation import Invocation
+from rowen.interfaces.cli.output import Output
+from rowen.model.changes import Change
 from rowen.model.wording import moment
 
 if TYPE_CHECKING:
-    from rowen.interfaces.cli.output import Output
-    from rowen.model.changes import Change
     from rowen.operations import Rowen
-
-__all__ = ["COMMANDS", "show_change"]
 
 Start = int | timedelta | datetime
 
-# Some 200 kB at a time, so that a log of millions never stands in memory.
+# Some 200 kB, so that a log of millions of lines never is in memory.
 PAGE_LINES = 1_000
 # A tall terminal.
 SCREEN_LINES = 50
 
 _STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "deleted": "red", "moved": "cyan"}
 _STYLES |= {"failing": "bold red", "recovered": "green"}
+
+_FORMS = ("atom", "json", "ldes", "dcat", "datajson")
+# The options of each format, beside --source.
+_NEWS = {"query", "kinds", "field", "before"}
+_OPTIONS = {"atom": _NEWS, "json": _NEWS, "ldes": {"node"}, "dcat": {"after"}}
 
 
 @command("changes")
@@ -35,61 +41,50 @@ _STYLES |= {"failing": "bold red", "recovered": "green"}
     since={"default": None, "show_default": False},
     limit={"help": "Maximum number of lines: the newest, or with --since the first."},
 )
-@click.option("--follow", is_flag=True, help="Print each new line as it is written, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Print new lines as they are written, until Ctrl-C.")
 def changes(call: Invocation, since: Start | None, source: str | None, limit: int | None, follow: bool) -> None:
     """Read the change log, or follow it."""
 
-    async def asked(rowen: "Rowen") -> None:
-        start = since if since is not None else await _start(rowen, call, source, limit)
+    async def answer(rowen: Rowen) -> None:
+        start = since if since is not None else await _first_number(rowen, call.out, source, limit)
         if follow:
-            await _follow(rowen, call, start, source, limit)
-        else:
-            await _read(rowen, call, start, source, limit)
+            async with aclosing(rowen.changes.follow(since=start, source=source)) as lines:
+                shown = 0
+                async for change in lines:
+                    show_change(call.out, change)
+                    shown += 1
+                    if shown == limit:
+                        break
+            return
+        left = limit
+        while left is None or left > 0:
+            size = PAGE_LINES if left is None else min(left, PAGE_LINES)
+            page = await rowen.changes(since=start, source=source, limit=size)
+            for change in page:
+                show_change(call.out, change)
+            if len(page) < size:
+                return
+            start = page[-1].number
+            left = None if left is None else left - size
 
-    call.ask(asked)
+    call.ask(answer)
 
 
-async def _start(rowen: "Rowen", call: Invocation, source: str | None, limit: int | None) -> Start:
-    """Where to begin: with the last lines, if only some are wanted; a screen gets no more, unless asked otherwise."""
+async def _first_number(rowen: Rowen, out: Output, source: str | None, limit: int | None) -> Start:
+    """Return the number before the first line to print: the last lines of a limit, or of a screen on a terminal."""
     if limit is not None:
         return await rowen.changes.number_before_last(limit, source=source)
     last = await rowen.changes.last_number()
-    if source or not call.out.terminal or last <= SCREEN_LINES:
+    if source or not out.terminal or last <= SCREEN_LINES:
         return 0
-    call.out.say(f"The last {SCREEN_LINES} of {last:,} lines; `rowen changes --since 0` shows all.")
+    out.say(f"The last {SCREEN_LINES} of {last:,} lines; `rowen changes --since 0` shows all.")
     return last - SCREEN_LINES
 
 
-async def _read(rowen: "Rowen", call: Invocation, start: Start, source: str | None, limit: int | None) -> None:
-    """Page by page, so that a long log never stands in memory."""
-    left = limit
-    while left is None or left > 0:
-        page = PAGE_LINES if left is None else min(left, PAGE_LINES)
-        found = await rowen.changes(since=start, source=source, limit=page)
-        for change in found:
-            show_change(call.out, change)
-        if len(found) < page:
-            return
-        start = found[-1].number
-        left = None if left is None else left - page
-
-
-async def _follow(rowen: "Rowen", call: Invocation, start: Start, source: str | None, limit: int | None) -> None:
-    async with aclosing(rowen.changes.follow(since=start, source=source)) as lines:
-        shown = 0
-        async for change in lines:
-            show_change(call.out, change)
-            shown += 1
-            if shown == limit:
-                return
-
-
-def show_change(out: "Output", change: "Change") -> None:
-    """One line of the log."""
-    from rowen.operations.facts import fact
-
+def show_change(out: Output, change: Change) -> None:
+    """Print one line of the log."""
     if out.json:
-        out.emit(fact(change))
+        out.emit(change)
     elif out.terminal:
         kind = (f"{change.kind:<8}", _STYLES[change.kind])
         before = f"  (before: {change.moved_from})" if change.moved_from else ""
@@ -100,4 +95,53 @@ def show_change(out: "Output", change: "Change") -> None:
         out.line("\t".join(cells))
 
 
-COMMANDS = {"changes": changes}
+@command("feed")
+@click.argument("form", metavar="FORM", type=click.Choice(_FORMS))
+@options_of(
+    "feeds.feed",
+    only=("source", "query", "kinds", "field", "before"),
+    query={"help": "Atom and JSON Feed: only changes of items that contain these words."},
+    kinds={"help": "Atom and JSON Feed: only changes of this kind; may be repeated."},
+    field={"help": "Atom and JSON Feed: only changes in which this field of extracted facts differs."},
+    before={"help": "Atom and JSON Feed: only changes before this number of the change log."},
+)
+@options_of(
+    "feeds.event_stream",
+    only=("node",),
+    node={"flag": "--page", "default": None, "help": "LDES: a page of the stream, such as blocks/0 or pages/17."},
+)
+@options_of(
+    "feeds.catalog",
+    only=("after",),
+    after={"metavar": "PLACE", "help": "DCAT: the page after this place, which the previous page names."},
+)
+def feed(call: Invocation, form: str, source: str | None, **options: Any) -> None:
+    """Print the change log as a feed, or all datasets as a catalog.
+
+    atom and json are feeds for feed readers, ldes is an event stream that programs can copy and follow, dcat and
+    datajson are catalogs of all datasets. `ROWEN_PUBLIC_URL` is the address in them.
+    """
+    options = {name: value for name, value in options.items() if value not in (None, ())}
+    if unusable := sorted(set(options) - _OPTIONS.get(form, set())):
+        flag = {"node": "page", "kinds": "kind"}.get(unusable[0], unusable[0])
+        raise click.UsageError(f"--{flag} cannot be combined with {form}.")
+
+    async def write(rowen: Rowen) -> None:
+        match form:
+            case "atom" | "json":
+                body = (await rowen.feeds.feed(form, source=source, **options)).body
+            case "ldes":
+                body = (await rowen.feeds.event_stream(options.get("node", ""), source=source)).body
+            case "dcat":
+                body = (await rowen.feeds.catalog(source=source, **options)).body
+            case _:
+                body = b""
+                async for piece in rowen.feeds.data_json(source=source):
+                    sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.write(body)
+        sys.stdout.buffer.flush()
+
+    call.ask(write)
+
+
+COMMANDS = {"changes": changes, "feed": feed}

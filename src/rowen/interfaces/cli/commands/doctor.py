@@ -1,4 +1,6 @@
-"""doctor: one check a line, and what to do about each that failed."""
+"""Commands on the installation: doctor, completion."""
+
+from __future__ import annotations
 
 import asyncio
 import os
@@ -7,20 +9,22 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
 
 from rowen.errors import RowenError
 from rowen.interfaces.cli.command import command
 from rowen.interfaces.cli.invocation import Invocation
+from rowen.interfaces.cli.session import run
+from rowen.model.sources import Source
 from rowen.model.wording import count, size
-
-if TYPE_CHECKING:
-    from rowen.model.sources import Source
-    from rowen.operations import Rowen
-    from rowen.settings import Settings
-
-__all__ = ["COMMANDS"]
+from rowen.net.credentials import exposed
+from rowen.net.target import redact
+from rowen.operations import Rowen
+from rowen.operations.database import kinds
+from rowen.settings import SecretStr, Settings
 
 LEAST_FREE_BYTES = 500_000_000
 """An empty cluster takes 60 MB, its write-ahead log up to 300 MB under load."""
@@ -28,7 +32,7 @@ LEAST_FREE_BYTES = 500_000_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     check: str
     ok: bool
@@ -38,159 +42,146 @@ class Finding:
 
 @command("doctor")
 def doctor(call: Invocation) -> int:
-    """Check that everything works, and say what to do if not."""
-    from rowen.interfaces.cli.event_loop import run
+    """Check the installation, and suggest repairs."""
 
-    async def examined() -> list[Finding]:
-        findings = []
+    async def examine() -> int:
+        wrong = 0
         async for finding in _examine(call.settings):
-            _show(call, finding)
-            findings.append(finding)
-        return findings
+            word = ("ok    ", "green") if finding.ok else ("wrong ", "bold red")
+            call.out.answer(asdict(finding), word, (f"{finding.check}: ", "bold"), finding.found)
+            if finding.hint and not call.out.json:
+                call.out.line(f"      {finding.hint}")
+            wrong += not finding.ok
+        return wrong
 
-    wrong = sum(not finding.ok for finding in run(examined))
-    call.out.say("All is well." if not wrong else f"{wrong} of these need your attention.")
+    wrong = run(examine)
+    call.out.say(f"{count(wrong, 'problem')} found." if wrong else "No problems found.")
     return 1 if wrong else 0
 
 
-def _show(call: Invocation, finding: Finding) -> None:
-    word = ("ok    ", "green") if finding.ok else ("wrong ", "bold red")
-    call.out.answer(asdict(finding), word, (f"{finding.check}: ", "bold"), finding.found)
-    if finding.hint and not call.out.json:
-        call.out.line(f"      {finding.hint}")
-
-
-async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
-    from rowen.operations import Rowen
-
-    for finding in _machine(settings):
+async def _examine(settings: Settings) -> AsyncIterator[Finding]:
+    for finding in _examine_machine(settings):
         yield finding
     rowen = Rowen(settings)
     async with AsyncExitStack() as closing:
         closing.push_async_callback(rowen.close)
-        opened = await _try("database", _opened(rowen))
-        yield opened
-        if opened.ok:
-            yield await _try("connections", _connections(rowen))
-            yield await _try("vectors", _vectors(rowen))
-        yield await _try("workers", _workers(rowen))
-        if opened.ok:
-            yield await _try("embedder", rowen.embeddings.check())
-            async for finding in _sources(rowen):
-                yield finding
+        database = await _check("database", _open(rowen))
+        yield database
+        if database.ok:
+            yield await _check("connections", _check_connections(rowen))
+            yield await _check("vectors", _check_vectors(rowen))
+        yield await _check("workers", _check_workers(rowen))
+        if database.ok:
+            yield await _check("embedder", rowen.embeddings.check())
+            # All at once, as far as hosts allow, and shown in their order.
+            tasks = [asyncio.create_task(_check_source(rowen, source)) for source in await rowen.sources.list()]
+            try:
+                for task in tasks:
+                    yield await task
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _machine(settings: "Settings") -> Iterator[Finding]:
-    from rowen.operations.database import kinds
-
+def _examine_machine(settings: Settings) -> Iterator[Finding]:
     yield Finding("python", True, f"{sys.version.split()[0]} at {sys.executable}")
     for name, origin in settings.origins.items():
-        yield Finding(f"setting {name}", True, f"{_told(getattr(settings, name))}, from {origin}")
-    yield _home(settings.home)
-    yield _space(settings.home)
+        yield Finding(f"setting {name}", True, f"{_redacted(getattr(settings, name))}, from {origin}")
+    home = settings.home.absolute()
+    folder = next(place for place in (home, *home.parents) if place.exists())
+    if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir():
+        state = "is writable" if folder == home else "can be created"
+        yield Finding("home", True, f"{settings.home} {state}")
+    else:
+        hint = "Choose another folder with --home or ROWEN_HOME."
+        yield Finding("home", False, f"{folder} is not writable", hint)
+    free_bytes = shutil.disk_usage(folder).free
+    has_space = free_bytes >= LEAST_FREE_BYTES
+    advice = None if has_space else "Free some space, or choose another --home."
+    yield Finding("disk", has_space, f"{size(free_bytes)} free", advice)
     try:
         yield Finding("connectors", True, ", ".join(kinds()))
     except (ImportError, AttributeError) as problem:
-        yield Finding(
-            "connectors", False, f"one cannot be imported: {problem}", "Reinstall the package that brings it."
-        )
+        hint = "Reinstall the package that brings it."
+        yield Finding("connectors", False, f"one cannot be imported: {problem}", hint)
 
 
-def _told(value: Any) -> str:
-    """A setting as it may be shown: no secret, whichever kind of setting it stands in."""
-    from rowen.net.target import redact
-    from rowen.settings import SecretStr
-
+def _redacted(value: Any) -> str:
+    """Return the value of a setting without secrets, however deep they are in it."""
     if isinstance(value, SecretStr):
         return "(hidden)"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_told(one)}" for name, one in value.items())
+        return ", ".join(f"{name}={_redacted(part)}" for name, part in value.items())
     if isinstance(value, tuple):
-        return ", ".join(map(_told, value))
+        return ", ".join(map(_redacted, value))
     return redact(str(value))
 
 
-def _home(home: Path) -> Finding:
-    place = _nearest(home)
-    if os.access(place, os.W_OK | os.X_OK) and place.is_dir():
-        return Finding("home", True, f"{home} is writable" if place == home else f"{home} can be made")
-    return Finding("home", False, f"{place} is not writable", "Choose another folder with --home or ROWEN_HOME.")
-
-
-def _space(home: Path) -> Finding:
-    free = shutil.disk_usage(_nearest(home)).free
-    ok = free >= LEAST_FREE_BYTES
-    return Finding("disk", ok, f"{size(free)} free", None if ok else "Free some space, or choose another --home.")
-
-
-def _nearest(path: Path) -> Path:
-    """The folder itself, or the nearest one above it that is there."""
-    return next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-
-
-async def _try(check: str, found: Awaitable[str]) -> Finding:
+async def _check(check: str, result: Awaitable[str]) -> Finding:
     try:
-        return Finding(check, True, await found)
-    except RowenError as problem:
-        return Finding(check, False, str(problem), problem.hint or "Run again with -vv to see more.")
-    except OSError as problem:
-        return Finding(check, False, str(problem), "Run again with -vv to see more.")
+        return Finding(check, True, await result)
+    except (RowenError, OSError) as problem:
+        hint = problem.hint if isinstance(problem, RowenError) else None
+        return Finding(check, False, str(problem), hint or "Run again with -vv to see more.")
 
 
-async def _opened(rowen: "Rowen") -> str:
+async def _open(rowen: Rowen) -> str:
     await rowen.start()
-    facts = await rowen.database.status()
-    return f"{facts.place}, PostgreSQL {facts.server_version}, schema {facts.schema}"
+    status = await rowen.database.status()
+    return f"{status.place}, PostgreSQL {status.server_version}, schema {status.schema}"
 
 
-async def _connections(rowen: "Rowen") -> str:
-    facts = await rowen.database.status()
-    told = (
-        f"the server allows {facts.connections_allowed}, of which others had {facts.connections_in_use};"
-        f" this process takes up to {facts.connections_taken}, for {count(facts.runs_at_once, 'run')} at a time"
+async def _check_connections(rowen: Rowen) -> str:
+    status = await rowen.database.status()
+    line = (
+        f"the server allows {status.connections_allowed}, others use {status.connections_in_use};"
+        f" this process takes up to {status.connections_taken}, for {count(status.runs_at_once, 'run')} at a time"
     )
     wanted = rowen.settings.side_by_side
-    return told if facts.runs_at_once == wanted else f"{told} (ROWEN_SIDE_BY_SIDE asks for {wanted}; the others wait)"
+    return line if status.runs_at_once == wanted else f"{line} (ROWEN_SIDE_BY_SIDE is {wanted}; the others wait)"
 
 
-async def _vectors(rowen: "Rowen") -> str:
+async def _check_vectors(rowen: Rowen) -> str:
     await rowen.database.check_vectors()
     return "distances are computed"
 
 
-async def _workers(rowen: "Rowen") -> str:
+async def _check_workers(rowen: Rowen) -> str:
     if rowen.settings.workers == 0:
-        return "none (ROWEN_WORKERS is 0): parsing is done in the program itself"
-    read, locks = await rowen.database.check_workers()
-    return f"a process read a document of {size(read)}, held by {' and '.join(locks)}"
+        return "none (ROWEN_WORKERS is 0): documents are parsed in this process"
+    size_bytes, locks = await rowen.database.check_workers()
+    return f"a process read a document of {size(size_bytes)}, confined by {' and '.join(locks)}"
 
 
-async def _sources(rowen: "Rowen") -> AsyncIterator[Finding]:
-    """All at once, as far as hosts allow, and told in their order."""
-    tasks = [asyncio.create_task(_source(rowen, source)) for source in await rowen.sources.list()]
-    try:
-        for task in tasks:
-            yield await task
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _source(rowen: "Rowen", source: "Source") -> Finding:
-    from rowen.net.credentials import exposed
-
+async def _check_source(rowen: Rowen, source: Source) -> Finding:
+    check = f"source {source.name}"
     if name := next(exposed(source.options), None):
         hint = f"Name its place instead: `rowen edit {source.name} --option …`, with env:NAME or file:PATH."
-        return Finding(f"source {source.name}", False, f"option {name} holds a credential in clear", hint)
+        return Finding(check, False, f"option {name} holds a credential in clear", hint)
     if source.state == "paused":
-        return Finding(f"source {source.name}", True, "is paused, and was not looked at")
+        return Finding(check, True, "paused, not checked")
     try:
         await rowen.sources.check(source)
     except RowenError as problem:
-        kept = f"What is stored of it is kept; `rowen remove {source.name}` forgets it."
-        return Finding(f"source {source.name}", False, str(problem), f"{problem.hint} {kept}" if problem.hint else kept)
-    return Finding(f"source {source.name}", True, "can be read")
+        kept = f"Its items are kept; `rowen remove {source.name}` deletes them."
+        return Finding(check, False, str(problem), f"{problem.hint} {kept}" if problem.hint else kept)
+    return Finding(check, True, "can be read")
 
 
-COMMANDS = {"doctor": doctor}
+@command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(call: Invocation, shell: str) -> None:
+    """Print the completion script for a shell.
+
+    It completes commands, options, and names of sources and kinds. bash: eval "$(rowen completion bash)" in ~/.bashrc;
+    zsh: the same with zsh in ~/.zshrc, below compinit; fish:
+    rowen completion fish > ~/.config/fish/completions/rowen.fish
+    """
+    script = get_completion_class(shell)
+    assert script is not None  # noqa: S101 (click has all three)
+    app = click.get_current_context().find_root().command
+    call.out.line(script(app, {}, "rowen", "_ROWEN_COMPLETE").source())
+
+
+COMMANDS = {"doctor": doctor, "completion": completion}

@@ -1,105 +1,79 @@
-"""embed."""
+"""The command `embed`."""
+
+from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.errors import Hint, action
-from rowen.interfaces.cli.command import command
-from rowen.interfaces.cli.completing import source_names
+from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, seconds, size
+from rowen.operations.summary import price
 
 if TYPE_CHECKING:
-    from rowen.model.models import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel
+    from rowen.model.models import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport
     from rowen.operations import Rowen
-
-__all__ = ["COMMANDS"]
-
-Watcher = Callable[["EmbeddingProgress"], None]
 
 
 @command("embed")
-@click.option("--embedder", metavar="KIND", help="Another kind: local, openai, gemini.")
-@click.option("--model", metavar="NAME", help="Another model of it, by the name that it has there.")
-@click.option("--dimensions", type=click.IntRange(1, 4000), help="Length of the vectors, where one may choose.")
-@click.option("--url", metavar="URL", help="Base address of its API.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many passages.")
-@click.option(
-    "--source",
-    "sources",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=source_names,
-    help="Only texts of this source; may be repeated.",
+@options_of(
+    "embeddings.embed",
+    embedder={"help": "Kind of embedder to use instead of the one in the settings: local, openai, gemini."},
+    dimensions={"type": click.IntRange(1, 4000)},
+    again={"help": "Also replace vectors that exist, one by one."},
 )
-@click.option(
-    "--again",
-    is_flag=True,
-    help="Embed also texts that have a vector; the new vectors replace the old ones one by one.",
-)
-@click.option("--drop-old", is_flag=True, help="Forget the vectors of models that are not used any more.")
-@click.option("--fetch", metavar="NAME", help="Download owner/model[@revision] from the model hub; nothing else.")
-@click.option("--yes", is_flag=True, help="Do not ask, whatever it costs.")
-def embed(
-    call: Invocation,
-    drop_old: bool,
-    fetch: str | None,
-    yes: bool,
-    limit: int | None,
-    sources: tuple[str, ...],
-    again: bool,
-    **which: str | int | None,
-) -> int:
-    """Make the vectors that are missing, or those of another model.
+@click.option("--drop-old", is_flag=True, help="Delete the vectors of models that are no longer used.")
+@click.option("--fetch", metavar="NAME", help="Only download owner/model[@revision] from the model hub.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation, whatever the cost.")
+def embed(call: Invocation, drop_old: bool, fetch: str | None, yes: bool, **options: Any) -> int:
+    """Create missing vectors, or those of another model.
 
-    Those of another model are made beside the ones in use; search switches when all are there. What was interrupted
-    goes on where it ended. Nothing is read from the sources, and no text is paid for twice unless `--again` says so.
+    Vectors of another model are created beside those in use; search switches when all are there. An interrupted run
+    continues where it ended. No source is read, and no text is paid for twice unless `--again` is given.
     """
     if drop_old:
         dropped = call.ask(lambda rowen: rowen.embeddings.drop_old())
-        call.out.answer({"dropped": dropped}, f"{count(dropped, 'vector')} of other models dropped")
+        call.out.answer({"dropped": dropped}, f"{count(dropped, 'vector')} of other models deleted")
         return 0
     if fetch is not None:
-        return _show_fetched(call, call.ask(lambda rowen: rowen.embeddings.fetch_model(fetch)))
-    report = call.ask(
-        partial(_embed, call=call, yes=yes, limit=limit, sources=sources, again=again, which=which), gently=True
-    )
+        return _fetch(call, fetch)
+    estimates: list[EmbeddingEstimate] = []
+
+    def agree(estimate: EmbeddingEstimate) -> bool:
+        estimates.append(estimate)
+        return _confirm(call, estimate, yes=yes)
+
+    async def answer(rowen: Rowen) -> EmbeddingReport | None:
+        with _progress(call, estimates) as observe:
+            return await rowen.embeddings.embed(**options, agreed=agree, observe=observe)
+
+    report = call.ask(answer, gently=True)
     if report is None:
         call.out.say("Nothing was done.")
         return 5
-    return _show(call, report)
+    return _print(call, report)
 
 
-async def _embed(
-    rowen: "Rowen",
-    *,
-    call: Invocation,
-    yes: bool,
-    limit: int | None,
-    sources: tuple[str, ...],
-    again: bool,
-    which: dict[str, str | int | None],
-) -> "EmbeddingReport | None":
-    told: list[EmbeddingEstimate] = []
-
-    def agreed(estimate: "EmbeddingEstimate") -> bool:
-        told.append(estimate)
-        return _agreed(call, estimate, yes=yes)
-
-    with _progress(call, told) as observe:
-        how = {**which, "limit": limit, "sources": sources, "again": again}
-        return await rowen.embeddings.embed(**how, agreed=agreed, observe=observe)  # type: ignore[arg-type]
+def _fetch(call: Invocation, name: str) -> int:
+    model = call.ask(lambda rowen: rowen.embeddings.fetch_model(name))
+    files = f"{count(len(model.files), 'file')}, {size(model.size_bytes)}"
+    call.out.answer(model, (model.name, "bold"), f" at {model.revision}: {files}, in {model.folder}")
+    setting = f"ROWEN_EMBEDDER=local and ROWEN_EMBEDDER_MODEL={model.name} select it; "
+    use = action("embed", embedder="local", model=model.name)
+    call.out.say(Hint(setting, use, " creates its vectors, and then switches."))
+    return 0
 
 
-def _agreed(call: Invocation, estimate: "EmbeddingEstimate", *, yes: bool) -> bool:
-    """Tell what it takes; ask where it costs something, or may, and somebody is there to answer."""
-    price = "at a price that is not known" if estimate.usd is None else f"for about {estimate.usd:,.4f} USD"
-    cost = "" if estimate.usd == 0 else f" {price}"
+def _confirm(call: Invocation, estimate: EmbeddingEstimate, *, yes: bool) -> bool:
+    """Print the estimate; ask on a terminal if there is or may be a cost."""
+    cost = "" if estimate.usd == 0 else f" for about {estimate.usd or 0:,.4f} USD"
+    if estimate.usd is None:
+        cost = " at an unknown price"
     switch = f", to switch from {estimate.switches_from}" if estimate.switches_from else ""
     if estimate.texts:
         again = f", {estimate.again:,} of them again" if estimate.again else ""
@@ -107,12 +81,14 @@ def _agreed(call: Invocation, estimate: "EmbeddingEstimate", *, yes: bool) -> bo
         call.out.say(f"{amount}, by {estimate.model}{cost}{switch}.")
     if yes or not cost or not estimate.texts or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    return click.confirm("Go on?", err=True)
+    return click.confirm("Continue?", err=True)
 
 
 @contextmanager
-def _progress(call: Invocation, told: "list[EmbeddingEstimate]") -> Iterator[Watcher | None]:
-    """A bar on a terminal; it begins with the first answer, after all questions."""
+def _progress(
+    call: Invocation, estimates: list[EmbeddingEstimate]
+) -> Iterator[Callable[[EmbeddingProgress], None] | None]:
+    """Yield an observer that draws a bar on a terminal, from the first answer on, after all questions."""
     if not call.out.watched:
         yield None
         return
@@ -122,10 +98,10 @@ def _progress(call: Invocation, told: "list[EmbeddingEstimate]") -> Iterator[Wat
     bars = Progress(console=Console(stderr=True), transient=True)
     task = bars.add_task("embedding", total=None)
 
-    def watch(live: "EmbeddingProgress") -> None:
+    def watch(live: EmbeddingProgress) -> None:
         bars.start()
         waiting = " (waiting for the embedder)" if live.waiting else ""
-        total = max(told[0].texts, live.embedded) if told else None
+        total = max(estimates[0].texts, live.embedded) if estimates else None
         bars.update(task, description=f"embedding{waiting}", total=total, completed=live.embedded)
 
     try:
@@ -134,39 +110,23 @@ def _progress(call: Invocation, told: "list[EmbeddingEstimate]") -> Iterator[Wat
         bars.stop()
 
 
-def _show_fetched(call: Invocation, fetched: "FetchedModel") -> int:
-    from rowen.operations.facts import fact
-
-    told = (
-        f" at {fetched.revision}: {count(len(fetched.files), 'file')}, {size(fetched.size_bytes)}, in {fetched.folder}"
-    )
-    call.out.answer(fact(fetched), (fetched.name, "bold"), told)
-    use = action("embed", embedder="local", model=fetched.name)
-    setting = f"ROWEN_EMBEDDER=local and ROWEN_EMBEDDER_MODEL={fetched.name} make it the one that is wanted; "
-    call.out.say(Hint(setting, use, " makes its vectors, and then switches."))
-    return 0
-
-
-def _show(call: Invocation, report: "EmbeddingReport") -> int:
-    from rowen.operations.facts import fact
-    from rowen.operations.summary import price
-
-    state = f"{report.pending:,} pending" if report.pending else "all there"
-    again = f", {report.again:,} still to be embedded again" if report.again else ""
-    refused = f", {report.refused:,} refused" if report.refused else ""
-    cut = f", {report.truncated:,} too long and cut" if report.truncated else ""
-    line = (
-        f": {report.embedded:,} embedded in {seconds(report.seconds)}{price(report.usd)}{cut}{refused}, {state}{again}"
-    )
-    call.out.answer(fact(report), (report.model, "bold"), line)
+def _print(call: Invocation, report: EmbeddingReport) -> int:
+    parts = [
+        f": {report.embedded:,} embedded in {seconds(report.seconds)}{price(report.usd)}",
+        f"{report.truncated:,} truncated" if report.truncated else "",
+        f"{report.refused:,} refused" if report.refused else "",
+        f"{report.pending:,} pending" if report.pending else "all there",
+        f"{report.again:,} still to be embedded again" if report.again else "",
+    ]
+    call.out.answer(report, (report.model, "bold"), ", ".join(part for part in parts if part))
     if report.switched:
-        call.out.say("Search uses this model now. `rowen embed --drop-old` forgets the vectors of the one before.")
+        call.out.say("Search uses this model now. `rowen embed --drop-old` deletes the vectors of the previous one.")
     if report.error:
         return call.out.fail(report.error, hint=report.hint, exit_code=1)
     if report.again:
-        call.out.say("Search uses the old vectors of the rest; `rowen embed` without `--again` goes on with it.")
+        call.out.say("Search uses the old vectors of the rest; `rowen embed` without `--again` continues.")
     if report.state == "building":
-        call.out.say("Search goes on with the model in use until all are there; `rowen embed` goes on with this one.")
+        call.out.say("Search uses the previous model until all vectors are there; `rowen embed` continues.")
     return 0
 
 

@@ -1,29 +1,26 @@
-"""get, diff, history."""
+"""Commands on single items: get, diff, history."""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.errors import UsageError
-from rowen.interfaces.cli.command import command
-from rowen.interfaces.cli.completing import source_names
+from rowen.interfaces.cli.command import command, options_of
 from rowen.interfaces.cli.invocation import Invocation
+from rowen.interfaces.cli.output import Output, fact_of
 from rowen.model.datasets import DATASET
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
-    from rowen.model.changes import DiffForm, FieldChange, ItemDiff
+    from rowen.model.changes import FieldChange, ItemDiff
     from rowen.model.datasets import TwinGroup
     from rowen.model.items import Entry, Revision
     from rowen.operations import Rowen
 
-__all__ = ["COMMANDS"]
-
-_source = click.option(
-    "--source", metavar="NAME", shell_complete=source_names, help="Its copy in this source, where several have one."
-)
+_source = options_of("items.get", source={"help": "Source of the copy, if several have the item."})
 _LINES = {"same": (" ", ""), "removed": ("-", "red"), "added": ("+", "green")}
 
 
@@ -31,53 +28,51 @@ _LINES = {"same": (" ", ""), "removed": ("-", "red"), "added": ("+", "green")}
 @click.argument("url", metavar="URL|PATH")
 @_source
 def get(call: Invocation, url: str, source: str | None) -> None:
-    """Print the text of one item, as Markdown."""
-    from rowen.operations.facts import fact
+    """Print the text of one item as Markdown."""
 
-    async def asked(rowen: "Rowen") -> tuple["Entry", "TwinGroup | None"]:
+    async def answer(rowen: Rowen) -> tuple[Entry, TwinGroup | None]:
         return await rowen.get(url, source=source), await rowen.items.duplicates(url, source=source)
 
-    entry, group = call.ask(asked)
+    entry, group = call.ask(answer)
     others = [member for member in group.members if member.id != entry.id] if group else []
     if call.out.json:
         listed = [{"source": other.source, "url": other.url} for other in others]
-        call.out.emit({**fact(entry), "original": group.original.url if group else None, "also_listed_by": listed})
+        call.out.emit(entry, original=group.original.url if group else None, also_listed_by=listed)
         return
-    for line in _shown(entry):
-        call.out.line(line)
+    files = entry.record.get("resources") if entry.media_type == DATASET else None
+    if entry.media_type == DATASET:
+        call.out.line(f"# {entry.title}\n")
+    call.out.line(entry.text)
+    for place, file in enumerate(file for file in files or () if isinstance(file, dict) and file.get("url")):
+        if not place:
+            call.out.line("\n## Files\n")
+        form = f" ({file['format']})" if file.get("format") else ""
+        call.out.line(f"- {file.get('name') or 'file'}{form}: {file['url']}")
     for remark in entry.remarks:
         call.out.say(remark)
-    _say_withdrawn(call, entry)
+    _say_withdrawn(call.out, entry)
     if group:
         listed_by = ", ".join(f"{other.source} ({other.url})" for other in others)
         original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
         call.out.say(f"Also listed by {listed_by}. The original is {original}.")
 
 
-def _shown(entry: "Entry") -> Iterator[str]:
-    """The text; of a dataset with its title before it, and behind it the addresses of its files."""
-    files = entry.record.get("resources") if entry.media_type == DATASET else None
-    if entry.media_type == DATASET:
-        yield f"# {entry.title}\n"
-    yield entry.text
-    told = [file for file in files or () if isinstance(file, dict) and file.get("url")]
-    if told:
-        yield "\n## Files\n"
-    for one in told:
-        form = f" ({one['format']})" if one.get("format") else ""
-        yield f"- {one.get('name') or 'file'}{form}: {one['url']}"
-
-
 @command("diff")
 @click.argument("url", metavar="URL|PATH")
 @_source
-@click.option(
-    "--from", "older", type=click.IntRange(min=0), metavar="N", help="Older revision; default: the one before."
+@options_of(
+    "items.diff",
+    only=("older", "newer"),
+    older={"flag": "--from", "help": "Older revision; default: the one before the newer."},
+    newer={"flag": "--to", "type": click.IntRange(min=1), "help": "Newer revision; default: the last."},
 )
-@click.option("--to", "newer", type=click.IntRange(min=1), metavar="N", help="Newer revision; default: the last.")
-@click.option("--html", is_flag=True, help="Print it as a fragment of HTML, with the words that differ marked.")
-@click.option("--fields", is_flag=True, help="What last changed in its record instead, field by field.")
-@click.option("--schema", metavar="NAME", help="What last changed in its facts under this schema, field by field.")
+@click.option("--html", is_flag=True, help="Print an HTML fragment with the differing words marked.")
+@click.option("--fields", is_flag=True, help="Show the last change of its record instead, by field.")
+@options_of(
+    "items.compare_fields",
+    only=("schema",),
+    schema={"metavar": "NAME", "help": "Show the last change of its facts under this schema, by field."},
+)
 def diff(
     call: Invocation,
     url: str,
@@ -88,87 +83,93 @@ def diff(
     fields: bool,
     schema: str | None,
 ) -> None:
-    """Show what changed between two texts of an item, by line and word, or in its record."""
+    """Show changes between two revisions of an item: text, record or facts."""
     if fields or schema is not None:
         if older is not None or newer is not None:
-            raise UsageError("--from and --to number texts: records and facts are compared with the ones before.")
-        return _diff_fields(call, url, source, schema, html=html)
+            raise UsageError("--from and --to select texts; records and facts are compared with the previous ones.")
+        _diff_fields(call, url, source, schema, html=html)
+        return
 
-    async def asked(rowen: "Rowen") -> tuple["ItemDiff", str, "Entry"]:
-        found = await rowen.items.compare(url, source=source, older=older, newer=newer)
-        form: DiffForm = "html" if html else "unified"
-        text = await rowen.items.diff(url, source=source, older=found.older, newer=found.newer, form=form)
-        return found, text, await rowen.get(url, source=source)
+    async def answer(rowen: Rowen) -> tuple[ItemDiff, str, Entry]:
+        difference = await rowen.items.compare(url, source=source, older=older, newer=newer)
+        text = await rowen.items.diff(
+            url,
+            source=source,
+            older=difference.older,
+            newer=difference.newer,
+            form="html" if html else "unified",
+        )
+        return difference, text, await rowen.get(url, source=source)
 
-    found, text, entry = call.ask(asked)
+    difference, text, entry = call.ask(answer)
     if call.out.json:
-        _emit_diff(call, url, found, text, entry)
-        return None
-    _say_withdrawn(call, entry)
+        call.out.emit(difference, url=url, diff=text, withdrawn_at=entry.withdrawn_at)
+        return
+    _say_withdrawn(call.out, entry)
     if call.out.terminal and not html:
-        _draw_diff(call, found)
+        _draw_diff(call.out, difference)
     else:
         for line in text.splitlines():
             call.out.line(line)
-    if not found.older:
-        call.out.say("This is its first text: all of it is new.")
-    elif not found.hunks:
-        call.out.say(f"The texts of revisions {found.older} and {found.newer} are the same; title or tags differ.")
-    return None
+    if not difference.older:
+        call.out.say("This is its first revision: all of it is new.")
+    elif not difference.hunks:
+        call.out.say(f"Revisions {difference.older} and {difference.newer} have the same text; title or tags differ.")
 
 
 def _diff_fields(call: Invocation, url: str, source: str | None, schema: str | None, *, html: bool) -> None:
-    from rowen.operations.facts import fact
-
     if html and not call.out.json:
         text = call.ask(lambda rowen: rowen.items.diff_fields(url, source=source, schema=schema, form="html"))
         for line in text.splitlines():
             call.out.line(line)
         return
-    found = call.ask(lambda rowen: rowen.items.compare_fields(url, source=source, schema=schema))
+    difference = call.ask(lambda rowen: rowen.items.compare_fields(url, source=source, schema=schema))
     if call.out.json:
-        call.out.emit(fact(found))
+        call.out.emit(difference)
         return
-    call.out.line((f"{found.of} of {moment(found.older_at)} → {moment(found.newer_at)}", "dim"))
-    for change in found.fields:
-        _draw_field(call, change)
+    older, newer = moment(difference.older_at), moment(difference.newer_at)
+    call.out.line((f"{difference.of} of {older} → {newer}", "dim"))
+    for change in difference.fields:
+        _draw_field(call.out, change)
 
 
-def _emit_diff(call: Invocation, url: str, found: "ItemDiff", text: str, entry: "Entry") -> None:
-    from rowen.operations.facts import fact
-
-    call.out.emit({**fact(found), "url": url, "diff": text, "withdrawn_at": entry.withdrawn_at})
-
-
-def _draw_diff(call: Invocation, found: "ItemDiff") -> None:
-    call.out.line((f"revision {found.older} → revision {found.newer}", "dim"))
-    for number, hunk in enumerate(found.hunks):
+def _draw_diff(out: Output, difference: ItemDiff) -> None:
+    out.line((f"revision {difference.older} → revision {difference.newer}", "dim"))
+    for number, hunk in enumerate(difference.hunks):
         if number:
-            call.out.line(("…", "dim"))
+            out.line(("…", "dim"))
         for line in hunk.lines:
             mark, style = _LINES[line.kind]
             pieces = [(piece.text, f"{style} reverse" if piece.changed and style else style) for piece in line.pieces]
-            whole = len(pieces) == 1
-            call.out.line((mark, style), *([(line.text, style)] if whole else pieces))
+            out.line((mark, style), *(pieces if len(pieces) > 1 else [(line.text, style)]))
 
 
 @command("history")
 @click.argument("url", metavar="URL|PATH")
 @_source
-@click.option("--schema", metavar="NAME", help="The facts that it had under this schema, and what changed, instead.")
+@options_of(
+    "items.compare_fields",
+    only=("schema",),
+    schema={"metavar": "NAME", "help": "List its facts under this schema, with changes, instead."},
+)
 def history(call: Invocation, url: str, source: str | None, schema: str | None) -> None:
-    """List all texts that an item had, or all facts."""
-    from rowen.operations.facts import fact
-
+    """List all revisions of an item, or of its facts."""
     if schema is not None:
-        return _facts(call, url, schema, source)
+        for facts in call.ask(lambda rowen: rowen.extraction.history(url, schema, source=source)):
+            by = facts.model or facts.origin
+            checked = f", extracted again unchanged {count(facts.checks, 'time')}" if facts.checks else ""
+            line = f"\t{moment(facts.at)}\t{facts.schema}\tby {by}{checked}"
+            call.out.answer(facts, (f"version {facts.number}", "bold"), line)
+            for change in facts.diff if not call.out.json else ():
+                _draw_field(call.out, change)
+        return
 
-    async def asked(rowen: "Rowen") -> tuple["Entry", list["Revision"]]:
+    async def answer(rowen: Rowen) -> tuple[Entry, list[Revision]]:
         return await rowen.get(url, source=source), await rowen.items.history(url, source=source)
 
-    entry, found = call.ask(asked)
+    entry, revisions = call.ask(answer)
     call.out.listing(
-        found,
+        revisions,
         {
             "revision": lambda revision: str(revision.number),
             "since": lambda revision: moment(revision.at),
@@ -177,47 +178,30 @@ def history(call: Invocation, url: str, source: str | None, schema: str | None) 
         },
         fact=lambda revision: {
             "url": url,
-            **fact(revision),
-            "current": revision is found[-1],
+            **fact_of(revision),
+            "current": revision is revisions[-1],
             "withdrawn_at": entry.withdrawn_at,
         },
     )
-    _say_withdrawn(call, entry)
-    if len(found) > 1:
-        call.out.say(f"`rowen diff {url}` shows the last difference.")
-    return None
+    _say_withdrawn(call.out, entry)
+    if len(revisions) > 1:
+        call.out.say(f"`rowen diff {url}` shows the last change.")
 
 
-def _facts(call: Invocation, url: str, schema: str, source: str | None) -> None:
-    from rowen.operations.facts import fact
-
-    found = call.ask(lambda rowen: rowen.extraction.history(url, schema, source=source))
-    if call.out.json:
-        for one in found:
-            call.out.emit(fact(one))
-        return
-    for one in found:
-        by = one.model or one.origin
-        checked = f", found again {count(one.checks, 'time')}" if one.checks else ""
-        call.out.line((f"version {one.number}", "bold"), f"\t{moment(one.at)}\t{one.schema}\tby {by}{checked}")
-        for change in one.diff:
-            _draw_field(call, change)
-
-
-def _draw_field(call: Invocation, change: "FieldChange") -> None:
+def _draw_field(out: Output, change: FieldChange) -> None:
     sign, style = {"added": ("+", "green"), "removed": ("-", "red")}.get(change.op, ("~", "yellow"))
-    before = f"{_value(change.before)} → " if change.op == "changed" else ""
-    value = _value(change.before if change.op == "removed" else change.after)
-    call.out.line((f"  {sign} {change.path or '/'}", style), f"\t{before}{value}")
+    before = f"{_json(change.before)} → " if change.op == "changed" else ""
+    value = _json(change.before if change.op == "removed" else change.after)
+    out.line((f"  {sign} {change.path or '/'}", style), f"\t{before}{value}")
 
 
-def _value(value: Any) -> str:
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _say_withdrawn(call: Invocation, entry: "Entry") -> None:
+def _say_withdrawn(out: Output, entry: Entry) -> None:
     if entry.withdrawn_at is not None:
-        call.out.say(f"Withdrawn on {moment(entry.withdrawn_at)}: this is the last copy of what {entry.source} had.")
+        out.say(f"Deleted by {entry.source} on {moment(entry.withdrawn_at)}. This is its last copy.")
 
 
 COMMANDS = {"get": get, "diff": diff, "history": history}

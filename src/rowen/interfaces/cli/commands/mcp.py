@@ -1,6 +1,4 @@
-"""mcp: answers assistants."""
-
-from __future__ import annotations
+"""The command `mcp`."""
 
 import gc
 
@@ -9,28 +7,26 @@ import click
 from rowen.interfaces.cli.command import command
 from rowen.interfaces.cli.invocation import Invocation
 
-__all__ = ["COMMANDS"]
-
 
 @command("mcp")
-@click.option("--allow-writes", is_flag=True, help="Let assistants add, sync, remove and extract.")
+@click.option("--allow-writes", is_flag=True, help="Allow assistants to add, sync, remove and extract.")
 @click.option("--allow-files", is_flag=True, help="With --allow-writes: also folders and files of this machine.")
 @click.option(
     "--profile",
     type=click.Choice(["rowen", "docs-server"]),
     default="rowen",
     show_default=True,
-    help="The names of the tools; docs-server: those of a well-known documentation server.",
+    help="Names of the tools; docs-server: those of a well-known documentation server.",
 )
 def mcp(call: Invocation, allow_writes: bool, allow_files: bool, profile: str) -> None:
-    """Answer an assistant on standard input and output (Model Context Protocol).
+    """Serve an assistant on standard input and output (Model Context Protocol).
 
-    An assistant starts this by itself, from its own configuration. Over HTTP the same is at /mcp of `rowen serve`.
+    An assistant starts this command from its own configuration. `rowen serve` offers the same over HTTP at /mcp.
     """
-    # Nothing of what is imported now is ever garbage; looking for it takes a sixth of the time to the first answer. It
-    # is begun again when all is imported.
+    # Imported objects are never garbage; collecting among them takes a sixth of the time to the first answer. The
+    # server enables it again after its imports.
     gc.disable()
-    from rowen.interfaces.cli.event_loop import run
+    from rowen.interfaces.cli.session import run
     from rowen.interfaces.mcp import serve_stdio
 
     settings = call.settings

@@ -1,93 +1,84 @@
-"""poke and push: looking at once at what somebody says has changed."""
+"""Commands on reported changes: poke, push."""
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from rowen.interfaces.cli.command import command, listing_group
-from rowen.interfaces.cli.completing import source_names
+from rowen.interfaces.cli.command import command, listing_group, options_of, source_argument
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
-    from rowen.model.push import Poked, Subscription
+    from rowen.model.push import Poked
     from rowen.operations import Rowen
-
-__all__ = ["COMMANDS"]
 
 
 @command("poke")
-@click.argument("targets", nargs=-1, shell_complete=source_names, required=True, metavar="URL|NAME...")
+@source_argument("targets", nargs=-1, required=True, metavar="URL|NAME...")
 def poke(call: Invocation, targets: tuple[str, ...]) -> None:
-    """Say that something changed: a worker looks at it before all that is due.
+    """Report a change: a worker checks it before all due jobs.
 
-    A URL that is held is looked at by itself, where its kind can do that; otherwise its source is looked at as a whole.
+    A known URL is checked alone if its kind supports that; otherwise its whole source is checked.
     """
-    from rowen.operations.facts import fact
 
-    async def ask(rowen: "Rowen") -> "tuple[list[Poked], bool]":
+    async def answer(rowen: Rowen) -> tuple[list[Poked], bool]:
         return await rowen.push.poke(*targets), bool(await rowen.queue.list_workers())
 
-    poked, is_work_done = call.ask(ask)
-    for one in poked:
-        what = count(one.urls, "item") if one.urls else "the whole source"
-        merged = ", with what waited already" if one.merged else ""
-        call.out.answer(fact(one), f"{one.source}\tjob {one.job}\t{what}{merged}")
-    if not is_work_done:
-        call.out.say("No worker runs at the moment. `rowen worker --until-idle` does what is due now, and ends.")
+    poked, has_worker = call.ask(answer)
+    for source in poked:
+        scope = count(source.urls, "item") if source.urls else "the whole source"
+        merged = ", merged with a waiting job" if source.merged else ""
+        call.out.answer(source, f"{source.source}\tjob {source.job}\t{scope}{merged}")
+    if not has_worker:
+        call.out.say("No worker is running. `rowen worker --until-idle` runs the jobs that are due now, and exits.")
 
 
 @listing_group("push")
 def push(call: Invocation) -> None:
-    """List subscriptions to hubs; subscribe, unsubscribe, show what senders sign with."""
-    found = call.ask(lambda rowen: rowen.push.list_subscriptions())
+    """List push subscriptions; subscribe, unsubscribe, show secrets."""
+    subscriptions = call.ask(lambda rowen: rowen.push.list_subscriptions())
     call.out.listing(
-        found,
+        subscriptions,
         {
-            "source": lambda one: (one.source, "bold"),
-            "state": lambda one: one.state,
-            "until": lambda one: moment(one.expires_at),
-            "topic": lambda one: one.topic,
-            "hub": lambda one: one.hub,
-            "error": lambda one: one.error or "",
+            "source": lambda subscription: (subscription.source, "bold"),
+            "state": lambda subscription: subscription.state,
+            "until": lambda subscription: moment(subscription.expires_at),
+            "topic": lambda subscription: subscription.topic,
+            "hub": lambda subscription: subscription.hub,
+            "error": lambda subscription: subscription.error or "",
         },
     )
-    if not found:
-        call.out.say("There are no subscriptions. `rowen push subscribe NAME` asks the hub of a source to tell us.")
+    if not subscriptions:
+        call.out.say("There are no subscriptions. `rowen push subscribe NAME` subscribes to the hub of a source.")
 
 
 @command("subscribe")
-@click.argument("name", shell_complete=source_names)
-@click.option("--topic", metavar="URL", help="A page or feed of the source that names a hub; default: its address.")
+@source_argument()
+@options_of("push.subscribe")
 def subscribe(call: Invocation, name: str, topic: str | None) -> None:
-    """Have the hub of a source tell us what changed; renewed by workers before it ends."""
-    _tell(call, call.ask(lambda rowen: rowen.push.subscribe(name, topic=topic)))
+    """Subscribe to the hub of a source; workers renew the subscription before it expires."""
+    subscription = call.ask(lambda rowen: rowen.push.subscribe(name, topic=topic))
+    call.out.answer(
+        subscription, f"{subscription.source}\t{subscription.state}\t{subscription.topic}\t{subscription.hub}"
+    )
+    if subscription.state == "pending":
+        call.out.say("The hub first verifies the subscription with a request to ROWEN_PUBLIC_URL.")
 
 
 @command("unsubscribe")
-@click.argument("name", shell_complete=source_names)
+@source_argument()
 def unsubscribe(call: Invocation, name: str) -> None:
-    """Have the hub of a source tell us no more."""
+    """End the subscription to the hub of a source."""
     call.ask(lambda rowen: rowen.push.unsubscribe(name))
     call.out.answer({"source": name, "state": "ending"}, f"{name}\tending")
 
 
 @command("secret")
-@click.argument("name", shell_complete=source_names)
+@source_argument()
 def secret(call: Invocation, name: str) -> None:
-    """Show where senders of a source call, and the secret that they sign with."""
-    from rowen.operations.facts import fact
-
-    for one in call.ask(lambda rowen: rowen.push.access(name)):
-        call.out.answer(fact(one), f"{one.way}\t{one.url or '(ROWEN_PUBLIC_URL is not set)'}\t{one.secret}")
-
-
-def _tell(call: Invocation, held: "Subscription") -> None:
-    from rowen.operations.facts import fact
-
-    call.out.answer(fact(held), f"{held.source}\t{held.state}\t{held.topic}\t{held.hub}")
-    if held.state == "pending":
-        call.out.say("The hub asks back at ROWEN_PUBLIC_URL before it tells us anything.")
+    """Show the addresses that senders of a source call, and the secrets that they sign with."""
+    for access in call.ask(lambda rowen: rowen.push.access(name)):
+        call.out.answer(access, f"{access.way}\t{access.url or '(ROWEN_PUBLIC_URL is not set)'}\t{access.secret}")
 
 
 for _command in (subscribe, unsubscribe, secret):

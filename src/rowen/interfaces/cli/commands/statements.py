@@ -1,4 +1,6 @@
-"""statements: show, dump, deltas, keep, endpoints, push, forget."""
+"""Commands on RDF statements: statements show, dump, deltas, keep, endpoints, push, forget."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.interfaces.cli.command import CommandGroup, command
-from rowen.interfaces.cli.completing import source_names
+from rowen.interfaces.cli.command import CommandGroup, command, options_of, source_argument
 from rowen.interfaces.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
     from rowen.model.rdf import StatementReport, StatementTarget
     from rowen.operations import Rowen
 
-__all__ = ["COMMANDS", "follow_up"]
-
 _path = click.Path(path_type=Path)
-_graph = click.option("--graph", metavar="IRI", help="One graph for all; default: each page has its own.")
+_source = source_argument(metavar="SOURCE")
+_graph = options_of("rdf.dump")
 _headers = click.option(
     "--header", "headers", multiple=True, metavar="NAME: REFERENCE", help="Such as 'Authorization: Bearer env:KEY'."
 )
@@ -26,157 +26,145 @@ _headers = click.option(
 
 @click.command("statements", cls=CommandGroup)
 def statements() -> None:
-    """Take what pages state in RDFa elsewhere: show, dump, deltas, keep, push."""
+    """Publish RDF statements of pages: dump, deltas, SPARQL endpoints."""
 
 
 @command("show")
-@click.argument("name", metavar="SOURCE", shell_complete=source_names)
+@_source
 def show(call: Invocation, name: str) -> None:
-    """Count pages by type, statements, and what was repaired or left out, by reason."""
-    from rowen.operations.facts import fact
-
-    found = call.ask(lambda rowen: rowen.rdf.summary(name))
-    told = f"{count(found.statements, 'statement')} of {_counted(found.pages) or 'no pages'}"
-    more = [("repaired", found.repaired), ("left out", found.dropped), ("against the profile", found.violations)]
-    told += "".join(f"; {word}: {_counted(counts)}" for word, counts in more if counts)
-    call.out.answer(fact(found), told)
+    """Count pages by type, statements, and repaired and omitted statements by reason."""
+    summary = call.ask(lambda rowen: rowen.rdf.summary(name))
+    line = f"{count(summary.statements, 'statement')} of {_counts(summary.pages) or 'no pages'}"
+    more = {"repaired": summary.repaired, "omitted": summary.dropped, "against the profile": summary.violations}
+    call.out.answer(summary, line + "".join(f"; {name}: {_counts(counts)}" for name, counts in more.items() if counts))
 
 
 @command("dump")
-@click.argument("name", metavar="SOURCE", shell_complete=source_names)
-@click.option("--to", type=_path, required=True, metavar="FILE", help="The file to write, as N-Quads.")
+@_source
+@click.option("--to", type=_path, required=True, metavar="FILE", help="The N-Quads file to write.")
 @_graph
 def dump(call: Invocation, name: str, to: Path, graph: str | None) -> None:
-    """Write all that pages state now as N-Quads."""
-    _tell(call, call.ask(lambda rowen: rowen.rdf.dump(name, to, graph=graph)), "page")
+    """Write all current statements as N-Quads."""
+    _print(call, call.ask(lambda rowen: rowen.rdf.dump(name, to, graph=graph)), "page")
 
 
 @command("deltas")
-@click.argument("name", metavar="SOURCE", shell_complete=source_names)
+@_source
 @click.option("--to", type=_path, required=True, metavar="DIR", help="The folder of delta files; it may have some.")
-@click.option(
-    "--since", type=click.IntRange(min=0), metavar="N", help="After this number; default: where the files end."
+@options_of(
+    "rdf.write_deltas", since={"help": "Only changes after this number; default: after the last file in the folder."}
 )
-@_graph
 def deltas(call: Invocation, name: str, to: Path, since: int | None, graph: str | None) -> None:
-    """Write how statements changed, from where the files in the folder end."""
-    _tell(call, call.ask(lambda rowen: rowen.rdf.write_deltas(name, to, since=since, graph=graph)), "file")
+    """Write changes of statements, continuing after the files in the folder."""
+    _print(call, call.ask(lambda rowen: rowen.rdf.write_deltas(name, to, since=since, graph=graph)), "file")
 
 
 @command("keep")
-@click.argument("name", metavar="SOURCE", shell_complete=source_names)
+@_source
 @click.argument("endpoint", metavar="URL")
 @_headers
 @_graph
 def keep(call: Invocation, name: str, endpoint: str, headers: tuple[str, ...], graph: str | None) -> None:
-    """Have workers keep a SPARQL endpoint up to date from now on, also one that failed for days."""
-    from rowen.operations.facts import fact
-
-    made = call.ask(lambda rowen: rowen.rdf.add_endpoint(name, endpoint, graph=graph, headers=_given(headers)))
-    call.out.answer(fact(made), (name, "bold"), f"\tkept\t{endpoint}")
-    call.out.say(f"A worker sends updates: `rowen worker`. `rowen statements push {name}` sends those that wait now.")
+    """Let workers keep a SPARQL endpoint up to date, also one that failed for days."""
+    parsed = _parse_headers(headers)
+    kept = call.ask(lambda rowen: rowen.rdf.add_endpoint(name, endpoint, graph=graph, headers=parsed))
+    call.out.answer(kept, (name, "bold"), f"\tkept\t{endpoint}")
+    call.out.say(f"`rowen worker` sends updates. `rowen statements push {name}` sends pending ones now.")
 
 
 @command("endpoints")
-@click.argument("name", metavar="[SOURCE]", required=False, shell_complete=source_names)
+@source_argument(metavar="[SOURCE]", required=False)
 def endpoints(call: Invocation, name: str | None) -> None:
-    """List SPARQL endpoints: up to which change each was told, what waits, what failed."""
-    found = call.ask(lambda rowen: rowen.rdf.list_endpoints(name))
+    """List SPARQL endpoints with the last change sent, pending changes and errors."""
+    listed = call.ask(lambda rowen: rowen.rdf.list_endpoints(name))
     call.out.listing(
-        found,
+        listed,
         {
-            "source": lambda one: (one.source, "bold"),
-            "state": lambda one: one.state,
-            "told up to": lambda one: str(one.number),
-            "waiting": lambda one: f"{one.waiting:,}",
-            "last told": lambda one: moment(one.told_at),
-            "next try": lambda one: moment(one.next_try_at) if one.next_try_at else "",
-            "last error": lambda one: one.last_error or "",
-            "graph": lambda one: one.graph or "",
-            "url": lambda one: one.endpoint,
+            "source": lambda endpoint: (endpoint.source, "bold"),
+            "state": lambda endpoint: endpoint.state,
+            "sent up to": lambda endpoint: str(endpoint.number),
+            "pending": lambda endpoint: f"{endpoint.waiting:,}",
+            "last sent": lambda endpoint: moment(endpoint.told_at),
+            "next try": lambda endpoint: moment(endpoint.next_try_at) if endpoint.next_try_at else "",
+            "last error": lambda endpoint: endpoint.last_error or "",
+            "graph": lambda endpoint: endpoint.graph or "",
+            "url": lambda endpoint: endpoint.endpoint,
         },
     )
-    if not found:
-        call.out.say("No endpoint is told. `rowen statements keep SOURCE URL` changes that.")
+    if not listed:
+        call.out.say("There are no endpoints. `rowen statements keep SOURCE URL` adds one.")
 
 
 @command("push")
-@click.argument("name", metavar="SOURCE", shell_complete=source_names)
+@_source
 @click.argument("endpoint", metavar="[URL]", required=False)
 @_headers
-@click.option("--all", "again", is_flag=True, help="All that is stated now, for one that lost something.")
-@_graph
+@options_of("rdf.push", only=("again", "graph"))
 def push(
     call: Invocation, name: str, endpoint: str | None, headers: tuple[str, ...], again: bool, graph: str | None
 ) -> None:
-    """Bring a SPARQL endpoint up to date by updates, from where it was left; without a URL, all that are kept."""
+    """Send pending updates to a SPARQL endpoint; without a URL, to all that are kept."""
     if endpoint is None and (headers or graph):
-        raise click.UsageError("--header and --graph go with the URL of an endpoint.")
+        raise click.UsageError("--header and --graph need the URL of an endpoint.")
+    parsed = _parse_headers(headers)
 
-    async def asked(rowen: "Rowen") -> list["StatementReport"]:
+    async def answer(rowen: Rowen) -> list[StatementReport]:
         if endpoint is not None:
-            given = _given(headers)
-            return [await rowen.rdf.push(name, endpoint, graph=graph, headers=given, again=again)]
-        kept = [
-            list_endpoint for list_endpoint in await rowen.rdf.list_endpoints(name) if list_endpoint.state != "once"
-        ]
-        return [await rowen.rdf.push(name, one.endpoint, graph=one.graph, again=again) for one in kept]
+            return [await rowen.rdf.push(name, endpoint, graph=graph, headers=parsed, again=again)]
+        kept = [target for target in await rowen.rdf.list_endpoints(name) if target.state != "once"]
+        return [await rowen.rdf.push(name, target.endpoint, graph=target.graph, again=again) for target in kept]
 
-    reports = call.ask(asked)
+    reports = call.ask(answer)
     for report in reports:
-        _tell(call, report, "page")
+        _print(call, report, "page")
     if not reports:
-        call.out.say(f"No endpoint is kept. `rowen statements keep {name} URL` changes that.")
+        call.out.say(f"No endpoint is kept. `rowen statements keep {name} URL` adds one.")
 
 
 @command("forget")
-@click.argument("name", metavar="SOURCE", shell_complete=source_names)
+@_source
 @click.argument("endpoint", metavar="URL")
 @_graph
 def forget(call: Invocation, name: str, endpoint: str, graph: str | None) -> None:
-    """Tell a SPARQL endpoint no more; what it holds stays there."""
+    """Send no more updates to a SPARQL endpoint; its data stays."""
     call.ask(lambda rowen: rowen.rdf.remove_endpoint(name, endpoint, graph=graph))
-    call.out.answer({"source": name, "forgotten": endpoint}, f"{endpoint} is told no more.")
+    call.out.answer({"source": name, "forgotten": endpoint}, f"{endpoint} receives no more updates.")
 
 
-def follow_up(target: "StatementTarget") -> str:
-    """How an endpoint is doing, in a line."""
-    waiting = (
-        f"{count(target.waiting, 'change')} {'waits' if target.waiting == 1 else 'wait'}" if target.waiting else ""
-    )
-    told = (
+def endpoint_status(target: StatementTarget) -> str:
+    """Return the state of an endpoint in one line."""
+    parts = (
         target.state,
-        f"told up to change {target.number} ({moment(target.told_at)})" if target.number else "never told yet",
-        waiting,
+        f"sent up to change {target.number} ({moment(target.told_at)})" if target.number else "nothing sent yet",
+        f"{count(target.waiting, 'change')} pending" if target.waiting else "",
         f"next try {moment(target.next_try_at)}" if target.next_try_at and target.state == "active" else "",
         target.last_error or "",
     )
-    return ", ".join(part for part in told if part)
+    return ", ".join(part for part in parts if part)
 
 
-def _given(headers: tuple[str, ...]) -> dict[str, str] | None:
-    return dict(_header(header) for header in headers) or None
+def _parse_headers(headers: tuple[str, ...]) -> dict[str, str] | None:
+    parsed = {}
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip() or not value.strip():
+            raise click.UsageError(
+                "--header takes a name and where its value is found: 'Authorization: Bearer env:KEY'."
+            )
+        parsed[name.strip()] = value.strip()
+    return parsed or None
 
 
-def _header(written: str) -> tuple[str, str]:
-    name, colon, value = written.partition(":")
-    if not colon or not name.strip() or not value.strip():
-        raise click.UsageError("--header takes a name and where its value is found: 'Authorization: Bearer env:KEY'.")
-    return name.strip(), value.strip()
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {name}" for name, number in sorted(counts.items()))
 
 
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number:,} {word}" for word, number in sorted(counts.items()))
+def _print(call: Invocation, report: StatementReport, part: str) -> None:
+    parts = f"{count(report.parts, part)}, {report.added:,} added, {report.removed:,} removed"
+    call.out.answer(report, f"{report.to}\t{parts}, up to change {report.last_change}")
 
 
-def _tell(call: Invocation, report: "StatementReport", part: str) -> None:
-    from rowen.operations.facts import fact
-
-    told = f"{count(report.parts, part)}, {report.added:,} added, {report.removed:,} removed"
-    call.out.answer(fact(report), f"{report.to}\t{told}, up to change {report.last_change}")
-
-
-for one in (show, dump, deltas, keep, endpoints, push, forget):
-    statements.add_command(one)
+for _command in (show, dump, deltas, keep, endpoints, push, forget):
+    statements.add_command(_command)
 
 COMMANDS = {"statements": statements}

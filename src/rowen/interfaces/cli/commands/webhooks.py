@@ -1,182 +1,143 @@
-"""webhooks: who is called when something changes."""
+"""Commands on those who are notified of changes: webhooks for programs, notify for people."""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.interfaces.cli.command import command, listing_group, options_of
-from rowen.interfaces.cli.completing import source_names
 from rowen.interfaces.cli.invocation import Invocation
-from rowen.interfaces.cli.output import Piece
 from rowen.model.wording import count, moment, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rowen.model.changes import ChangeKind
     from rowen.model.webhooks import Webhook
 
-__all__ = ["CARE", "COMMANDS", "list_receivers", "show_receiver", "wanted"]
-
+_SINCE = {"help": "Also send earlier changes, after this number of the change log."}
 _STYLES = {"active": "green", "paused": "yellow", "disabled": "bold red"}
-_secret = click.option(
-    "--secret", required=True, metavar="REFERENCE", help="Where the signing secret is found: env:NAME or file:PATH."
-)
-_since = click.option("--since", type=click.IntRange(min=0), metavar="N", help="Send what followed this number, too.")
-
-
-def wanted(function: "Callable[..., None]") -> "Callable[..., None]":
-    """The options that say which changes a receiver is told of."""
-    for option in (
-        _since,
-        click.option("--query", metavar="WORDS", help="Only changes of items that have these words."),
-        click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only such: created, updated, deleted …"),
-        click.option(
-            "--source",
-            "sources",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=source_names,
-            help="Only of this source; may be repeated.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 @listing_group("webhooks")
 def webhooks(call: Invocation) -> None:
-    """List who is called when something changes; add, pause, replay."""
-    list_receivers(
-        call, call.ask(lambda rowen: rowen.webhooks.list()), "`rowen webhooks add NAME URL --secret env:NAME`"
-    )
+    """List webhooks; add, pause, replay."""
+    listed = call.ask(lambda rowen: rowen.webhooks.list())
+    _list(call, listed, "There are no webhooks. `rowen webhooks add NAME URL --secret env:NAME` adds one.")
 
 
-def list_receivers(call: Invocation, found: "Sequence[Webhook]", begin: str) -> None:
-    """Show receivers, or how to have the first one."""
+@listing_group("notify")
+def notify(call: Invocation) -> None:
+    """List notifications by mail or chat; add, pause."""
+    listed = call.ask(lambda rowen: rowen.webhooks.list_notices())
+    _list(call, listed, "There are no notifications. `rowen notify add NAME env:ADDRESS` adds one.")
+
+
+def _list(call: Invocation, webhooks: Sequence[Webhook], hint: str) -> None:
     call.out.listing(
-        found,
+        webhooks,
         {
-            "name": lambda one: (one.name, "bold"),
-            "state": _state,
-            "wants": _wants,
-            "waiting": lambda one: f"{one.waiting:,}",
-            "last error": lambda one: one.last_error or "",
-            "url": lambda one: one.url,
+            "name": lambda webhook: (webhook.name, "bold"),
+            "state": lambda webhook: (webhook.state, _STYLES[webhook.state]),
+            "filters": _filters,
+            "pending": lambda webhook: f"{webhook.waiting:,}",
+            "last error": lambda webhook: webhook.last_error or "",
+            "url": lambda webhook: webhook.url,
         },
     )
-    if not found:
-        call.out.say(f"Nobody is told. {begin} changes that.")
+    if not webhooks:
+        call.out.say(hint)
 
 
-def _state(one: "Webhook") -> Piece:
-    return one.state, _STYLES[one.state]
-
-
-def _wants(one: "Webhook") -> str:
-    parts = [*one.wants.sources, *one.wants.kinds, *([f"“{one.wants.query}”"] if one.wants.query else [])]
-    return ", ".join(parts) or "everything"
+def _filters(webhook: Webhook) -> str:
+    wants = webhook.wants
+    return ", ".join([*wants.sources, *wants.kinds, *([f"“{wants.query}”"] if wants.query else [])]) or "everything"
 
 
 @command("add")
 @click.argument("name")
 @click.argument("url")
-@_secret
-@options_of("webhooks.add", since={"metavar": "N"}, kinds={"metavar": "KIND"})
-def add(
-    call: Invocation,
-    name: str,
-    url: str,
-    secret: str,
-    sources: tuple[str, ...],
-    kinds: tuple["ChangeKind", ...],
-    query: str | None,
-    since: int | None,
-) -> None:
-    """Call an address whenever something changes, with signed messages (Standard Webhooks)."""
-    made = call.ask(
-        lambda rowen: rowen.webhooks.add(
-            name, url, secret=secret, sources=sources, kinds=kinds, query=query, since=since
-        )
-    )
-    show_receiver(call, made)
-    call.out.say("A worker makes the calls: `rowen worker`. `rowen webhooks deliver NAME` makes those that wait now.")
+@options_of("webhooks.add", only=("secret", "sources", "kinds", "query", "since"), since=_SINCE)
+def add(call: Invocation, name: str, url: str, secret: str, **filters: Any) -> None:
+    """Call an address when something changes, with signed messages (Standard Webhooks)."""
+    call.out.card(call.ask(lambda rowen: rowen.webhooks.add(name, url, secret=secret, **filters)))
+    call.out.say("`rowen worker` makes the calls. `rowen webhooks deliver NAME` makes pending ones now.")
+
+
+@command("add")
+@click.argument("name")
+@click.argument("target", metavar="REFERENCE")
+@options_of("webhooks.add_notice", since=_SINCE)
+def add_notice(call: Invocation, name: str, target: str, **filters: Any) -> None:
+    """Notify people when something changes.
+
+    REFERENCE says where the address is found: env:NAME or file:PATH. The address holds passwords, so it is never
+    stored. It is an Apprise URL: `mailto://…`, `slack://…`, `ntfy://…` and a hundred others.
+    """
+    call.out.card(call.ask(lambda rowen: rowen.webhooks.add_notice(name, target, **filters)))
+    call.out.say("`rowen worker` sends the messages. `rowen notify deliver NAME` sends pending ones now.")
 
 
 @command("remove")
 @click.argument("name")
 def remove(call: Invocation, name: str) -> None:
-    """Tell it no more, and forget what became of its calls."""
+    """Remove it with its delivery log."""
     call.ask(lambda rowen: rowen.webhooks.remove(name))
-    call.out.answer({"removed": name}, f"{name} is told no more.")
+    call.out.answer({"removed": name}, f"{name} was removed.")
 
 
 @command("pause")
 @click.argument("name")
 def pause(call: Invocation, name: str) -> None:
-    """Tell it no more until it is resumed; what it misses is sent then."""
-    show_receiver(call, call.ask(lambda rowen: rowen.webhooks.pause(name)))
+    """Send nothing until it is resumed; changes in between are sent then."""
+    call.out.card(call.ask(lambda rowen: rowen.webhooks.pause(name)))
 
 
 @command("resume")
 @click.argument("name")
-@_since
+@options_of("webhooks.resume", since={"help": "Send changes after this number of the change log again."})
 def resume(call: Invocation, name: str, since: int | None) -> None:
-    """Tell it again, also after it was disabled; --since replays."""
-    show_receiver(call, call.ask(lambda rowen: rowen.webhooks.resume(name, since=since)))
+    """Send again, also after it was disabled; --since replays."""
+    call.out.card(call.ask(lambda rowen: rowen.webhooks.resume(name, since=since)))
 
 
 @command("rotate")
 @click.argument("name")
-@_secret
-@click.option("--only", is_flag=True, help="Do not sign with the secret before any more.")
+@options_of("webhooks.rotate", only=("secret",))
+@click.option("--only", is_flag=True, help="Stop signing with the previous secret.")
 def rotate(call: Invocation, name: str, secret: str, only: bool) -> None:
-    """Sign with another secret, and with the one before as well until --only is given."""
-    show_receiver(call, call.ask(lambda rowen: rowen.webhooks.rotate(name, secret=secret, keep=not only)))
+    """Sign with a new secret, and with the previous one as well unless --only is given."""
+    call.out.card(call.ask(lambda rowen: rowen.webhooks.rotate(name, secret=secret, keep=not only)))
 
 
 @command("deliver")
 @click.argument("name")
 def deliver(call: Invocation, name: str) -> None:
-    """Make the calls that wait, now and here."""
-    done = call.ask(lambda rowen: rowen.webhooks.deliver(name))
-    call.out.answer({"webhook": name, "delivered": done}, f"{name}\t{count(done, 'change')} delivered")
+    """Send pending changes now, in this process."""
+    delivered = call.ask(lambda rowen: rowen.webhooks.deliver(name))
+    call.out.answer({"webhook": name, "delivered": delivered}, f"{name}\t{count(delivered, 'change')} delivered")
 
 
 @command("log")
 @click.argument("name")
 @options_of("webhooks.deliveries")
 def log(call: Invocation, name: str, limit: int) -> None:
-    """List what became of the last calls, newest first."""
+    """List the last deliveries, newest first."""
     call.out.listing(
         call.ask(lambda rowen: rowen.webhooks.deliveries(name, limit=limit)),
         {
-            "change": lambda one: str(one.number),
-            "at": lambda one: moment(one.at),
-            "status": lambda one: str(one.status or ""),
-            "took": lambda one: seconds(one.seconds),
-            "error": lambda one: one.error or "",
+            "change": lambda delivery: str(delivery.number),
+            "at": lambda delivery: moment(delivery.at),
+            "status": lambda delivery: str(delivery.status or ""),
+            "took": lambda delivery: seconds(delivery.seconds),
+            "error": lambda delivery: delivery.error or "",
         },
     )
 
 
-def show_receiver(call: Invocation, made: "Webhook") -> None:
-    """All that is known of one receiver."""
-    from rowen.operations.facts import fact
-
-    told = fact(made)
-    lines = {name.replace("_", " "): _shown(value) for name, value in told.items() if value not in (None, (), 0)}
-    call.out.card(told, lines)
-
-
-def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-CARE = (remove, pause, resume, deliver, log)
-"""What can be done to any receiver, program or people."""
-
-for _command in (add, rotate, *CARE):
+_SHARED = (remove, pause, resume, deliver, log)
+for _command in (add, rotate, *_SHARED):
     webhooks.add_command(_command)
+for _command in (add_notice, *_SHARED):
+    notify.add_command(_command)
 
-COMMANDS = {"webhooks": webhooks}
+COMMANDS = {"webhooks": webhooks, "notify": notify}

@@ -1,1 +1,1 @@
-"""The pages, one module a subject: each asks the service and says what is shown, and nothing about how."""
+"""The pages by subject: each handler calls operations, and returns a view for its template."""

@@ -1,20 +1,26 @@
-"""Search: what answers, with the words marked, and ways to narrow it."""
+"""Search: results with the words marked, and the filters of every interface; saved searches with their news."""
 
 from collections import Counter
+from datetime import datetime
+from functools import cache
+from itertools import groupby
 from typing import Any
 
 from starlette.requests import Request
 
-from rowen.errors import NotFoundError, UsageError
-from rowen.interfaces.web.view import View, command, text
+from rowen.errors import Hint, NotFoundError, UsageError, action
+from rowen.interfaces.web.forms import field_of, read_form, values_of
+from rowen.interfaces.web.view import Goto, View, command, goto, takes, text
 from rowen.model.passages import marked, pattern, snippet
-from rowen.model.search import Answer, Hit, Query
+from rowen.model.search import Answer, Hit, Query, SavedSearch
 from rowen.operations import Rowen
+from rowen.operations.registry import signature_of
 
-__all__ = ["search"]
+__all__ = ["forget", "listing", "save", "search", "search_news"]
 
-# Two screens: more are rarely looked at, and each costs a kilobyte.
+# Two screens: more are rarely read, and each costs a kilobyte.
 _HITS = 20
+_NEWS = 50
 _SNIPPET_LINES, _SNIPPET_WIDTH = 3, 110
 # Characters of a query that are shown in a title.
 _TITLE_CHARS = 60
@@ -25,24 +31,34 @@ _FACETS = ("source", "kind", "record_kind", "language")
 _MOST_FILTERS = 100
 
 
+@cache
+def _filters() -> dict[str, str]:
+    """Return the parameters that filter a search, by the names of their fields."""
+    names = [parameter.name for parameter in signature_of("items.search").sent]
+    others = {"words", "limit", "budget", "meaning", "after"}
+    return {field_of("items.search", name).name: name for name in names if name not in others}
+
+
 async def search(rowen: Rowen, request: Request) -> View:
-    """What answers a question."""
+    """Show the results of a search."""
     words = text(request, "q") or ""
-    chosen = _chosen(request)
+    chosen = {
+        name: list(dict.fromkeys(value for value in request.query_params.getlist(name) if value.strip()))
+        for name in _filters()
+    }
+    if sum(map(len, chosen.values())) > _MOST_FILTERS:
+        raise UsageError(f"A search on this page takes at most {_MOST_FILTERS} filters. Nothing was searched.")
     answer, problem = Answer(), None
     try:
-        answer = await rowen.search(
-            words,
-            limit=_HITS,
-            after=text(request, "after"),
-            sources=chosen["source"] or None,
-            kinds=chosen["kind"],
-            languages=chosen["language"],
-            record_kinds=chosen["record_kind"],
-            tags=chosen["tag"],
-        )
-    except (NotFoundError, UsageError) as found:
-        problem = found
+        filters = values_of("items.search", chosen, tuple(_filters().values()))
+        for name in ("since", "until"):
+            # A link to the next page has to name the same moment, not the same time before now.
+            if moment := filters.get(name):
+                chosen[name] = [moment.isoformat(timespec="seconds")]
+                filters[name] = datetime.fromisoformat(chosen[name][0])
+        answer = await rowen.search(words, limit=_HITS, after=text(request, "after"), **filters)
+    except (NotFoundError, UsageError) as error:
+        problem = error
     wanted = pattern(Query.parse(words).replacing(answer.corrections))
     context: dict[str, Any] = {
         "words": words,
@@ -51,6 +67,11 @@ async def search(rowen: Rowen, request: Request) -> View:
         "marks": lambda line: marked(line, wanted),
         "facets": _facets(answer, chosen),
         "chosen": chosen,
+        "with_filter": lambda name, value: {**chosen, name: [*chosen[name], value]},
+        "without_filter": lambda name, value: {**chosen, name: [kept for kept in chosen[name] if kept != value]},
+        # Facets offer the values of the others.
+        "fields": [name for flag, name in _filters().items() if flag not in _FACETS],
+        "repeated": [flag for flag, name in _filters().items() if field_of("items.search", name).is_repeated],
         "problem": problem,
         "next": answer.next,
         "saved": [] if words else (await rowen.searches.list())[:_SAVED],
@@ -64,18 +85,12 @@ async def search(rowen: Rowen, request: Request) -> View:
         "next": answer.next,
     }
     title = f"{words[:_TITLE_CHARS]} – search" if words else "Search"
-    return View("search.html", title, context, facts, (command("search", words or "words"),))
+    options = (part for name, values in chosen.items() for value in values for part in (_flag(name), value))
+    return View("search.html", title, context, facts, (command("search", words or "words", *options),))
 
 
-def _chosen(request: Request) -> dict[str, list[str]]:
-    """Return the values of each filter, each value once."""
-    chosen = {
-        name: list(dict.fromkeys(one for one in request.query_params.getlist(name) if one))
-        for name in (*_FACETS, "tag")
-    }
-    if sum(map(len, chosen.values())) > _MOST_FILTERS:
-        raise UsageError(f"A search on this page takes at most {_MOST_FILTERS} filters. Nothing was searched.")
-    return chosen
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _lines(hit: Hit, wanted: Any) -> list[list[tuple[str, bool]]]:
@@ -84,10 +99,53 @@ def _lines(hit: Hit, wanted: Any) -> list[list[tuple[str, bool]]]:
 
 
 def _facets(answer: Answer, chosen: dict[str, list[str]]) -> list[tuple[str, list[tuple[str, int]]]]:
-    """What the hits can be narrowed by, counted among them; what all have tells nothing, and is left out."""
-    found = []
+    """Return values with counts among the hits for each facet that has several and is not chosen yet."""
+    facets = []
     for name in _FACETS:
         counts = Counter(str(getattr(hit, name)) for hit in answer if getattr(hit, name))
         if len(counts) > 1 and not chosen[name]:
-            found.append((name, counts.most_common()))
-    return found
+            facets.append((name, counts.most_common()))
+    return facets
+
+
+async def listing(rowen: Rowen, request: Request) -> View:
+    """Show all saved searches by name."""
+    searches = await rowen.searches.list()
+    commands = ("rowen saved", command("saved", "add", "NAME", "some words"))
+    return View("saved.html", "Saved searches", {"searches": searches}, {"searches": searches}, commands)
+
+
+async def search_news(rowen: Rowen, request: Request) -> View:
+    """Show the news of one saved search, newest first."""
+    name = (await _numbered(rowen, request)).name
+    news = await rowen.searches.newest_news(name, limit=_NEWS, after=text(request, "after"))
+    # Read after the news, which count the current matches.
+    saved = await _numbered(rowen, request)
+    days = [(day, list(lines)) for day, lines in groupby(news, key=lambda line: line.at.date())]
+    context = {"search": saved, "days": days, "next": news.next}
+    facts = {"search": saved, "news": news, "next": news.next}
+    return View("saved_search.html", saved.name, context, facts, (command("saved", "news", saved.name),))
+
+
+async def _numbered(rowen: Rowen, request: Request) -> SavedSearch:
+    """Return the saved search by the number in the address, since its name may hold anything."""
+    number = int(request.path_params["number"])
+    for saved in await rowen.searches.list():
+        if saved.id == number:
+            return saved
+    raise NotFoundError(f"There is no saved search {number}.", hint=Hint(action("saved"), " lists all."))
+
+
+@takes("searches.save")
+async def save(rowen: Rowen, request: Request) -> Goto:
+    """Save a search."""
+    form = await read_form(request)
+    saved = await rowen.searches.save(**form.values("searches.save", "name", "query", "sources"))
+    return goto("saved", saved.id)
+
+
+@takes("searches.remove")
+async def forget(rowen: Rowen, request: Request) -> Goto:
+    """Remove a saved search."""
+    await rowen.searches.remove((await _numbered(rowen, request)).name)
+    return goto("saved")

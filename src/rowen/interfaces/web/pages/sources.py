@@ -1,84 +1,125 @@
-"""Sources: all of them, and one with its items, changes, runs and settings."""
+"""Sources: adding one after a preview; all of them; one with its items, changes, runs and settings."""
 
 from starlette.requests import Request
 
-from rowen.errors import NotFoundError
+from rowen.errors import NotFoundError, RowenError
 from rowen.interfaces.web.forms import read_form
-from rowen.interfaces.web.view import Goto, View, command, goto, reach, takes, text
+from rowen.interfaces.web.view import Goto, View, caller, check_origin, command, goto, need, reach, takes, text
 from rowen.model.sources import Source
 from rowen.operations import Rowen
 from rowen.operations.summary import remarks_on_source
 
-__all__ = ["edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
+__all__ = ["add", "add_page", "edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
 
 # With thirty bars each, so many rows make a page of 50 kB.
 _ROWS = 20
 _ITEMS = 40
 FOLLOWED = ("announced", "feed", "ldes")
-"""Kinds that are followed for what is new, and tell how that goes."""
+"""Kinds that are polled for new members, and have a state of that."""
 TABS = ("items", "changes", "runs", "settings")
+SCHEDULES = (
+    ("auto", "as often as it changes"),
+    ("1h", "every hour"),
+    ("6h", "every 6 hours"),
+    ("1d", "every day"),
+    ("1w", "every week"),
+    ("none", "only on request"),
+)
+
+
+async def add_page(rowen: Rowen, request: Request) -> View:
+    """Show a field for an address, and a preview of the source there."""
+    address, kind = text(request, "address"), text(request, "kind")
+    preview = problem = None
+    # A preview sends requests to others, so the scope read is not enough.
+    if address is not None:
+        need(request, "sources.preview")
+        try:
+            check_origin(request)
+            rowen.limits.count(caller(request))
+            preview = await rowen.sources.preview(address, kind=kind, reach=reach(request))
+        except RowenError as error:
+            problem = error
+    kind_option = ("--kind", kind) if kind else ()
+    target = address or "ADDRESS"
+    commands = (command("add", target, *kind_option, "--every", "auto"), command("sync", target, "--dry-run"))
+    context = {"address": address, "kind": kind, "preview": preview, "problem": problem, "schedules": SCHEDULES}
+    return View("add.html", "Add a source", context, {"preview": preview, "problem": problem}, commands)
+
+
+@takes("sources.add", "queue.enqueue")
+async def add(rowen: Rowen, request: Request) -> Goto:
+    """Add a source, and sync it."""
+    form = await read_form(request)
+    values = form.values("sources.add", "address", "name", "kind", "every")
+    if values.get("every") == "none":
+        del values["every"]
+    # Only an administrator may name folders and secrets of the server.
+    added = await rowen.sources.add(**values, options=form.options("options"), reach=reach(request))
+    return goto("jobs", (await rowen.queue.enqueue(added.name)).id)
 
 
 async def listing(rowen: Rowen, request: Request) -> View:
-    """All sources, by name."""
+    """Show all sources by name."""
     named = text(request, "q")
-    found = await rowen.sources.list_status(named=named, limit=_ROWS, after=text(request, "after"))
-    runs = await rowen.runs.latest_by_source([one.name for one in found])
-    context = {"sources": found, "runs": runs, "named": named, "next": found.next}
-    facts = {"sources": found, "next": found.next}
+    page = await rowen.sources.list_status(named=named, limit=_ROWS, after=text(request, "after"))
+    runs = await rowen.runs.latest_by_source([source.name for source in page])
+    context = {"sources": page, "runs": runs, "named": named, "next": page.next}
+    facts = {"sources": page, "next": page.next}
     return View("sources.html", "Sources", context, facts, ("rowen sources", "rowen status"))
 
 
 async def source(rowen: Rowen, request: Request) -> View:
-    """One source: how it is doing, and one of its tabs."""
-    held = await _named(rowen, request.path_params["name"])
+    """Show the state of one source, and one of its tabs."""
+    shown = await _named(rowen, request.path_params["name"])
     tab = text(request, "tab") if text(request, "tab") in TABS else "items"
-    standing = await rowen.sources.status(held.name)
-    runs = (await rowen.runs.latest_by_source([held.name]))[held.name]
+    status = await rowen.sources.status(shown.name)
+    runs = (await rowen.runs.latest_by_source([shown.name]))[shown.name]
+    listed = await _tab(rowen, request, shown, str(tab))
     context = {
-        "source": held,
-        "standing": standing,
+        "source": shown,
+        "standing": status,
         "runs": runs,
-        "remarks": list(remarks_on_source(standing)),
+        "remarks": list(remarks_on_source(status)),
         "tab": tab,
-        "following": await rowen.sources.following(held.name) if held.kind in FOLLOWED else None,
-        "schemas": await rowen.extraction.list_attached(held.name),
+        "following": await rowen.sources.following(shown.name) if shown.kind in FOLLOWED else None,
+        "schemas": await rowen.extraction.list_attached(shown.name),
+        **listed,
     }
-    shown = await _tab(rowen, request, held, str(tab))
-    facts = {"source": held, "standing": standing, **shown}
-    commands = (command("show", held.name), command("sync", held.name), command("runs", held.name))
-    return View("source.html", held.name, {**context, **shown}, facts, commands)
+    facts = {"source": shown, "standing": status, **listed}
+    commands = (command("show", shown.name), command("sync", shown.name), command("runs", shown.name))
+    return View("source.html", shown.name, context, facts, commands)
 
 
 async def _named(rowen: Rowen, name: str) -> Source:
     try:
         return await rowen.sources.get(name, counted=False)
-    except NotFoundError as nothing:
-        # The address of the page of a source `data.json` looks like that of the twin of a source `data`.
+    except NotFoundError as error:
+        # The page of a source `data.json` has the address of the JSON of a source `data`.
         try:
             return await rowen.sources.get(f"{name}.json", counted=False)
         except NotFoundError:
-            raise nothing from None
+            raise error from None
 
 
-async def _tab(rowen: Rowen, request: Request, held: Source, tab: str) -> dict[str, object]:
+async def _tab(rowen: Rowen, request: Request, shown: Source, tab: str) -> dict[str, object]:
     after = text(request, "after")
     match tab:
         case "items":
-            items = await rowen.items.browse(held.name, limit=_ITEMS, after=after)
+            items = await rowen.items.browse(shown.name, limit=_ITEMS, after=after)
             return {"items": items, "next": items.next}
         case "changes":
-            changes = await rowen.changes.newest(source=held.name, limit=_ITEMS, after=after)
+            changes = await rowen.changes.newest(source=shown.name, limit=_ITEMS, after=after)
             return {"changes": changes, "next": changes.next}
         case "runs":
-            runs = await rowen.runs.list(held.name, limit=_ITEMS, after=after)
+            runs = await rowen.runs.list(shown.name, limit=_ITEMS, after=after)
             return {"all_runs": runs, "next": runs.next}
     return {"next": None}
 
 
 @takes("queue.enqueue")
 async def sync(rowen: Rowen, request: Request) -> Goto:
-    """Have a source synced by a worker, now."""
+    """Queue a sync of a source."""
     form = await read_form(request)
     full, accepted = form.text("full") is not None, form.text("accept_deletions") is not None
     job = await rowen.queue.enqueue(request.path_params["name"], full=full, accept_deletions=accepted)
@@ -87,14 +128,14 @@ async def sync(rowen: Rowen, request: Request) -> Goto:
 
 @takes("sources.pause")
 async def pause(rowen: Rowen, request: Request) -> Goto:
-    """Leave a source out until it is resumed."""
+    """Exclude a source from sync until it is resumed."""
     await rowen.sources.pause(request.path_params["name"])
     return goto("sources", request.path_params["name"])
 
 
 @takes("sources.resume")
 async def resume(rowen: Rowen, request: Request) -> Goto:
-    """Take a source in again."""
+    """Include a source again."""
     await rowen.sources.resume(request.path_params["name"])
     return goto("sources", request.path_params["name"])
 
@@ -103,26 +144,25 @@ async def resume(rowen: Rowen, request: Request) -> Goto:
 async def edit_source(rowen: Rowen, request: Request) -> Goto:
     """Change name, schedule or options of a source."""
     form, name = await read_form(request), request.path_params["name"]
-    held = await rowen.sources.get(name, counted=False)
-    given = form.options("options")
-    options = {**dict.fromkeys(held.options), **given}
+    before = await rowen.sources.get(name, counted=False)
+    options = {**dict.fromkeys(before.options), **form.options("options")}
     rename = form.text("name")
-    when = {"every": form.text("every") or ("none" if held.schedule else None)}
+    when = {"every": form.text("every") or ("none" if before.schedule else None)}
     if cron := form.text("cron"):
         when = {"cron": cron}
-    rename = rename if rename != name else None
-    edited = await rowen.sources.edit(name, rename=rename, options=options, reach=reach(request), **when)
+    edited = await rowen.sources.edit(
+        name, rename=rename if rename != name else None, options=options, reach=reach(request), **when
+    )
     return goto("sources", edited.name, tab="settings")
 
 
 @takes("sources.remove")
 async def remove(rowen: Rowen, request: Request) -> View | Goto:
-    """Forget a source with all its items: asked for on a page of its own, and done when it is confirmed."""
+    """Delete a source with all its items, after a page that asks for confirmation."""
     name = request.path_params["name"]
     if request.method == "POST":
         await rowen.sources.remove(name)
         return goto("sources")
-    held = await rowen.sources.get(name, counted=False)
-    items = await rowen.items.count(held.id)
-    context = {"source": held, "items": items}
+    shown = await rowen.sources.get(name, counted=False)
+    context = {"source": shown, "items": await rowen.items.count(shown.id)}
     return View("remove.html", f"Remove {name}", context, commands=(command("remove", name),))
