@@ -309,7 +309,7 @@ async def test_a_search_takes_every_filter_that_is_declared(lived_in: ScratchDat
     assert page.text.count('aria-current="true"') == 4
     assert 'value="council"' in page.text
     assert re.search(r'name="since" value="20\d\d-\d\d-\d\dT', page.text)
-    assert "is no date or span of time" in wrong.text
+    assert 'role="alert"' in wrong.text
 
 
 async def test_a_diff_shows_the_words_that_came_and_went(lived_in: ScratchDatabase) -> None:
