@@ -37,7 +37,7 @@ def portal() -> Iterator[Spoiled]:
 
 
 def parsed(body: str, name: str = "turtle") -> Any:
-    return read_graph(RdfBody(body.encode(), "http://x.example/c"), told=name, most_triples=10_000)
+    return read_graph(RdfBody(body.encode(), "http://x.example/c"), option=name, most_triples=10_000)
 
 
 def paragraph(number: int, more: str = "") -> str:

@@ -72,7 +72,7 @@ GEONETWORK = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 
 def of_xml(text: str) -> Parsed:
-    return read_graph(RdfBody(text.encode(), "https://m.example/catalog.rdf"), told="rdfxml", most_triples=1000)
+    return read_graph(RdfBody(text.encode(), "https://m.example/catalog.rdf"), option="rdfxml", most_triples=1000)
 
 
 def test_a_property_with_an_address_and_a_text_says_both() -> None:

@@ -197,7 +197,7 @@ try:
         records = read_xml(body, Reader(frozenset({"record"})))
         chars = sum(len(one.tag) for found in records for one in found.tree.iter())
     else:
-        graph = read_graph(RdfBody(body, "https://e.org/"), told=kind, most_triples=2_000_000).graph
+        graph = read_graph(RdfBody(body, "https://e.org/"), option=kind, most_triples=2_000_000).graph
         for node in graph:
             try:
                 chars += len(json.dumps(graph.written(node)))

@@ -136,10 +136,10 @@ def _split(text: str) -> None:
         names_in(cut.body, "https://example.org/data.json")
 
 
-def _graph(told: str, text: str) -> None:
+def _graph(syntax: str, text: str) -> None:
     read_graph(
         RdfBody(text.encode("utf-8", "replace"), "https://example.org/", "text/turtle"),
-        told=told,
+        option=syntax,
         most_triples=1_000_000,
     )
 

@@ -1,9 +1,7 @@
-"""Parsers of file formats, shared by connectors and readers; nothing here knows sources."""
+"""Parsers of file formats, shared by connectors and readers; they are independent of sources."""
 
 from rowen.errors import SourceError
 
-__all__ = ["UnreadableError"]
-
 
 class UnreadableError(SourceError):
-    """A document cannot be read in the format that it should have; a smaller one may."""
+    """A document cannot be read in the expected format; a smaller one may be readable."""

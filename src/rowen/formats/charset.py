@@ -1,23 +1,22 @@
-"""Which encoding a text is in: the one place that decides it.
+"""The encoding of a text: the one place that decides it.
 
-Marks, labels and declarations are found by the same tables. Who asks differs in what is known and in what a wrong guess
-costs, so there are four rules:
+Byte order marks, labels and declarations are found by the same tables. Callers differ in what they know and in the cost
+of a wrong guess, so there are four rules:
 
-- `decode`, for bodies of documents, guesses where nothing is declared, and refuses what is no text: a wrong guess would
-  be stored and searched.
-- `declared`, for HTTP, guesses nothing: it only tells what a response says of itself.
+- `decode`, for bodies of documents, guesses where nothing is declared, and refuses binary data: a wrong guess would be
+  stored and searched.
+- `declared`, for HTTP, guesses nothing: it only returns what a response declares.
 - `XmlDecoder`, for streams of XML, believes the document before the header, as the declaration was written by the
-  program that wrote the bytes, and replaces what it cannot read: one wrong byte must not cost a catalog. Labels have
-  the meaning that XML gives them (IANA's), so that ISO-8859-1 is not Windows-1252 as in HTML.
+  program that wrote the bytes, and replaces unreadable bytes: one wrong byte must not cost a catalog. Labels have the
+  meaning that XML gives them (IANA's), so that ISO-8859-1 is not Windows-1252 as in HTML.
 - `decode_utf8` and `decode_plain` never fail: RDF and JSON are UTF-8 by their standards, robots.txt mostly is.
 """
 
 import codecs
 import re
+from contextlib import suppress
 
 from rowen.errors import ItemError
-
-__all__ = ["XmlDecoder", "declared", "decode", "decode_plain", "decode_utf8", "parameter"]
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -36,7 +35,7 @@ _DECLARED_IN = {"text/html": _META, "application/xml": _XML, "text/x-python": _P
 
 
 def parameter(content_type: str | None) -> str | None:
-    """Return the charset that a media type names, as it is written there."""
+    """Return the charset in a media type, as it is written."""
     match = _PARAMETER.search(content_type or "")
     return match[1] if match else None
 
@@ -50,33 +49,63 @@ def _marked(body: bytes) -> str | None:
 
 # HTML 4.2.5.4 wants a declaration within 1024 bytes; pages that open with scripts and comments have it later.
 _DECLARED_WITHIN = 4096
-# The detector took 80 ms for this much, and its time is linear.
+# The detector took 80 ms for so many bytes, and its time is linear.
 _SAMPLE = 1 << 18
-# Codecs that no web standard knows, but catalogs do; all others of Python's are slow, unsafe or no text encodings.
+# Codecs that catalogs use and no web standard has; all other codecs of Python are slow, unsafe or not for text.
 _OLD_CODECS = re.compile(r"cp\d{3,4}|utf-?32(?:-?[lb]e)?|mac-?[a-z]+|iso-?8859-\d+|hp-?roman8")
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\f\r\x1b"))
-# Of bytes by chance, 11 % are controls; text has none but stray ones.
+# Of random bytes, 11 % are control characters; text has only stray ones.
 _MOST_CONTROLS = 0.02
 # Two words with an accent had 0.35, a hundred random bytes 0.
 _LEAST_CONFIDENCE = 0.3
 
 
 def decode(body: bytes, *, charset: str | None = None, media_type: str = "", name: str = "the body") -> str:
-    """Return the text of a body; raises `ItemError` if it is binary or in no known encoding."""
-    if charset and (text := _strictly(body, charset)) is not None:
+    """Return the text of a body; raise `ItemError` if it is binary or in no known encoding."""
+    for label in (charset, _marked(body)):
+        if label and (text := _strictly(body, label)) is not None:
+            return text
+    # UTF-16 without a mark: in western text every other byte is NUL.
+    sample = body[:4096]
+    if sample and len(body) % 2 == 0 and sample.count(0) * 3 >= len(sample):
+        encoding = "utf-16le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16be"
+        text = _strictly(body, encoding)
+        if text is not None and "\x00" not in text and text.isascii():
+            return text
+    controls = len(body) - len(body.translate(None, _CONTROLS))
+    if (b"\x00" in body and media_type != "text/html") or controls > _MOST_CONTROLS * len(body):
+        raise ItemError(
+            f"{name} is binary, although its media type is {media_type or 'text'}",
+            hint="Exclude it from the source, or correct its name or media type.",
+        )
+    pattern = _DECLARED_IN.get(media_type)
+    if pattern and (match := pattern.search(body, 0, _DECLARED_WITHIN)):
+        label = match[1].decode("ascii", "replace").lower()
+        # HTML 13.2.3.2: text that could be read byte by byte so far is not UTF-16.
+        if (text := _strictly(body, "utf-8" if label.startswith("utf-16") else label)) is not None:
+            return text
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        damaged = body.decode("utf-8", "replace")
+    # UTF-8 with a few broken characters, such as at the cut end of a body.
+    lost = damaged.count("\ufffd")
+    if len(damaged) - len(damaged.encode("ascii", "ignore")) > 11 * lost:
+        return damaged
+    from turbohtml.detect import detect
+
+    detected = detect(body[:_SAMPLE])
+    text = body.decode(detected.codec) if detected.codec else damaged
+    if detected.confidence >= _LEAST_CONFIDENCE or not re.search("[\x80-\x9f\ufffd]", text):
         return text
-    if (encoding := _marked(body)) and (text := _strictly(body, encoding)) is not None:
-        return text
-    if (text := _wide(body)) is not None:
-        return text
-    _refuse_binary(body, media_type, name)
-    if (label := _declared_inside(body, media_type)) and (text := _strictly(body, label)) is not None:
-        return text
-    return _guessed(body, name)
+    raise ItemError(
+        f"{name} has an unknown character encoding",
+        hint="Serve it with a charset, or save it as UTF-8.",
+    )
 
 
 def _strictly(body: bytes, label: str) -> str | None:
-    """Return the text, without its mark, if every byte has a meaning in that encoding."""
+    """Return the text without its mark, if every byte is valid in this encoding."""
     import turbohtml.detect  # noqa: F401 (it registers the codecs of the web; 0.2 s that fetching need not wait for)
 
     label = label.strip().strip("\"'").lower().replace("_", "-")
@@ -92,63 +121,6 @@ def _strictly(body: bytes, label: str) -> str | None:
     return None if "\ufffd" in text and b"\xef\xbf\xbd" not in body else text.removeprefix("\ufeff")
 
 
-def _wide(body: bytes) -> str | None:
-    """UTF-16 without a mark: in western text every other byte is NUL."""
-    sample = body[:4096]
-    if len(body) % 2 or sample.count(0) * 3 < len(sample) or not sample:
-        return None
-    encoding = "utf-16le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16be"
-    text = _strictly(body, encoding)
-    return text if text is not None and "\x00" not in text and text.isascii() else None
-
-
-def _refuse_binary(body: bytes, media_type: str, name: str) -> None:
-    controls = len(body) - len(body.translate(None, _CONTROLS))
-    has_nul = b"\x00" in body and media_type != "text/html"
-    if has_nul or controls > _MOST_CONTROLS * len(body):
-        raise ItemError(
-            f"{name} is binary, although its media type is {media_type or 'text'}",
-            hint="Exclude it from the source, or correct its name or media type.",
-        )
-
-
-def _declared_inside(body: bytes, media_type: str) -> str | None:
-    pattern = _DECLARED_IN.get(media_type)
-    match = pattern.search(body, 0, _DECLARED_WITHIN) if pattern else None
-    if match is None:
-        return None
-    label = match[1].decode("ascii", "replace").lower()
-    # HTML 13.2.3.2: text that could be read byte by byte so far is not UTF-16.
-    return "utf-8" if label.startswith("utf-16") else label
-
-
-def _guessed(body: bytes, name: str) -> str:
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    damaged = body.decode("utf-8", "replace")
-    if _hardly_damaged(damaged):
-        return damaged
-    from turbohtml.detect import detect
-
-    match = detect(body[:_SAMPLE])
-    text = body.decode(match.codec) if match.codec else damaged
-    if match.confidence >= _LEAST_CONFIDENCE or not re.search("[\x80-\x9f\ufffd]", text):
-        return text
-    raise ItemError(
-        f"{name} has an unknown character encoding",
-        hint="Serve it with a charset, or save it as UTF-8.",
-    )
-
-
-def _hardly_damaged(text: str) -> bool:
-    """Return whether this is UTF-8 but for a few broken characters, such as at the cut end of a body."""
-    lost = text.count("\ufffd")
-    others = len(text) - len(text.encode("ascii", "ignore")) - lost
-    return others > 10 * lost
-
-
 # HTTP
 
 _HEAD_BYTES = 1024  # HTML 13.2.3.2: the part that is searched for a declaration
@@ -156,7 +128,7 @@ _CODECS = ("ascii", "big5", "cp", "euc", "gb", "iso", "johab", "koi8", "kz", "ma
 
 
 def declared(content_type: str | None, body: bytes) -> str | None:
-    """Return the charset that is declared, by Python's name: a byte order mark, else the header, else the document."""
+    """Return Python's name of the declared charset: by a byte order mark, else the header, else the document."""
     if marked := _marked(body):
         # Without the byte order, which the mark gives to the decoder.
         return marked[:6] if marked != "utf-8" else marked
@@ -181,11 +153,11 @@ def _codec(label: str) -> str | None:
     return "cp1252" if name in ("ascii", "iso8859-1") else name
 
 
-# Formats that have but one encoding
+# Formats with a single encoding
 
 
 def decode_utf8(body: bytes, charset: str | None = None) -> str:
-    """Return the text of a body that should be UTF-8; only where that is impossible does the server's word count."""
+    """Return the text of a body that should be UTF-8; use the declared charset only if it is not."""
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -225,17 +197,17 @@ _REPLACEMENT = "\ufffd"
 
 
 class XmlDecoder:
-    """Bytes in, text out, and no character in it that XML forbids.
+    """Decodes bytes into text without characters that XML forbids.
 
-    `charset` counts where the document does not name its own. A mark or blanks before the document, which XML forbids
-    as well, are left out.
+    `charset` is used if the document does not declare its own. A byte order mark or blanks before the document, which
+    XML forbids as well, are left out.
     """
 
     def __init__(self, charset: str | None = None) -> None:
         self._charset = charset
         self._decode: codecs.IncrementalDecoder | None = None
         self._head = b""
-        self._held = ""
+        self._pending = ""
         self._begun = False
 
     def feed(self, piece: bytes) -> str:
@@ -256,13 +228,13 @@ class XmlDecoder:
         return self._clean(self._decode.decode(self._head))
 
     def _clean(self, text: str, *, final: bool = False) -> str:
-        text = self._held + text
+        text = self._pending + text
         if not self._begun:
             text = text.lstrip(_BEFORE)
             self._begun = bool(text)
-        self._held = ""
+        self._pending = ""
         if not final and (match := _BEGUN.search(text, max(0, len(text) - 11))):
-            text, self._held = text[: match.start()], match[0]
+            text, self._pending = text[: match.start()], match[0]
         return _REFERENCE.sub(_allowed, _FORBIDDEN.sub(_REPLACEMENT, text))
 
 
@@ -271,21 +243,15 @@ def _xml_charset(head: bytes, declared_charset: str | None) -> str:
         return known
     inside = _XML.match(head.lstrip())
     for label in (inside[1].decode("ascii", "replace") if inside else None, declared_charset):
-        if label and _XML_CODECS.fullmatch(label) and _is_codec(label):
-            return label
+        if label and _XML_CODECS.fullmatch(label):
+            with suppress(LookupError):
+                codecs.lookup(label)
+                return label
     return "utf-8"
 
 
-def _is_codec(label: str) -> bool:
-    try:
-        codecs.lookup(label)
-    except LookupError:
-        return False
-    return True
-
-
 def _allowed(reference: re.Match[str]) -> str:
-    """Return a reference to a character, unless XML has no such character."""
+    """Return a reference to a character if XML has this character."""
     code = int(reference[1], 16) if reference[1] else int(reference[2])
     is_text = code in (9, 10, 13) or 0x20 <= code < 0xD800 or 0xDFFF < code < 0xFFFE or 0xFFFF < code <= 0x10FFFF
     return reference[0] if is_text else _REPLACEMENT

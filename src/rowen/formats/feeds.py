@@ -1,6 +1,6 @@
-"""Links that feeds, pages and headers have for programs: to hubs, to themselves, to feeds, to entries.
+"""Links for programs in feeds, pages and headers: to hubs, to themselves, to feeds, to entries.
 
-Found in one pass over the tags, well-formed or not: what a hub sends is a feed of any kind, or a part of one.
+They are found in one pass over the tags, well-formed or not: a hub sends a feed of any kind, or a part of one.
 """
 
 import html
@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = ["FeedLink", "entry_links", "header_links", "link_tags"]
-
-# Links for programs are at the top; a feed of a thousand entries is smaller than this.
+# Links for programs are at the top; a feed of a thousand entries is smaller.
 _MOST_CHARS = 2_000_000
-_LONGEST = 2000  # of an accepted URL; the tag has some more
+_LONGEST = 2000  # of an accepted URL; the tag may be longer
 _TAG = re.compile(r"<(?:[a-z0-9]{1,20}:)?link\b([^<>]{0,6000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([a-z:-]{1,20})\s{0,20}=\s{0,20}(?:"([^"<>]{0,4000})"|'([^'<>]{0,4000})')""", re.IGNORECASE)
 _TEXT_LINK = re.compile(r"<link>\s{0,100}(?:<!\[CDATA\[)?\s{0,100}(https?://[^\s<>\]]{1,2000})", re.IGNORECASE)
@@ -29,12 +27,12 @@ class FeedLink(NamedTuple):
 
     @property
     def is_feed(self) -> bool:
-        """Whether it leads to a feed."""
+        """Return whether it leads to a feed."""
         return self.rel == "feed"
 
 
 def link_tags(body: bytes) -> list[FeedLink]:
-    """Return the links of a page or a feed, in their order; one that leads to a feed of it has `feed` for its `rel`."""
+    """Return the links of a page or a feed, in their order; a link to a feed of it has the `rel` `feed`."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
     links: list[FeedLink] = []
     for tag in _TAG.finditer(text):
@@ -49,7 +47,7 @@ def link_tags(body: bytes) -> list[FeedLink]:
 
 
 def entry_links(body: bytes) -> list[str]:
-    """Return the pages that a feed names, its own among them."""
+    """Return the pages that a feed links to, its own included."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
     tags = [link.href for link in link_tags(body) if link.rel == "alternate"]
     return list(dict.fromkeys([*tags, *(html.unescape(url) for url in _TEXT_LINK.findall(text))]))

@@ -11,9 +11,7 @@ from rowen.formats import UnreadableError
 from rowen.formats.charset import decode_utf8
 from rowen.model.text import UNREADABLE
 
-__all__ = ["payload_of", "read_json"]
-
-# Payloads in quarantine are for people to read; the rest is cut off.
+# Payloads in quarantine are for people; longer ones are truncated.
 _MOST_PAYLOAD_BYTES = 1 << 20
 _MOST_DIGITS = 4_000  # Python converts no integer of more than 4,300; longer ones stay text
 
@@ -23,10 +21,7 @@ def read_json(body: bytes, where: str) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _read_patiently(body, where)
-
-
-def _read_patiently(body: bytes, where: str) -> Any:
+        pass
     text = decode_utf8(body)
     if text.lstrip()[:1] == "<":
         raise SourceError(
@@ -50,7 +45,7 @@ def _integer(written: str) -> int | str:
 
 
 def payload_of(record: Any) -> bytes | None:
-    """Return a record as it is kept in quarantine, if it can be written and is not too large for that."""
+    """Return a record as JSON for the quarantine, truncated; None if it cannot be written."""
     try:
         written = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "replace")
     except UNREADABLE:

@@ -1,10 +1,10 @@
-"""Records of a large JSON document, cut out while it arrives.
+"""Records of a large JSON document, separated while it arrives.
 
-Only brackets and strings are looked at, by regular expressions without backtracking: time is linear, and memory holds
-one record. The inside of a record is left to the JSON parser, so that a broken one costs only itself.
+Only brackets and strings are parsed, by regular expressions without backtracking: time is linear, and memory holds one
+record. The inside of a record is left to the JSON parser, so that a broken record does not affect others.
 
-A broken record may hide its own end, as a stray quote does: everything after it is read inside out. A caller that knows
-the shape of a record makes such a piece end where the next record begins.
+A broken record may hide its own end, as a stray quotation mark does: strings and the text between them are confused
+from there on. A caller that knows the shape of a record makes such a piece end where the next record begins.
 """
 
 import json
@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 
-__all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter", "Trouble", "Value", "decoded", "depths_at", "looked_at", "read_at"]
-
-# Most objects end before that; for longer ones the window grows fourfold each time.
-_FIRST_LOOK_BYTES = 1 << 12
+# Most objects are shorter; for longer ones the window grows fourfold each time.
+_FIRST_WINDOW_BYTES = 1 << 12
 # An incomplete number, word or escape at the end of the text.
 _CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
 _DECODER = json.JSONDecoder()
@@ -33,16 +31,16 @@ class Value(NamedTuple):
     end: int
 
 
-class Trouble(NamedTuple):
-    """Why something is not JSON, and where, if known."""
+class JsonError(NamedTuple):
+    """The reason why a text is not JSON, and the place of the error, if known."""
 
-    why: str
+    reason: str
     at: int | None
 
 
-def read_at(body: bytes, at: int, *, before: str = "") -> Value | Trouble | None:
+def read_at(body: bytes, at: int, *, before: str = "") -> Value | JsonError | None:
     """Decode the value at a place in a body, reading only as far as needed; places refer to the body."""
-    size_bytes = _FIRST_LOOK_BYTES
+    size_bytes = _FIRST_WINDOW_BYTES
     while True:
         read = decoded(before + body[at : at + size_bytes].decode("latin-1"), 0)
         if read is None and at + size_bytes < len(body):
@@ -51,29 +49,29 @@ def read_at(body: bytes, at: int, *, before: str = "") -> Value | Trouble | None
         shift = at - len(before)
         if isinstance(read, Value):
             return Value(read.value, read.end + shift)
-        return Trouble(read.why, read.at + shift) if read and read.at is not None else read
+        return JsonError(read.reason, read.at + shift) if read and read.at is not None else read
 
 
-def looked_at(read: "Value | Trouble | None", at: int, end: int) -> int:
+def scanned_bytes(read: Value | JsonError | None, at: int, end: int) -> int:
     """Return the approximate number of bytes that were read to decode a value."""
     match read:
         case Value(_, stop):
             return stop - at
-        case Trouble(_, int(stop)):
-            return max(_FIRST_LOOK_BYTES, stop - at)
+        case JsonError(_, int(stop)):
+            return max(_FIRST_WINDOW_BYTES, stop - at)
     return end - at
 
 
-def decoded(text: str, at: int) -> Value | Trouble | None:
+def decoded(text: str, at: int) -> Value | JsonError | None:
     """Decode the value at a place in a text; None if it ends too early."""
     try:
         return Value(*_DECODER.raw_decode(text, at))
     except json.JSONDecodeError as problem:
         if problem.msg.startswith("Unterminated string") or _CUT_WORD.fullmatch(text, problem.pos):
             return None
-        return Trouble(problem.msg, problem.pos)
+        return JsonError(problem.msg, problem.pos)
     except (ValueError, RecursionError):
-        return Trouble("it cannot be read", None)
+        return JsonError("it cannot be read", None)
 
 
 MOST_RECORD_BYTES = 32 << 20
@@ -104,14 +102,14 @@ _DOUBTED_BYTES = 1 << 11
 # each of 1,000 records is broken needs 20 bytes for each byte, and a malicious one thousands.
 _WORK_FACTOR = 50
 _WORK_BYTES = 64 << 20
-# Copying is this much cheaper than scanning.
+# Copying is so many times cheaper than scanning.
 _COPIED_AT_ONCE = 100
 # A broken record costs at least 30 µs: as much as scanning this many bytes.
 _LOSS_BYTES = 1 << 12
 
 
 class Cut(NamedTuple):
-    """A record as it was sent; an oversized one is cut.
+    """A record as it was sent; an oversized one is truncated.
 
     If records are repaired, it has its value, its number and place in the document, or its error.
     """
@@ -126,27 +124,27 @@ class Cut(NamedTuple):
 
 @dataclass(slots=True)
 class _Lost:
-    """A broken record at the beginning of the buffer: its possible end, and how far the end was searched.
+    """A broken record at the beginning of the buffer: its possible end, and the place up to which it was searched.
 
-    The search continues when the buffer has `wanted_bytes`. No record begins at a `hopeless` bracket, which is open at
-    an error; `deep` counts those that are nested too deeply.
+    The search continues when the buffer has `wanted_bytes`. No record begins at the `excluded` brackets, which are open
+    at an error; `deep` counts brackets that are nested too deeply.
     """
 
     problem: str
     error_at: int | None
     end: int | None
     torn: bool
-    looked: int = 0
+    searched: int = 0
     wanted_bytes: int = 0
-    hopeless: frozenset[int] = frozenset()
+    excluded: frozenset[int] = frozenset()
     deep: int = 0
 
 
 class Splitter:
     """A push parser that returns the objects in lists with the given names, or in a list at the top.
 
-    Objects in lists named in `within` are catalogs themselves, and searched. With `is_record`, every value in the lists
-    is returned, and parsing continues after a broken record.
+    Objects in lists named in `within` are catalogs themselves, and are searched. With `is_record`, every value in the
+    lists is returned, and parsing continues after a broken record.
     """
 
     def __init__(
@@ -184,16 +182,28 @@ class Splitter:
             self._buffer += piece[at : at + _PIECE_BYTES]
             self._work_bytes += _WORK_FACTOR * min(_PIECE_BYTES, len(piece) - at)
             if not self._started:
-                self._start()
+                head = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
+                self._passed_bytes += len(self._buffer) - len(head)
+                self._buffer = head
+                self._started = len(head) > 0
+                if self._started and head[:1] not in (b"{", b"["):
+                    what = "a web page" if head[:1] == b"<" else "something else"
+                    raise UnreadableError(f"The document is {what} instead of JSON.")
             yield from self._go_on(final=False)
-            self._forget()
+            if self._lost is not None:
+                continue
+            # Drop processed bytes, except the current record and a key that may precede its list.
+            if self._inside and self._begin is not None and self._at - self._begin > self._most_bytes:
+                self._head = self._head or self._buffer[self._begin : self._begin + _KEPT_BYTES]
+            is_open = self._inside and self._head is None
+            self._drop(self._begin if is_open and self._begin is not None else max(0, self._at - _KEPT_BYTES))
 
     def finish(self) -> Iterator[Cut]:
         """Yield the records that can still be separated at the end of the document."""
         yield from self._go_on(final=True)
 
     def close(self) -> None:
-        """End the document; raises an error if it is incomplete."""
+        """End the document; raise an error if it is incomplete."""
         if self._lost is not None:
             what = f"is broken, and its end was not found before that of the document at byte {self._size_bytes}"
             raise self._unreadable(what)
@@ -227,15 +237,6 @@ class Splitter:
 
     def _unreadable(self, what: str) -> UnreadableError:
         return UnreadableError(f"Record {self._number}, which begins at byte {self._offset}, {what}.")
-
-    def _start(self) -> None:
-        head = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
-        self._passed_bytes += len(self._buffer) - len(head)
-        self._buffer = head
-        self._started = len(self._buffer) > 0
-        if self._started and self._buffer[:1] not in (b"{", b"["):
-            what = "a web page" if self._buffer[:1] == b"<" else "something else"
-            raise UnreadableError(f"The document is {what} instead of JSON.")
 
     def _next_bracket(self) -> bytes | None:
         """Return the next bracket that is not in a string; None if more of the document is needed."""
@@ -306,17 +307,15 @@ class Splitter:
         self._inside += 1 if bracket not in _PAIRS else -1
         if self._inside:
             return
-        if self._head is not None:
-            self._begin = None
-            yield Cut(self._head, whole=False, number=self._number, offset=self._offset)
-        elif self._is_record is None:
+        if self._head is not None or self._is_record is None:
             begin, self._begin = self._begin or 0, None
-            yield Cut(self._buffer[begin : self._at], number=self._number, offset=self._offset)
+            body = self._buffer[begin : self._at] if self._head is None else self._head
+            yield Cut(body, whole=self._head is None, number=self._number, offset=self._offset)
         else:
             yield from self._settle(bracket)
 
     def _settle(self, last: bytes) -> Iterator[Cut]:
-        """Yield an element of the list has ended, unless it is broken: then that may not be its end."""
+        """Yield the element of the list that has ended, unless it is broken: its end may then be elsewhere."""
         begin = self._begin or 0
         body = self._buffer[begin : self._at]
         try:
@@ -361,7 +360,7 @@ class Splitter:
             self._lose("nothing that belongs into a list", self._at + 1 if is_bracket else None)
 
     def _doubt(self, *, final: bool) -> bool:
-        """Find out whether the record that has begun is broken already, each time that it has doubled."""
+        """Check whether the current record is already broken, each time that its size has doubled."""
         if not self._inside or self._is_record is None or self._head is not None:
             return False
         begin = self._begin or 0
@@ -372,14 +371,14 @@ class Splitter:
         self._doubted_bytes = 2 * len(body)
         self._work(len(body))
         read = decoded(body.decode("latin-1"), 0)
-        if not isinstance(read, Trouble) or read.at is None:
+        if not isinstance(read, JsonError) or read.at is None:
             return False
-        self._lose(read.why, None)
+        self._lose(read.reason, None)
         self._starved = False
         return True
 
     def _work(self, size_bytes: int) -> None:
-        """Count the work; raises an error if it exceeds what a catalog with broken records can need."""
+        """Count the work; raise an error if a catalog with broken records cannot need so much."""
         self._work_bytes -= size_bytes
         if self._work_bytes < 0:
             raise self._unreadable("is broken, and finding its end would take too long")
@@ -391,10 +390,10 @@ class Splitter:
         self._drop(begin)
         self._inside, self._in_string = 0, False
         read = read_at(self._buffer, 0)
-        error_at = read.at if isinstance(read, Trouble) else None
-        why = read.why if isinstance(read, Trouble) and error_at is not None else problem
+        error_at = read.at if isinstance(read, JsonError) else None
+        reason = read.reason if isinstance(read, JsonError) and error_at is not None else problem
         place = f" (byte {self._offset + error_at})" if error_at is not None else ""
-        self._lost = _Lost(f"{why.rstrip('.')}{place}", error_at, None if end is None else end - begin, torn)
+        self._lost = _Lost(f"{reason.rstrip('.')}{place}", error_at, None if end is None else end - begin, torn)
 
     def _find_end(self, lost: _Lost, *, final: bool) -> Iterator[Cut]:
         """End the broken record where the next one begins; else by its brackets or its other fields."""
@@ -418,41 +417,37 @@ class Splitter:
         if self._is_record is None or self._open[-1][1] != "records":
             return None
         stop = len(self._buffer) if limit is None else limit + _MOST_BLANK
-        while match := _NEXT_OBJECT.search(self._buffer, lost.looked, stop):
+        while match := _NEXT_OBJECT.search(self._buffer, lost.searched, stop):
             at = match.start(1)
-            self._work(at - lost.looked)
+            self._work(at - lost.searched)
             if limit is not None and at >= limit:
                 return None
-            if at in lost.hopeless:
-                lost.looked = at
+            if at in lost.excluded:
+                lost.searched = at
                 continue
             read = read_at(self._buffer, at)
-            self._work(looked_at(read, at, len(self._buffer)))
+            self._work(scanned_bytes(read, at, len(self._buffer)))
             if read is None and not final and len(self._buffer) - at < self._most_bytes:
                 self._starved = True
                 return None
             if isinstance(read, Value) and self._is_record(read.value):
                 return at
             # The bracket before stays in the window: a record may follow it.
-            lost.looked = read.end - 1 if isinstance(read, Value) else at
-            if not isinstance(read, Value):
-                self._give_up(lost, at, read)
+            lost.searched = read.end - 1 if isinstance(read, Value) else at
+            if isinstance(read, JsonError) and read.at is None:
+                lost.deep += 1
+            elif not isinstance(read, Value):
+                # An error is one for all brackets that are open there: no record begins at these.
+                error_at = read.at if read is not None and read.at is not None else len(self._buffer)
+                lost.excluded = frozenset(_open_brackets(self._buffer, at, error_at))
             if lost.deep > _MOST_DEEP:
                 return None
-        self._work(max(0, stop - lost.looked))
-        lost.looked = max(lost.looked, len(self._buffer.rstrip(b" \t\r\n{")) - 1)
+        self._work(max(0, stop - lost.searched))
+        lost.searched = max(lost.searched, len(self._buffer.rstrip(b" \t\r\n{")) - 1)
         return None
 
-    def _give_up(self, lost: _Lost, at: int, read: "Trouble | None") -> None:
-        """Note where no record begins: an error is one for all that is open there, and need not be met again."""
-        if read is not None and read.at is None:
-            lost.deep += 1
-            return
-        error_at = len(self._buffer) if read is None or read.at is None else read.at
-        lost.hopeless = frozenset(_open_at(self._buffer, at, error_at))
-
     def _proved(self, end: int, *, final: bool) -> int | None:
-        """Return the end, if the following bytes may follow a record."""
+        """Return the end if a record may be followed by the bytes after it."""
         after = _after(self._buffer, end)
         self._starved = not after and not final
         closing = b"]" if self._open[-1][1] == "records" else b"}"
@@ -472,18 +467,6 @@ class Splitter:
         self._starved = read is None and not final
         return None
 
-    def _forget(self) -> None:
-        """Drop processed bytes, except the current record and a key that may precede its list."""
-        if self._lost is not None:
-            return
-        if self._inside and self._begin is not None and self._at - self._begin > self._most_bytes:
-            self._head = self._head or self._buffer[self._begin : self._begin + _KEPT_BYTES]
-        if self._inside and self._head is None and self._begin is not None:
-            keep = self._begin
-        else:
-            keep = max(0, self._at - _KEPT_BYTES)
-        self._drop(keep)
-
     def _drop(self, count: int) -> None:
         self._buffer = self._buffer[count:]
         self._passed_bytes += count
@@ -502,7 +485,7 @@ def depths_at(body: bytes, places: Sequence[int]) -> Iterator[int]:
         yield depth
 
 
-def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
+def _open_brackets(body: bytes, begin: int, end: int) -> list[int]:
     """Return the places of the open brackets at the end of a piece that is valid JSON so far."""
     opened: list[int] = []
     while match := _TO_BRACKET.match(body, begin, end):
@@ -511,7 +494,7 @@ def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
             opened.append(begin - 1)
         elif opened:
             opened.pop()
-    return iter(opened)
+    return opened
 
 
 def _after(buffer: bytes, at: int) -> bytes:

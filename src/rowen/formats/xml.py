@@ -3,9 +3,9 @@
 Document type definitions, and with them entities and external files, are refused: no catalog needs them. Wrong bytes
 and control characters, which many servers let through, are replaced. Memory holds one piece and one record.
 
-A record is compared by its bytes, and most equal the stored ones, so that no tree is built of them. A document is first
-proved well-formed by a parser that reports nothing. In such a document a `<` begins a tag, unless it stands in a
-comment, a CDATA section or an instruction, and an element ends where as many tags of its name are closed as were
+Records are compared by their bytes, and most equal the stored ones, so that no tree is built for them. A document is
+first proved to be well-formed by a parser without handlers. In such a document a `<` begins a tag, unless it stands in
+a comment, a CDATA section or an instruction, and an element ends where as many tags of its name are closed as were
 opened. Any other document is not cut, but parsed as a whole.
 """
 
@@ -14,50 +14,31 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser, tostring
+from xml.etree.ElementTree import Element as Element  # callers import it from here
+from xml.etree.ElementTree import ParseError, TreeBuilder, XMLParser, tostring
 from xml.parsers import expat
 
 from rowen.errors import SourceError
 from rowen.formats import UnreadableError
 from rowen.formats.charset import XmlDecoder
 
-__all__ = [
-    "CutDocument",
-    "CutRecord",
-    "Element",
-    "Reader",
-    "XmlElement",
-    "XmlNames",
-    "cut_text",
-    "cut_up",
-    "elements",
-    "event_parser",
-    "local",
-    "plain_tree",
-    "read_in_steps",
-    "read_xml",
-    "said",
-    "spaced",
-    "written",
-]
-
-# A larger record is not whole, and fails alone; memory holds one at a time.
+# A larger record is truncated, and fails alone; memory holds one at a time.
 MOST_RECORD_CHARS = 16 << 20
-# At 330 bytes for each element, 66 MB.
+# 66 MB at 330 bytes each.
 MOST_RECORD_ELEMENTS = 200_000
-# At 330 bytes each, this many took 330 MB.
+# They took 330 MB at 330 bytes each.
 MOST_ANSWER_ELEMENTS = 1_000_000
 MOST_DEPTH = 100
 MOST_TAG_BYTES = 4 << 20
-"""A longer tag or comment is refused: the parser would read its beginning again with each piece."""
+"""A longer tag or comment is refused: the parser reads its beginning again with each piece."""
 
 LONGEST_NAMESPACE = 500
 """The parser writes a namespace out with each name in it. Those of catalogs have up to 90 characters."""
 
-# Others have their turn after each piece; one of dense elements took up to 0.3 s on a busy machine.
+# Other tasks run after each piece; a piece of dense elements took up to 0.3 s on a busy machine.
 PIECE_BYTES = 1 << 18
 _MOST_WRITTEN_BYTES = 1 << 20
-# A document may have any number of names of any length; further ones are not cached.
+# A document may have any number of names of any length; further names are not cached.
 _MOST_NAMES = 10_000
 _LONGEST_NAME = 200
 _SPACE = re.compile(r"\s+")
@@ -65,7 +46,7 @@ _TRUNCATED = frozenset({"no element found", "unclosed token", "unclosed CDATA se
 
 
 class XmlNames(dict[str, str]):
-    """Names as trees have them, by the parser's; the same string each time, which saves memory."""
+    """Names for trees by the parser's names; the same string each time, which saves memory."""
 
     def __init__(self, shortened: Callable[[str], str]) -> None:
         super().__init__()
@@ -104,7 +85,7 @@ def event_parser(
 
 
 class XmlElement(NamedTuple):
-    """A requested element with its content. A cut one has a reason."""
+    """A requested element with its content; a truncated one has a reason."""
 
     tree: Element
     why: str | None = None
@@ -147,14 +128,14 @@ class Reader:
     def feed(self, piece: bytes) -> Iterator[XmlElement]:
         """Yield the elements that end in this piece."""
         self._parse(self._decoder.feed(piece))
-        yield from self._taken()
+        yield from self._take()
 
     def close(self) -> Iterator[XmlElement]:
-        """End the document; raises an error if it is incomplete."""
+        """End the document; raise an error if it is incomplete."""
         self._parse(self._decoder.close(), final=True)
-        yield from self._taken()
+        yield from self._take()
 
-    def _taken(self) -> list[XmlElement]:
+    def _take(self) -> list[XmlElement]:
         ready, self._ready = self._ready, []
         return ready
 
@@ -165,18 +146,14 @@ class Reader:
         try:
             self._parser.Parse(text, final)
         except expat.ExpatError as problem:
-            self._fail(problem)
+            if not self._ended:
+                what = expat.ErrorString(problem.code)
+                if what in _TRUNCATED:
+                    raise UnreadableError("The document ends too early.") from None
+                raise UnreadableError(f"The document is broken XML: {what} in line {problem.lineno}.") from None
         self._fed_bytes += len(text.encode())
         if self._fed_bytes - self._parser.CurrentByteIndex > MOST_TAG_BYTES + len(text) * 4:
             raise UnreadableError("The document has a tag that is too long.")
-
-    def _fail(self, problem: expat.ExpatError) -> None:
-        if self._ended:
-            return
-        what = expat.ErrorString(problem.code)
-        if what in _TRUNCATED:
-            raise UnreadableError("The document ends too early.") from None
-        raise UnreadableError(f"The document is broken XML: {what} in line {problem.lineno}.") from None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         name = self._clark[name]
@@ -190,16 +167,15 @@ class Reader:
         if len(self._open) > MOST_DEPTH:
             raise UnreadableError("The document is nested too deeply.")
         inside = self._open[-1] if self._open else ""
+        tree_attributes = {self._clark[key]: value for key, value in attributes.items()}
         if _is_in(name, self._names) or _is_in(inside, self._within):
             self._record = _Record(self._most_chars)
             self._parser.CharacterDataHandler = self._record.data
-            self._record.start(name, {self._clark[key]: value for key, value in attributes.items()})
+            self._record.start(name, tree_attributes)
             return
         self._open.append(name)
         if _is_in(name, self._heads):
-            self._ready.append(
-                XmlElement(Element(name, {self._clark[key]: value for key, value in attributes.items()}))
-            )
+            self._ready.append(XmlElement(Element(name, tree_attributes)))
 
     def _end(self, name: str) -> None:
         if self._record is None:
@@ -225,14 +201,14 @@ class _Record:
         self._depth += 1
         self.elements += 1
         self._chars += len(name) + sum(len(key) + len(value) for key, value in attributes.items())
-        self._why = self._why or self._trouble()
+        self._check()
         if self._why is None or self._depth == 1:
             self._built += 1
             self._builder.start(name, attributes)
 
     def data(self, text: str) -> None:
         self._chars += len(text)
-        self._why = self._why or self._trouble()
+        self._check()
         if self._why is None:
             self._builder.data(text)
 
@@ -244,15 +220,15 @@ class _Record:
         self._depth -= 1
         return None if self._depth else XmlElement(self._builder.close(), self._why)
 
-    def _trouble(self) -> str | None:
+    def _check(self) -> None:
         if self._depth > MOST_DEPTH:
-            return "The record is nested too deeply."
-        is_large = self.elements > MOST_RECORD_ELEMENTS or self._chars > self._most_chars
-        return "The record is too large to be read." if is_large else None
+            self._why = self._why or "The record is nested too deeply."
+        elif self.elements > MOST_RECORD_ELEMENTS or self._chars > self._most_chars:
+            self._why = self._why or "The record is too large to be read."
 
 
 async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerator[XmlElement]:
-    """Yield the requested elements of a document that arrives in pieces; raises an error if it is incomplete."""
+    """Yield the requested elements of a document that arrives in pieces; raise an error if it is incomplete."""
     async for piece in pieces:
         for element in reader.feed(piece):
             yield element
@@ -261,12 +237,12 @@ async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerat
 
 
 def read_xml(body: bytes, reader: Reader) -> list[XmlElement]:
-    """Yield the requested elements of a whole document, within the memory limit."""
+    """Return the requested elements of a whole document, within the memory limit."""
     return [element for step in _steps(body, reader) for element in step]
 
 
 async def read_in_steps(body: bytes, reader: Reader) -> list[XmlElement]:
-    """Return the same, while others have their turn between the pieces of the document."""
+    """Return the requested elements of a whole document; let other tasks run between its pieces."""
     ready: list[XmlElement] = []
     for step in _steps(body, reader):
         ready.extend(step)
@@ -288,17 +264,17 @@ def local(name: str) -> str:
 
 
 def said(tree: Element | None) -> str:
-    """Return all the words in an element, on one line."""
+    """Return all text in an element, on one line."""
     return "" if tree is None else spaced("".join(tree.itertext()))
 
 
 def spaced(words: str) -> str:
-    """Return the same words on one line."""
+    """Return a text on one line."""
     return _SPACE.sub(" ", words).strip()
 
 
 def written(tree: Element) -> bytes:
-    """Return an element as XML, for the quarantine; prefixes are numbered, since those of the document are not kept."""
+    """Return an element as XML for the quarantine; prefixes are numbered, since those of the document are unknown."""
     return tostring(tree, encoding="unicode").encode("utf-8", "replace")[:_MOST_WRITTEN_BYTES]
 
 
@@ -315,8 +291,7 @@ def plain_tree(
         if leave_out is None or not leave_out(child):
             name = _prefixed(child.tag, prefixes)
             children.setdefault(name, []).append(plain_tree(child, prefixes, leave_out=leave_out))
-    words = [part.strip() for part in (tree.text, *(child.tail for child in tree)) if part and part.strip()]
-    text = " ".join(words)
+    text = " ".join(part.strip() for part in (tree.text, *(child.tail for child in tree)) if part and part.strip())
     if not children and not tree.attrib:
         return text
     attributes = {f"@{_prefixed(name, prefixes)}": value for name, value in tree.attrib.items()}
@@ -359,7 +334,7 @@ def _web_page() -> SourceError:
     )
 
 
-# Elements around the list, or before it; a service describes itself in some tens of them.
+# The limit on elements around the list, or before it; the description of a service has some tens of them.
 _MOST_BEFORE = 1000
 # An element that does not end is skipped to the end of the text, so that nothing is scanned twice.
 _PASSED = (
@@ -414,13 +389,21 @@ class CutDocument(NamedTuple):
 async def cut_up(
     body: bytes, around: frozenset[str], *, charset: str | None, named: frozenset[str] | None = None
 ) -> CutDocument | None:
-    """Return the children of the first element of one of these local names, or those of them that are `named` so.
+    """Return the children of the first element with one of these local names, or only those with a name in `named`.
 
-    None where there is no such element, and where the document is not plain enough to be cut.
+    Return None if there is no such element, or if the document is too complex to be cut.
     """
-    text = _DECLARATION.sub("", await _decoded(body, charset), count=1)
-    if text.count("<") > 2 * MOST_ANSWER_ELEMENTS or _OTHER_DECLARATION.search(text) or not await _is_sound(text):
+    decoder, parts = XmlDecoder(charset), []
+    for at in range(0, len(body), PIECE_BYTES):
+        parts.append(decoder.feed(body[at : at + PIECE_BYTES]))
+        await asyncio.sleep(0)
+    text = _DECLARATION.sub("", "".join([*parts, decoder.close()]), count=1)
+    if text.count("<") > 2 * MOST_ANSWER_ELEMENTS or _OTHER_DECLARATION.search(text):
         return None
+    for is_sound in _soundness(text):
+        if not is_sound:
+            return None
+        await asyncio.sleep(0)
     return _cut(text, around, named)
 
 
@@ -431,26 +414,15 @@ def cut_text(text: str, around: frozenset[str], *, named: frozenset[str] | None 
     return _cut(text, around, named)
 
 
-async def _decoded(body: bytes, charset: str | None) -> str:
-    decoder, parts = XmlDecoder(charset), []
-    for at in range(0, len(body), PIECE_BYTES):
-        parts.append(decoder.feed(body[at : at + PIECE_BYTES]))
-        await asyncio.sleep(0)
-    return "".join([*parts, decoder.close()])
-
-
-async def _is_sound(text: str) -> bool:
-    for is_sound in _soundness(text):
-        if not is_sound:
-            return False
-        await asyncio.sleep(0)
-    return True
-
-
 def _soundness(text: str) -> Iterator[bool]:
-    """Return whether a document is well-formed so far, without namespaces too long to repeat with each name."""
+    """Yield whether a document is well-formed so far, without namespaces too long to repeat with each name."""
+
+    def check_namespace(_: str | None, name: str | None) -> None:
+        if name is not None and len(name) > LONGEST_NAMESPACE:
+            _refuse_namespace()
+
     parser = expat.ParserCreate(namespace_separator="}")
-    parser.StartNamespaceDeclHandler = _check_namespace
+    parser.StartNamespaceDeclHandler = check_namespace
     try:
         for at in range(0, len(text), PIECE_BYTES):
             parser.Parse(text[at : at + PIECE_BYTES], False)
@@ -459,11 +431,6 @@ def _soundness(text: str) -> Iterator[bool]:
         yield True
     except (expat.ExpatError, UnreadableError):
         yield False
-
-
-def _check_namespace(_: str | None, name: str | None) -> None:
-    if name is not None and len(name) > LONGEST_NAMESPACE:
-        raise UnreadableError("The document has a namespace that is too long.")
 
 
 def _cut(text: str, around: frozenset[str], named: frozenset[str] | None) -> CutDocument | None:
@@ -478,29 +445,26 @@ def _cut(text: str, around: frozenset[str], named: frozenset[str] | None) -> Cut
             opened.pop()
             continue
         opened.append((name, tag["attributes"]))
-        if _is_called(name, around):
-            return _collected(text, tag.end(), _scope(opened), named)
-    return None
-
-
-def _collected(text: str, begin: int, scope: str, named: frozenset[str] | None) -> CutDocument:
+        if name.rpartition(":")[2] in around:
+            break
+    else:
+        return None
+    # The namespaces that these elements declare, sorted by prefix.
+    declarations = (pair for _, attributes in opened for pair in _ATTRIBUTE.findall(attributes))
+    declared = {prefix: value for prefix, value in declarations if prefix == "xmlns" or prefix.startswith("xmlns:")}
+    scope = "".join(f" {prefix}={value}" for prefix, value in sorted(declared.items()))
     records: list[CutRecord] = []
-    rest, at = [], 0
-    for start, end, name in _children(text, begin):
-        if named is None or _is_called(name, named):
-            records.append(CutRecord(text[start:end], scope))
-            rest.append(text[at:start])
-            at = end
-    return CutDocument(records, "".join([*rest, text[at:]]).encode("utf-8", "replace"))
-
-
-def _children(text: str, at: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the places and the names of sibling elements from here on."""
-    while (tag := _TAG.search(text, at)) and not tag["close"]:
-        at = tag.end()
-        if tag["name"] is not None:
-            at = at if tag["empty"] else _end(text, at, tag["name"])
-            yield tag.start(), at, tag["name"]
+    rest, kept_from, at = [], 0, tag.end()
+    while (child := _TAG.search(text, at)) and not child["close"]:
+        at = child.end()
+        if (name := child["name"]) is None:
+            continue
+        at = at if child["empty"] else _end(text, at, name)
+        if named is None or name.rpartition(":")[2] in named:
+            records.append(CutRecord(text[child.start() : at], scope))
+            rest.append(text[kept_from : child.start()])
+            kept_from = at
+    return CutDocument(records, "".join([*rest, text[kept_from:]]).encode("utf-8", "replace"))
 
 
 def _end(text: str, at: int, name: str) -> int:
@@ -517,14 +481,3 @@ def _end(text: str, at: int, name: str) -> int:
 @lru_cache(64)
 def _tags_of(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{_PASSED})|<(?P<close>/?)(?P<found>{re.escape(name)})(?=[\s/>]){_ATTRIBUTES}")
-
-
-def _scope(opened: list[tuple[str, str]]) -> str:
-    """Return the namespaces that are declared by these elements, in an order of their own."""
-    declarations = (pair for _, attributes in opened for pair in _ATTRIBUTE.findall(attributes))
-    declared = {name: value for name, value in declarations if name == "xmlns" or name.startswith("xmlns:")}
-    return "".join(f" {name}={value}" for name, value in sorted(declared.items()))
-
-
-def _is_called(written: str, names: frozenset[str]) -> bool:
-    return written.rpartition(":")[2] in names

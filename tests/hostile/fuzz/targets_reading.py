@@ -186,8 +186,8 @@ def rdf(data: bytes) -> None:
 
 @target("turtle", seeds=[_TURTLE, _TRIPLES], tokens=_RDF)
 def turtle(data: bytes) -> None:
-    read_graph(_rdf_body(data), told="turtle", most_triples=100_000)
-    read_graph(_rdf_body(data), told="ntriples", most_triples=100_000)
+    read_graph(_rdf_body(data), option="turtle", most_triples=100_000)
+    read_graph(_rdf_body(data), option="ntriples", most_triples=100_000)
 
 
 @target(

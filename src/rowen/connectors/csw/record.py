@@ -64,7 +64,7 @@ def _reading(record: Element, base: str, language: str | None) -> Reading | None
 @lru_cache(4)
 def _read(body: bytes, base: str, language: str | None) -> Reading | None:
     try:
-        parsed = read_graph(RdfBody(body, base), told="rdfxml", most_triples=_MOST_TRIPLES)
+        parsed = read_graph(RdfBody(body, base), option="rdfxml", most_triples=_MOST_TRIPLES)
     except SourceError as problem:
         raise ValueError(f"it is no RDF: {problem}") from None
     if parsed.broken:

@@ -1,9 +1,9 @@
-"""JSON-LD without asking third parties what its words mean.
+"""JSON-LD without asking third parties for the meaning of its words.
 
-A context that lies elsewhere is never fetched: whoever holds it could see every run, and change what a catalog says.
-In its place stands one of our own, which knows the words of DCAT and the usual prefixes; words that it does not know
-are kept under names of their own. Contexts inside a document stay as they are. Who has fetched contexts (`remote` tells
-which), and pinned them so that nobody can change what they say, gives them along.
+A remote context is never fetched: its owner could see every run, and change the meaning of a catalog. In its place
+stands a context of our own, which defines the words of DCAT and the usual prefixes; words that it does not define are
+stored under names of their own. Contexts inside a document are not changed. A caller that has fetched and pinned the
+contexts that `remote` returns passes them to `settled`.
 """
 
 import json
@@ -17,21 +17,16 @@ import msgspec
 from rowen.formats.json import read_json
 from rowen.model.text import Budget
 
-__all__ = ["remote", "settled"]
-
 UNKNOWN = "urn:rowen:word:"
-"""Before words that no context explains."""
+"""The prefix of words that no context defines."""
 
 LONGEST_MEANING = 500
-"""The longest meaning of a word: the parser writes it out wherever the word occurs, and holds all of it. Vocabularies
-in use have up to 100 characters.
-"""
+"""The longest meaning of a word, which the parser repeats wherever the word occurs. Real ones have 100 characters."""
 
-# Each level is a call within a call, of which Python allows 1,000.
+# Each level is a nested call, of which Python allows 1,000.
 _MOST_DEPTH = 200
-_DEEPEST = (
-    1_000  # about as deep as msgspec reads; in a thread the parser of RDF read 1,000 levels, 5,000 ended the process
-)
+# About as deep as msgspec reads; in a thread the parser of RDF read 1,000 levels, 5,000 ended the process.
+_DEEPEST = 1_000
 _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?P<opens>[\[{])|(?P<closes>[\]}])', re.DOTALL)
 
 _PREFIXES = {
@@ -78,42 +73,22 @@ _WORDS = {
     "locn": "geometry",
 }
 _NODES = frozenset(
-    {
-        "accessService",
-        "catalog",
-        "contactPoint",
-        "dataset",
-        "distribution",
-        "inSeries",
-        "record",
-        "resource",
-        "servesDataset",
-        "service",
-        "primaryTopic",
-        "view",
-        "next",
-        "nextPage",
-        "first",
-        "last",
-        "previous",
-    }
+    [
+        *("accessService", "catalog", "contactPoint", "dataset", "distribution", "inSeries", "record", "resource"),
+        *("servesDataset", "service", "primaryTopic", "view", "next", "nextPage", "first", "last", "previous"),
+    ]
 )
-
-
-def _own() -> dict[str, Any]:
-    words: dict[str, Any] = {"@vocab": UNKNOWN, "id": "@id", "type": "@type", "graph": "@graph", **_PREFIXES}
-    for prefix, names in _WORDS.items():
-        for name in names.split():
-            words[name] = {"@id": f"{prefix}:{name}", "@type": "@id"} if name in _NODES else f"{prefix}:{name}"
-    return words
-
-
-_OWN = _own()
+_OWN: dict[str, Any] = {"@vocab": UNKNOWN, "id": "@id", "type": "@type", "graph": "@graph", **_PREFIXES}
+_OWN |= {
+    word: {"@id": f"{prefix}:{word}", "@type": "@id"} if word in _NODES else f"{prefix}:{word}"
+    for prefix, words in _WORDS.items()
+    for word in words.split()
+}
 _OWN_CHARS = len(json.dumps(_OWN))
 
 
 def remote(body: bytes, where: str) -> list[str]:
-    """Return the contexts that a document points to, as it writes them, in their order."""
+    """Return the addresses of remote contexts in a document, as they are written, in their order."""
     _check_depth(body)
     addresses: dict[str, None] = {}
     waiting = [read_json(body, where)] if b'"@context"' in body else []
@@ -132,7 +107,7 @@ def remote(body: bytes, where: str) -> list[str]:
 def settled(body: bytes, where: str, contexts: Mapping[str, Any] | None = None) -> bytes:
     """Return the document with a known context in place of each reference to a remote one.
 
-    Raises `RecursionError` for a document nested so deeply that the RDF parser would end the process, and
+    Raise `RecursionError` for a document nested so deeply that the RDF parser would end the process, and
     `OverspentError` for one with so many references that it would grow out of proportion.
     """
     _check_depth(body)
@@ -155,8 +130,8 @@ def _check_depth(body: bytes) -> None:
                 raise RecursionError("it is nested too deeply") from None
 
 
-class _Holds(Enum):
-    """The words that have a meaning at a place of a document."""
+class _Definitions(Enum):
+    """The definitions that apply at a place of a document."""
 
     NONE = auto()
     OURS = auto()
@@ -164,54 +139,51 @@ class _Holds(Enum):
 
 
 class _Settling:
-    """A document being rewritten. Where the known context is already in force, it is not repeated."""
+    """Rewrites a document. Where the known context already applies, it is not repeated."""
 
-    def __init__(self, budget: Budget, given: Mapping[str, Any]) -> None:
+    def __init__(self, budget: Budget, contexts: Mapping[str, Any]) -> None:
         self._budget = budget
-        self._given = given
+        self._known = contexts
 
-    def value(self, value: Any, depth: int, holds: _Holds = _Holds.NONE) -> Any:
+    def value(self, value: Any, depth: int, active: _Definitions = _Definitions.NONE) -> Any:
         if depth > _MOST_DEPTH:
             raise ValueError("it is nested too deeply")
         match value:
             case dict():
-                return self._object(value, depth, holds)
+                settled: dict[str, Any] = {}
+                if "@context" in value:
+                    contexts, active = self._contexts(value["@context"], depth, active)
+                    settled = {"@context": contexts} if contexts else {}
+                for name, inner in value.items():
+                    if name not in ("@context", "@import"):
+                        settled[name] = self.value(inner, depth + 1, active)
+                return settled
             case list():
-                return [self.value(inner, depth + 1, holds) for inner in value]
+                return [self.value(inner, depth + 1, active) for inner in value]
         return value
 
-    def _object(self, value: dict[str, Any], depth: int, holds: _Holds) -> dict[str, Any]:
-        settled: dict[str, Any] = {}
-        if "@context" in value:
-            contexts, holds = self._contexts(value["@context"], depth, holds)
-            settled = {"@context": contexts} if contexts else {}
-        for name, inner in value.items():
-            if name not in ("@context", "@import"):
-                settled[name] = self.value(inner, depth + 1, holds)
-        return settled
-
-    def _contexts(self, context: Any, depth: int, holds: _Holds) -> tuple[list[Any], _Holds]:
+    def _contexts(self, context: Any, depth: int, active: _Definitions) -> tuple[list[Any], _Definitions]:
         contexts: list[Any] = []
         if depth > _MOST_DEPTH:
             raise ValueError("it is nested too deeply")
         for member in context if isinstance(context, list) else [context]:
-            if isinstance(member, str) and member in self._given:
-                known = self._given[member]
+            if isinstance(member, str) and member in self._known:
+                known = self._known[member]
                 self._budget.spend(len(json.dumps(known)))
                 _check_meanings(known)
-                inner, holds = self._contexts(known, depth + 1, _Holds.OTHERS)
+                inner, active = self._contexts(known, depth + 1, _Definitions.OTHERS)
                 contexts += inner
             elif isinstance(member, str):
-                if holds is not _Holds.OURS:
+                if active is not _Definitions.OURS:
                     self._budget.spend(_OWN_CHARS)
                     contexts.append(_OWN)
-                holds = _Holds.OURS if holds is _Holds.NONE else holds
+                active = _Definitions.OURS if active is _Definitions.NONE else active
             else:
                 # The definitions of a context apply elsewhere: which other words apply there is unknown.
                 _check_meanings(member)
-                contexts.append(self.value(member, depth + 1, _Holds.OTHERS))
-                holds = _Holds.NONE if member is None else _Holds.OTHERS
-        return contexts, holds
+                contexts.append(self.value(member, depth + 1, _Definitions.OTHERS))
+                active = _Definitions.NONE if member is None else _Definitions.OTHERS
+        return contexts, active
 
 
 def _check_meanings(context: Any) -> None:

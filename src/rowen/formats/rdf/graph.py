@@ -1,7 +1,7 @@
-"""RDF as catalogs use it: nodes and what is said of them, under short names.
+"""RDF as catalogs use it: nodes and the statements about them, under short names.
 
-Labels of blank nodes mean nothing beyond one answer. A node is therefore written out with all that is said of its
-blank nodes in their place, and values in an order of their own: the same record, read twice, is the same.
+Labels of blank nodes are valid only in one answer. A node is therefore written with all statements about its blank
+nodes in their place, and with sorted values: the same record, read twice, is the same.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -13,17 +13,15 @@ import msgspec
 from rowen.model.hashes import canonical_json
 from rowen.model.text import Budget, OverspentError
 
-__all__ = ["Blank", "Graph", "Iri", "Literal", "Node", "Term", "short"]
-
 MOST_NODES = 50_000
 """The most nodes in one record, each counted as often as it is mentioned."""
 
 _LONGEST_KEPT_IRI = 500
 """The longest cached IRI: each may occur a million times; longer ones are no property names."""
 
-# Each level is a nested call; a record that is nested more deeply is broken, and costs itself alone.
+# Each level is a nested call; a record that is nested more deeply is broken, and fails alone.
 MOST_DEPTH = 30
-# A node with a name is written out within an item up to here, beyond it by name alone: named nodes may lead anywhere.
+# A named node is written in full up to this depth, then by name alone: named nodes may lead anywhere.
 MOST_IRI_DEPTH = 4
 
 _NAMESPACES = {
@@ -67,7 +65,7 @@ class Blank(str):
 
 
 class Literal(NamedTuple):
-    """A text, in a language or of a type perhaps."""
+    """A text, optionally with a language or a type."""
 
     text: str
     language: str | None = None
@@ -93,20 +91,20 @@ def _short(iri: str) -> str:
 class Graph:
     """The statements about nodes. `broken` are nodes with statements that could not be read.
 
-    A node that many others mention is written with each of them: everything written is spent from a `budget`.
+    A node that many others mention is written with each of them: all output is spent from a `budget`.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
         self.budget = budget
         self.triples = 0
         self.broken: set[Node] = set()
-        # Most properties have one value, and a collection for each would be most of the memory of a graph.
-        self._said: dict[Node, dict[str, Term | dict[Term, None]]] = {}
+        # Most properties have one value; a collection for each would need most of the memory of a graph.
+        self._properties: dict[Node, dict[str, Term | dict[Term, None]]] = {}
 
     def add(self, node: Node, name: str, value: Term) -> None:
-        """Note one triple; its property has a short name."""
+        """Add one triple; its property has a short name."""
         self.triples += 1
-        properties = self._said.setdefault(node, {})
+        properties = self._properties.setdefault(node, {})
         values = properties.get(name)
         if values is None:
             properties[name] = value
@@ -117,50 +115,56 @@ class Graph:
 
     def packed(self) -> bytes:
         """Return the graph as bytes for another process, without its budget."""
-        said = [
+        statements = [
             (
                 _plain(node),
-                [(name, [*map(_plain, held if isinstance(held, dict) else (held,))]) for name, held in of.items()],
+                [(name, [_plain(value) for value in values]) for name, values in self.said(node).items()],
             )
-            for node, of in self._said.items()
+            for node in self
         ]
-        return msgspec.msgpack.encode((self.triples, [*map(_plain, self.broken)], said))
+        return msgspec.msgpack.encode((self.triples, [*map(_plain, self.broken)], statements))
 
     @classmethod
     def unpacked(cls, data: bytes, budget: Budget | None = None) -> "Graph":
         """Return the inverse of `packed`."""
         graph = cls(budget)
-        graph.triples, broken, said = msgspec.msgpack.decode(data)
+        graph.triples, broken, statements = msgspec.msgpack.decode(data)
         graph.broken = {_node(node) for node in broken}
-        graph._said = {_node(node): {name: _held(values) for name, values in of} for node, of in said}
+        graph._properties = {
+            _node(node): {
+                name: _term(values[0]) if len(values) == 1 else {_term(value): None for value in values}
+                for name, values in properties
+            }
+            for node, properties in statements
+        }
         return graph
 
     def __contains__(self, node: object) -> bool:
-        return node in self._said
+        return node in self._properties
 
     def __iter__(self) -> Iterator[Node]:
-        return iter(self._said)
+        return iter(self._properties)
 
     def said(self, node: Term) -> Mapping[str, Iterable[Term]]:
-        """Return all statements about a node."""
-        properties = self._said.get(node, {}) if not isinstance(node, Literal) else {}
+        """Return the values of a node by property."""
+        properties = self._properties.get(node, {}) if not isinstance(node, Literal) else {}
         return {name: values if isinstance(values, dict) else (values,) for name, values in properties.items()}
 
     def says(self, node: Node, *names: str) -> bool:
         """Return whether a node has any of these properties."""
-        properties = self._said.get(node, {})
+        properties = self._properties.get(node, {})
         return any(name in properties for name in names)
 
     def values(self, node: Term, *names: str) -> list[Term]:
         """Return the values of the first of these properties that has any, in no particular order."""
-        properties = self._said.get(node) if not isinstance(node, Literal) else None
+        properties = self._properties.get(node) if not isinstance(node, Literal) else None
         for name in names if properties else ():
             if properties and (terms := properties.get(name)) is not None:
                 return list(terms) if isinstance(terms, dict) else [terms]
         return []
 
     def nodes(self, node: Term, *names: str) -> list[Node]:
-        """Return those among the values that are nodes."""
+        """Return the values that are nodes."""
         return [value for value in self.values(node, *names) if not isinstance(value, Literal)]
 
     def types(self, node: Node) -> set[str]:
@@ -193,17 +197,17 @@ class Graph:
     def written(self, root: Node, borders: Container[Node] = ()) -> dict[str, Any]:
         """Return a node as JSON, with all nodes that it leads to; borders are only named.
 
-        Raises `ValueError` for a node that is too large, or that could not be read.
+        Raise `ValueError` for a node that is too large, or that could not be read.
         """
         return self.written_out(root, borders)[0]
 
     def written_out(
         self, root: Node, borders: Container[Node] = (), *, unfollowed: Container[str] = ()
     ) -> tuple[dict[str, Any], bool]:
-        """Return the same, and whether it contains everything about the node.
+        """Return a node as JSON, and whether it contains everything about the node.
 
-        It does not if it names a border with statements, or has a list that is not the value of a property that no
-        reader follows.
+        It does not if it names a border with statements, or has a list as the value of a property outside `unfollowed`,
+        which readers do not follow.
         """
         writing = _Writing(self, borders, unfollowed)
         try:
@@ -213,7 +217,7 @@ class Graph:
 
 
 class _Writing:
-    """One node on its way to JSON."""
+    """Writes one node as JSON."""
 
     def __init__(self, graph: Graph, borders: Container[Node], unfollowed: Container[str]) -> None:
         self._graph = graph
@@ -230,7 +234,9 @@ class _Writing:
             raise ValueError("a statement about it is broken")
         written: dict[str, Any] = {} if isinstance(node, Blank) else {"@id": str(node)}
         for name, values in sorted(self._graph.said(node).items()):
-            self._spend(name, values)
+            if self._graph.budget is not None:
+                chars = sum(len(value.text) if isinstance(value, Literal) else len(value) for value in values)
+                self._graph.budget.spend(len(name) + chars)
             if name == "rdf:type":
                 written["@type"] = sorted(short(value) if isinstance(value, Iri) else str(value) for value in values)
             else:
@@ -240,14 +246,12 @@ class _Writing:
                 self.is_all = was_all if name in self._unfollowed else self.is_all
         return written
 
-    def _spend(self, name: str, values: Iterable[Term]) -> None:
-        if self._graph.budget is not None:
-            chars = sum(len(value.text) if isinstance(value, Literal) else len(value) for value in values)
-            self._graph.budget.spend(len(name) + chars)
-
     def _term(self, value: Term, above: tuple[Node, ...]) -> Any:
         if isinstance(value, Literal):
-            return _literal(value)
+            if value.language:
+                return {"@value": value.text, "@language": value.language}
+            is_text = not value.datatype or value.datatype in ("xsd:string", "rdf:langString")
+            return value.text if is_text else {"@value": value.text, "@type": value.datatype}
         if value in above:
             return {"@id": str(value)} if isinstance(value, Iri) else {"@up": len(above) - above.index(value)}
         if value not in self._graph or value in self._borders:
@@ -257,27 +261,19 @@ class _Writing:
             return {"@id": str(value)}
         if self._graph.values(value, "rdf:first"):
             self.is_all = False
-            return {"@list": [self._term(member, above) for member in self._list(value)]}
+            members = []
+            node: Term = value
+            seen = set[Term]()
+            while node not in seen and (first := self._graph.values(node, "rdf:first")):
+                seen.add(node)
+                members.append(self._term(first[0], above))
+                node = next(iter(self._graph.values(node, "rdf:rest")), node)
+            return {"@list": members}
         return self.node(value, above)
-
-    def _list(self, node: Term) -> Iterator[Term]:
-        seen = set[Term]()
-        while node not in seen and (first := self._graph.values(node, "rdf:first")):
-            seen.add(node)
-            yield first[0]
-            node = next(iter(self._graph.values(node, "rdf:rest")), node)
-
-
-def _literal(value: Literal) -> Any:
-    if value.language:
-        return {"@value": value.text, "@language": value.language}
-    if value.datatype and value.datatype not in ("xsd:string", "rdf:langString"):
-        return {"@value": value.text, "@type": value.datatype}
-    return value.text
 
 
 def _plain(term: Term) -> Any:
-    """Return a term as a plain value: a literal is a list, a node a text, or bytes if that would be ambiguous."""
+    """Return a term as a plain value: a literal as a list, a node as a text, or as bytes if that is ambiguous."""
     if isinstance(term, Literal):
         return tuple(term)
     return str(term).encode() if isinstance(term, Iri) == term.startswith("_:") else str(term)
@@ -290,7 +286,3 @@ def _node(plain: Any) -> Node:
 
 def _term(plain: Any) -> Term:
     return Literal(*plain) if isinstance(plain, list) else _node(plain)
-
-
-def _held(plain: list[Any]) -> Term | dict[Term, None]:
-    return _term(plain[0]) if len(plain) == 1 else {_term(value): None for value in plain}

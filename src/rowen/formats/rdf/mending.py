@@ -1,23 +1,22 @@
-"""Repairs of broken RDF: a broken statement or node costs no other, and can be named.
+"""Repairs of broken RDF: a broken statement or node affects no other, and can be named.
 
-The parser continues after an error, but does not report what it skipped. Lines of N-Triples and paragraphs of Turtle
-are therefore parsed separately, in groups that are halved until the broken one is alone.
+The parser continues after an error, but does not report the text that it skipped. Lines of N-Triples and paragraphs of
+Turtle are therefore parsed separately, in groups that are halved until the broken one is alone.
 
 Some catalogs give one property in RDF/XML both an address and a text, which the grammar forbids: both are kept, as two
-statements. What cannot be repaired costs the node that contains it.
+statements. A node that cannot be repaired is lost as a whole.
 """
 
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, XMLParser, tostring
 
 from pyoxigraph import BlankNode, NamedNode, Quad, QuadParser, RdfFormat, parse
 
-__all__ = ["BrokenDocument", "BrokenStatement", "BrokenXml"]
-
-# Lines or paragraphs that are tried together: a broken one among them is found by ten halvings.
+# Lines or paragraphs that are parsed together: a broken one among them is found by ten halvings.
 _GROUP = 1000
 _PAYLOAD_BYTES = 1 << 16
 _LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
@@ -37,7 +36,7 @@ _PLACE = re.compile(r"^Parser error .*?\d: ")
 
 
 class BrokenStatement(NamedTuple):
-    """A statement that could not be read, as it was sent, with its subject if it is known.
+    """An unreadable statement, as it was sent, with its subject if it is known.
 
     `is_end` says that the document ends within it.
     """
@@ -49,7 +48,7 @@ class BrokenStatement(NamedTuple):
 
 
 class BrokenDocument:
-    """One document that is known to be broken."""
+    """A document that is known to be broken."""
 
     def __init__(self, data: bytes, syntax: RdfFormat, base: str) -> None:
         self._data = data
@@ -57,7 +56,7 @@ class BrokenDocument:
         self._base = base
         directives = list(_DIRECTIVE.finditer(data)) if syntax in _PARAGRAPH_FORMATS else []
         self._prefixes = {directive[1] for directive in directives}
-        # Prefixes that change on the way mean something else in each part of a document.
+        # Prefixes that are redefined differ between the parts of a document.
         self._is_plain = len({directive.group(1, 2) for directive in directives}) == len(self._prefixes)
         self._head = b"\n".join(dict.fromkeys(directive[0] for directive in directives)) + b"\n" if directives else b""
 
@@ -69,8 +68,17 @@ class BrokenDocument:
         while waiting:
             begin, end = waiting.pop()
             text = self._data[borders[begin] : borders[end]]
-            quads = self._sound(text, is_one=end - begin == 1)
-            if quads is not None:
+            try:
+                quads = list(self._parser(text))
+                # The missing half of a quotation mark may be found in a line below.
+                is_sound = (
+                    end - begin == 1
+                    or self._syntax not in _LINE_FORMATS
+                    or len(quads) == len(_STATEMENT_LINE.findall(text))
+                )
+            except SyntaxError:
+                is_sound = False
+            if is_sound:
                 yield from quads
             elif end - begin > 1:
                 middle = (begin + end) // 2
@@ -79,18 +87,15 @@ class BrokenDocument:
                 yield from self._broken(text, is_last=end == last)
 
     def _borders(self) -> Sequence[int]:
-        """Return where lines or paragraphs begin, and the end of the last one; only one if neither can be
-        recognised.
-        """
+        """Return the beginnings of lines or paragraphs, as far as they can be recognised, and the end of the last."""
+        begins: Iterable[int] = ()
         if self._syntax in _LINE_FORMATS:
-            begins: Iterator[int] = (match.end() for match in re.finditer(rb"\n", self._data))
+            begins = (match.end() for match in re.finditer(rb"\n", self._data))
         elif self._syntax in _PARAGRAPH_FORMATS and self._is_plain:
             prefixes = {None, *self._prefixes}
             matches = (match for match in _BEGIN.finditer(self._data) if match["begins"] is not None)
             begins = (match.end() for match in matches if match[1] in prefixes)
-        else:
-            begins = iter(())
-        # Millions of lines are no trouble for an array.
+        # An array holds millions of lines in little memory.
         borders = array("Q", [0])
         borders.extend(at for at in begins if at < len(self._data))
         borders.append(len(self._data))
@@ -99,20 +104,8 @@ class BrokenDocument:
     def _parser(self, text: bytes) -> QuadParser:
         return parse(self._head + text, self._syntax, base_iri=self._base, lenient=True)
 
-    def _sound(self, text: bytes, *, is_one: bool) -> list[Quad] | None:
-        """Return the statements of some pieces; None if one is broken."""
-        try:
-            quads = list(self._parser(text))
-        except SyntaxError:
-            return None
-        # A quotation mark that is missing may find its other half lines below.
-        is_all = self._syntax not in _LINE_FORMATS or len(quads) == len(_STATEMENT_LINE.findall(text))
-        return quads if is_all or is_one else None
-
     def _broken(self, piece: bytes, *, is_last: bool) -> Iterator[Quad | BrokenStatement]:
-        """Yield the statements of a broken piece; the part after the error is read only if it may contain other
-        statements.
-        """
+        """Yield the statements of a broken piece; continue after the error only if other statements may follow it."""
         is_single = len(piece) <= _PAYLOAD_BYTES and not _GOES_ON.search(_STRING.sub(b"''", piece))
         parser = self._parser(piece)
         while True:
@@ -123,18 +116,17 @@ class BrokenDocument:
             except SyntaxError as problem:
                 is_open = self._syntax in (*_LINE_FORMATS, *_PARAGRAPH_FORMATS) and not piece.rstrip().endswith(b".")
                 is_end = is_last and (is_open or "Unexpected end" in problem.msg)
-                why = _PLACE.sub("", problem.msg)
+                reason = _PLACE.sub("", problem.msg)
                 if is_single:
-                    yield BrokenStatement(why, piece[:_PAYLOAD_BYTES], self._subject(piece), is_end)
+                    yield BrokenStatement(reason, piece[:_PAYLOAD_BYTES], self._subject(piece), is_end)
                     return
-                yield BrokenStatement(why, self._line(piece, problem.lineno or 1), None, is_end)
-
-    def _line(self, piece: bytes, number: int) -> bytes:
-        lines = (self._head + piece).split(b"\n", number)
-        return lines[number - 1][:_PAYLOAD_BYTES] if number <= len(lines) else piece[:_PAYLOAD_BYTES]
+                number = problem.lineno or 1
+                lines = (self._head + piece).split(b"\n", number)
+                line = lines[number - 1] if number <= len(lines) else piece
+                yield BrokenStatement(reason, line[:_PAYLOAD_BYTES], None, is_end)
 
     def _subject(self, piece: bytes) -> NamedNode | BlankNode | None:
-        """Return the subject of a statement, read by the parser, which knows prefixes and escapes."""
+        """Return the subject of a statement as the parser reads it, with prefixes and escapes."""
         match = _SUBJECT.match(piece)
         try:
             subject = next(self._parser(match[1] + b" <urn:x> <urn:x> .")).subject if match else None
@@ -150,7 +142,7 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class BrokenXml:
-    """One document that is known to break the grammar; raises `SyntaxError` where it is no XML at all."""
+    """A document that is known to break the grammar; raise `SyntaxError` if it is not XML at all."""
 
     def __init__(self, text: str, base: str) -> None:
         parser = XMLParser()  # noqa: S314 (a document that defines entities is refused before)
@@ -177,19 +169,14 @@ class BrokenXml:
         try:
             yield from list(self._parsed(alone))
         except SyntaxError as problem:
+            subject = None
+            with suppress(ValueError):
+                subject = NamedNode(node.attrib[_ABOUT]) if node.get(_ABOUT) else None
             payload = tostring(node, encoding="unicode").encode("utf-8", "replace")[:_PAYLOAD_BYTES]
-            about = node.get(_ABOUT)
-            yield BrokenStatement(problem.msg, payload, _named(about) if about else None)
+            yield BrokenStatement(problem.msg, payload, subject)
 
     def _parsed(self, root: Element) -> Iterator[Quad]:
         return parse(tostring(root, encoding="unicode"), RdfFormat.RDF_XML, base_iri=self._base, lenient=True)
-
-
-def _named(iri: str) -> NamedNode | None:
-    try:
-        return NamedNode(iri)
-    except ValueError:
-        return None
 
 
 def _mend(root: Element) -> None:
@@ -211,7 +198,7 @@ def _mend(root: Element) -> None:
 
 
 def _parted(prop: Element) -> Iterator[Element]:
-    """Yield a property with an address as that, and separately its content: its nodes or, without any, its text."""
+    """Yield a property with its address, and separately its content: its nodes or, without any, its text."""
     text = (prop.text or "").strip()
     if _RESOURCE not in prop.attrib or not (text or len(prop)):
         yield prop

@@ -1,7 +1,7 @@
-"""An application profile: SHACL shapes by which the statements of a page are judged.
+"""An application profile: SHACL shapes that the statements of a page are checked by.
 
-A bounded part of SHACL Core, so that judging takes time in proportion to the page, whatever the shapes are. What a
-shapes file says beyond that is refused when it is declared: to pass over a constraint would be to keep what it forbids.
+A bounded part of SHACL Core, so that checks take time in proportion to the page, whatever the shapes are. Other
+constraints are refused when a profile is declared: ignoring a constraint would keep statements that it forbids.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,21 +14,19 @@ from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, parse
 
 from rowen.model.text import linear_search, pattern_states
 
-__all__ = ["ProfileShape", "PropertyRule", "profile_in"]
-
 _SH = "http://www.w3.org/ns/shacl#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _FIRST = "http://www.w3.org/1999/02/22-rdf-syntax-ns#first"
 _REST = "http://www.w3.org/1999/02/22-rdf-syntax-ns#rest"
 _CLASS = "http://www.w3.org/2000/01/rdf-schema#Class"
 
-# The whole profile of a public body has some hundred kilobytes. It is stored with its source, and read by each process.
+# The profile of a public body has some hundred kilobytes. It is stored with its source, and read by each process.
 MOST_CHARS = 1_000_000
-# Ninety classes with thirty properties each are 2,700; larger shapes are errors of a generator.
+# Ninety classes with thirty properties each have 2,700 rules; larger shapes are errors of a generator.
 MOST_RULES = 20_000
 # That profile has 10,000 RDF statements. Each takes 6 microseconds to read.
 MOST_STATEMENTS = 50_000
-# Of all patterns together. Compiling one takes up to 3 microseconds.
+# The limit for all patterns together. Compiling a state takes up to 3 microseconds.
 MOST_STATES = 20_000
 
 # Properties for readers, without effect on validation.
@@ -80,7 +78,7 @@ class ProfileShape:
 
 @lru_cache(maxsize=4)  # one for each source that a process reads at a time
 def profile_in(turtle: str) -> tuple[ProfileShape, ...]:
-    """Parse the shapes in a file; raises `ValueError` for invalid or unsupported ones."""
+    """Parse the shapes in a file; raise `ValueError` for invalid or unsupported ones."""
     if len(turtle) > MOST_CHARS:
         raise ValueError(f"the shapes have {len(turtle):,} characters, and may have at most {MOST_CHARS:,}")
     try:
@@ -95,25 +93,23 @@ def profile_in(turtle: str) -> tuple[ProfileShape, ...]:
 
 
 class _Shapes:
-    """A graph of shapes that is being read."""
+    """Reads a graph of shapes."""
 
     def __init__(self, turtle: str) -> None:
-        self._said: dict[Term, dict[str, list[Term]]] = {}
+        self._statements: dict[Term, dict[str, list[Term]]] = {}
         self._compiled: dict[str, Matches] = {}
         self._states = 0
         for number, quad in enumerate(parse(turtle, RdfFormat.TURTLE, base_iri="urn:shapes:")):
             if number == MOST_STATEMENTS:
                 raise ValueError(f"the shapes have more than {MOST_STATEMENTS:,} RDF statements")
-            properties = self._said.setdefault(_node(quad.subject), {})
+            properties = self._statements.setdefault(_node(quad.subject), {})
             properties.setdefault(quad.predicate.value, []).append(_node(quad.object))
 
     def every(self) -> Iterator[ProfileShape]:
-        properties = {node for statements in self._said.values() for node in statements.get(f"{_SH}property", ())}
-        for node, statements in self._said.items():
-            is_shape = any(name.startswith(_SH) for name in statements) or NamedNode(
-                f"{_SH}NodeShape"
-            ) in statements.get(_TYPE, ())
-            if is_shape and node not in properties:
+        properties = {node for statements in self._statements.values() for node in statements.get(f"{_SH}property", ())}
+        for node, statements in self._statements.items():
+            is_declared = NamedNode(f"{_SH}NodeShape") in statements.get(_TYPE, ())
+            if node not in properties and (is_declared or any(name.startswith(_SH) for name in statements)):
                 yield self._shape(node, statements)
 
     def _shape(self, node: Term, statements: Mapping[str, list[Term]]) -> ProfileShape:
@@ -133,9 +129,9 @@ class _Shapes:
         return ProfileShape(frozenset(targets), rules, allowed, strict)
 
     def _rule(self, node: Term) -> Iterator[PropertyRule]:
-        statements = self._said.get(node, {})
+        statements = self._statements.get(node, {})
         self._refuse_unknown(node, statements, _OF_PROPERTIES)
-        path = self._one(node, "path")
+        path = self._value(node, "path")
         if path is None:
             raise ValueError(f"the property shape {_named(node)} has no sh:path")
         if not isinstance(path, NamedNode):
@@ -144,11 +140,14 @@ class _Shapes:
             )
         if self._is_true(node, "deactivated"):
             return
+        datatype, of_class, kind = (self._iri(node, name) for name in ("datatype", "class", "nodeKind"))
+        if kind is not None and kind.removeprefix(_SH) not in _KINDS:
+            raise ValueError(f"sh:nodeKind of {_named(node)} is not one of {', '.join(_KINDS)}")
         yield PropertyRule(
             path.value,
-            self._iri(node, "datatype"),
-            self._iri(node, "class"),
-            self._kind(node),
+            datatype,
+            of_class,
+            _KINDS[kind.removeprefix(_SH)] if kind is not None else None,
             self._count(node, "minCount") or 0,
             self._count(node, "maxCount"),
             self._pattern(node),
@@ -164,26 +163,18 @@ class _Shapes:
                     f"{', '.join(sorted(known - _WORDS))}"
                 )
 
-    def _one(self, node: Term, name: str) -> Term | None:
-        values = self._said.get(node, {}).get(_SH + name, [])
+    def _value(self, node: Term, name: str) -> Term | None:
+        values = self._statements.get(node, {}).get(_SH + name, [])
         if len(values) > 1:
             raise ValueError(f"{_named(node)} has more than one sh:{name}")
         return values[0] if values else None
 
     def _iri(self, node: Term, name: str) -> str | None:
-        value = self._one(node, name)
+        value = self._value(node, name)
         return None if value is None else _iri(value, node, name)
 
-    def _kind(self, node: Term) -> frozenset[TermKind] | None:
-        value = self._iri(node, "nodeKind")
-        if value is None:
-            return None
-        if value.removeprefix(_SH) not in _KINDS:
-            raise ValueError(f"sh:nodeKind of {_named(node)} is not one of {', '.join(_KINDS)}")
-        return _KINDS[value.removeprefix(_SH)]
-
     def _count(self, node: Term, name: str) -> int | None:
-        value = self._one(node, name)
+        value = self._value(node, name)
         if value is None:
             return None
         if not isinstance(value, Literal) or not value.value.isdecimal() or len(value.value) > 9:
@@ -191,16 +182,14 @@ class _Shapes:
         return int(value.value)
 
     def _pattern(self, node: Term) -> Matches | None:
-        pattern, flags = self._one(node, "pattern"), self._one(node, "flags")
-        if pattern is None:
+        """Return a function that finds a rule's pattern in a text; many rules may have the same pattern."""
+        value, flags = self._value(node, "pattern"), self._value(node, "flags")
+        if value is None:
             return None
-        chosen = flags.value if isinstance(flags, Literal) else ""
-        if not isinstance(pattern, Literal) or set(chosen) - set("imsx"):
+        letters = flags.value if isinstance(flags, Literal) else ""
+        if not isinstance(value, Literal) or set(letters) - set("imsx"):
             raise ValueError(f"sh:pattern or sh:flags of {_named(node)} is invalid")
-        return self._matching(f"(?{chosen}){pattern.value}" if chosen else pattern.value, node)
-
-    def _matching(self, pattern: str, node: Term) -> Matches:
-        """Return whether a text has a pattern somewhere; many rules may have the same one."""
+        pattern = f"(?{letters}){value.value}" if letters else value.value
         if pattern not in self._compiled:
             self._states += pattern_states(pattern)
             try:
@@ -212,19 +201,19 @@ class _Shapes:
         return self._compiled[pattern]
 
     def _listed(self, node: Term, name: str) -> Iterator[Term]:
-        head, seen = self._one(node, name), set[Term]()
+        head, seen = self._value(node, name), set[Term]()
         while head is not None and head not in seen:
             seen.add(head)
-            statements = self._said.get(head, {})
+            statements = self._statements.get(head, {})
             yield from statements.get(_FIRST, ())
             head = next(iter(statements.get(_REST, ())), None)
 
     def _is_true(self, node: Term, name: str) -> bool:
-        value = self._one(node, name)
+        value = self._value(node, name)
         return isinstance(value, Literal) and value.value in ("true", "1")
 
     def _is_strict(self, node: Term) -> bool:
-        """Return whether violations are dropped: those of severity warning or info are only reported."""
+        """Return whether violations are dropped; those of severity warning or info are only reported."""
         return self._iri(node, "severity") in (None, f"{_SH}Violation")
 
 

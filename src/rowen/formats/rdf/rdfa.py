@@ -1,8 +1,8 @@
-"""RDFa 1.1 in HTML: the statements in the attributes of a page, and the names that they use.
+"""RDFa 1.1 in HTML: the statements in the attributes of a page, and the names in them.
 
-The processing sequence of RDFa Core 1.1 (section 7.5) with the rules of HTML+RDFa 1.1, over the tree into which all
-pages are parsed. It does not recurse, and its output is spent from a budget: neither depth nor repetition in a page
-costs more than its size allows. Property copying (`rdfa:copy`) is left out.
+The processing sequence of RDFa Core 1.1 (section 7.5) with the rules of HTML+RDFa 1.1, over the parsed tree of a page.
+It does not recurse, and its output is spent from a budget: neither depth nor repetition in a page costs more than its
+size allows. Property copying (`rdfa:copy`) is left out.
 """
 
 import re
@@ -15,20 +15,6 @@ from turbohtml import Document, Element, parse
 
 from rowen.formats.rdf.graph import Blank, Iri, Literal, Node, Term
 from rowen.model.text import Budget
-
-__all__ = [
-    "INITIAL_PREFIXES",
-    "RDF",
-    "XSD",
-    "RdfaTriple",
-    "absolute",
-    "name_of",
-    "names_of",
-    "prefixes_in",
-    "read_rdfa",
-    "resource_of",
-    "statements_of",
-]
 
 _W3 = "http://www.w3.org/"
 _XHV = f"{_W3}1999/xhtml/vocab#"
@@ -88,7 +74,7 @@ INITIAL_PREFIXES: Mapping[str, str] = {
     "xml": f"{_W3}XML/1998/namespace",
     "xsd": f"{_W3}2001/XMLSchema#",
 }
-"""The prefixes that every page has without declaring them (the initial context of RDFa 1.1)."""
+"""The prefixes that pages need not declare (the initial context of RDFa 1.1)."""
 
 _INITIAL_TERMS = {
     "describedby": f"{_W3}2007/05/powder-s#describedby",
@@ -111,7 +97,7 @@ def prefixes_in(declared: str) -> Iterator[tuple[str, str]]:
 
 
 def absolute(base: str, reference: str) -> Iri:
-    """Return a reference as an IRI; one that is absolute stays letter by letter as it is."""
+    """Return a reference as an IRI; an absolute one is not changed."""
     reference = reference.strip()
     if _ABSOLUTE.match(reference):
         return Iri(reference)
@@ -121,7 +107,7 @@ def absolute(base: str, reference: str) -> Iri:
         joined = urljoin(base, reference)
     except ValueError:
         return Iri(reference)
-    # urljoin drops a fragment that is empty, which RFC 3986 keeps.
+    # urljoin drops an empty fragment, which RFC 3986 keeps.
     return Iri(f"{joined}#" if reference.endswith("#") and not joined.endswith("#") else joined)
 
 
@@ -134,18 +120,19 @@ def resource_of(written: str, base: str, prefixes: Mapping[str, str]) -> Node | 
 
 
 def name_of(word: str, prefixes: Mapping[str, str], vocabulary: str | None) -> Node | None:
-    """`property`, `rel`, `rev`, `typeof` and `datatype`: a term, a CURIE or an absolute IRI; None for all else."""
-    if ":" not in word:
-        return _term(word, vocabulary)
-    if (name := _curie(word, prefixes)) is not None:
-        return name
-    return Iri(word) if _ABSOLUTE.match(word) else None
+    """Return the node of a word in `property`, `rel`, `rev`, `typeof` or `datatype`; None for an invalid word.
 
-
-def names_of(words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> Iterator[Node]:
-    """Return the names in a list of words, in their order, one after the other."""
-    names = (name_of(word, prefixes, vocabulary) for word in words.split())
-    return (name for name in names if name is not None)
+    A valid word is a term, a CURIE or an absolute IRI.
+    """
+    if ":" in word:
+        name = _curie(word, prefixes)
+        return name if name is not None or not _ABSOLUTE.match(word) else Iri(word)
+    if "/" in word:
+        return None
+    if vocabulary is not None:
+        return Iri(vocabulary + word)
+    known = _INITIAL_TERMS.get(word.lower())
+    return Iri(known) if known else None
 
 
 def _curie(written: str, prefixes: Mapping[str, str]) -> Node | None:
@@ -160,21 +147,12 @@ def _curie(written: str, prefixes: Mapping[str, str]) -> Node | None:
     return Iri(start + reference) if start is not None else None
 
 
-def _term(word: str, vocabulary: str | None) -> Iri | None:
-    if "/" in word:
-        return None
-    if vocabulary is not None:
-        return Iri(vocabulary + word)
-    known = _INITIAL_TERMS.get(word.lower())
-    return Iri(known) if known else None
-
-
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 _USES = "http://www.w3.org/ns/rdfa#usesVocabulary"
 _TYPE, _FIRST, _REST, _NIL = (f"{RDF}{name}" for name in ("type", "first", "rest", "nil"))
 _XML, _HTML = f"{RDF}XMLLiteral", f"{RDF}HTML"
-_DIGITS = r"-?\d{4,9}"  # digits of a year: longer numbers are no dates, and would be scanned again and again
+_DIGITS = r"-?\d{4,9}"  # digits of a year: longer numbers are not dates, and would be scanned again and again
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)?"
 # HTML+RDFa 1.1, section 3.1: the type follows from the value of `datetime`.
 _TIMES = [
@@ -188,34 +166,21 @@ _TIMES = [
         Iri(f"{XSD}duration"),
     ),
 ]
-_SPEAKING = frozenset(
+_MEANINGFUL = frozenset(
     [
-        "about",
-        "content",
-        "datatype",
-        "datetime",
-        "href",
-        "inlist",
-        "lang",
-        "prefix",
-        "property",
-        "rel",
-        "resource",
-        "rev",
-        "src",
-        "typeof",
-        "vocab",
+        *("about", "content", "datatype", "datetime", "href", "inlist", "lang", "prefix", "property", "rel"),
+        *("resource", "rev", "src", "typeof", "vocab", "xml:lang"),
     ]
-) | {"xml:lang"}
+)
 _OUTER = frozenset({"head", "body"})
-# The memory of a statement besides its letters: a tuple, three strings and their places in a list.
+# The memory of a statement besides its characters: a tuple, three strings and their places in a list.
 _STATEMENT_CHARS = 100
 
 RdfaTriple: TypeAlias = tuple[Node, Node, Term]
 
 
 class _Incomplete(NamedTuple):
-    """A statement that waits for the next node below: its predicate and direction, or the list that it fills."""
+    """A statement that lacks the next node below: its predicate and direction, or the list that it fills."""
 
     predicate: Node
     is_reverse: bool = False
@@ -246,9 +211,7 @@ class _Result:
 
 
 def read_rdfa(html: str, url: str) -> list[RdfaTriple]:
-    """Return all statements in a page, in their order; raises `OverspentError` where they are out of all proportion to
-    it.
-    """
+    """Return all statements in a page, in order; raise `OverspentError` if they are out of all proportion to it."""
     return statements_of(parse(html), url, given=len(html))
 
 
@@ -259,17 +222,17 @@ def statements_of(page: Document, url: str, *, given: int) -> list[RdfaTriple]:
 
 
 class _Processor:
-    """One pass over one page."""
+    """Processes one page in one pass."""
 
     def __init__(self, base: str, budget: Budget) -> None:
-        self._base = base
+        self.base = base
         self.spend = budget.spend
         self._triples: list[RdfaTriple] = []
         self._blanks = 0
 
     def process(self, root: Element | None) -> list[RdfaTriple]:
         """Walk the tree, each element before its children; list values are known after them."""
-        base = Iri(self._base)
+        base = Iri(self.base)
         outermost = _Scope(base, base, prefixes=INITIAL_PREFIXES)
         waiting: list[tuple[Element, _Scope] | tuple[Node, dict[Node, list[Term]]]] = []
         if root is not None:
@@ -277,13 +240,23 @@ class _Processor:
         while waiting:
             element, scope = waiting.pop()
             if not isinstance(element, Element):
-                self._write_lists(element, scope)  # type: ignore[arg-type]
+                # Section 7.5.14: the lists that were begun for a subject.
+                for predicate, values in scope.items():  # type: ignore[union-attr]
+                    cells: list[Node] = [self.blank() for _ in values]
+                    self._add(element, predicate, cells[0] if cells else Iri(_NIL))
+                    for cell, value, following in zip(cells, values, [*cells[1:], Iri(_NIL)], strict=False):
+                        self._add(cell, Iri(_FIRST), value)
+                        self._add(cell, Iri(_REST), following)
                 continue
             assert isinstance(scope, _Scope)  # noqa: S101 (lists stand beside nodes only)
             attributes = element.attrs
             inner = scope
-            if attributes and (not _SPEAKING.isdisjoint(attributes) or _declares(attributes) or element is root):
-                inner, subject = self._element(element, _plain(attributes), scope, is_root=element is root)
+            if attributes and (
+                not _MEANINGFUL.isdisjoint(attributes)
+                or any(name.startswith("xmlns:") for name in attributes)
+                or element is root
+            ):
+                inner, subject = self._element(element, _as_text(attributes), scope, is_root=element is root)
                 if inner.lists is not scope.lists and subject is not None:
                     waiting.append((subject, inner.lists))
             children = [(child, inner) for child in element.children if isinstance(child, Element)]
@@ -295,43 +268,11 @@ class _Processor:
         self, element: Element, attributes: dict[str, str], scope: _Scope, *, is_root: bool
     ) -> tuple[_Scope, Node | None]:
         """Process an element by sections 7.5.2 to 7.5.13, and return the context below it."""
-        vocabulary, prefixes, language = self._declared(attributes, scope)
-        forward = self._relations(attributes, "rel", prefixes, vocabulary)
-        backward = self._relations(attributes, "rev", prefixes, vocabulary)
-        result = _Result()
-        nodes = _Nodes(self, attributes, prefixes)
-        if forward is None and backward is None:
-            self._establish(result, nodes, scope, is_root=is_root, is_outer=element.tag in _OUTER)
-        else:
-            self._establish_related(result, nodes, scope, is_root=is_root)
-        if result.typed is not None:
-            for name in self._names(attributes["typeof"], prefixes, vocabulary):
-                self._add(result.typed, Iri(_TYPE), name)
-        is_new = result.subject is not None and result.subject != scope.object
-        lists: dict[Node, list[Term]] = {} if is_new else scope.lists
-        incomplete = self._relate(result, lists, forward, backward, inlist="inlist" in attributes)
-        for name in self._names(attributes.get("property", ""), prefixes, vocabulary):
-            value = self._value(
-                element, attributes, result, nodes, language, vocabulary, is_related=bool(forward or backward)
-            )
-            self._state(result.subject or scope.object, name, value, lists if "inlist" in attributes else None)
-        if result.skips:
-            inherited = _Scope(
-                scope.subject, scope.object, scope.incomplete, scope.lists, language, prefixes, vocabulary
-            )
-            return inherited, None
-        if result.subject is not None:
-            self._complete(scope, result.subject)
-        subject = result.subject or scope.subject
-        below = result.object or subject
-        return _Scope(subject, below, incomplete, lists, language, prefixes, vocabulary), result.subject
-
-    def _declared(self, attributes: dict[str, str], scope: _Scope) -> tuple[str | None, Mapping[str, str], str | None]:
         vocabulary, prefixes, language = scope.vocabulary, scope.prefixes, scope.language
         if "vocab" in attributes:
-            vocabulary = absolute(self._base, attributes["vocab"]) if attributes["vocab"].strip() else None
+            vocabulary = absolute(self.base, attributes["vocab"]) if attributes["vocab"].strip() else None
             if vocabulary:
-                self._add(Iri(self._base), Iri(_USES), Iri(vocabulary))
+                self._add(Iri(self.base), Iri(_USES), Iri(vocabulary))
         pairs = [(name[6:].lower(), value) for name, value in attributes.items() if name.startswith("xmlns:")]
         pairs += prefixes_in(attributes.get("prefix", ""))
         if pairs:
@@ -340,12 +281,52 @@ class _Processor:
         for name in ("xml:lang", "lang"):
             if name in attributes:
                 language = attributes[name].strip() or None
-        return vocabulary, prefixes, language
+        forward = self._relations(attributes, "rel", prefixes, vocabulary)
+        backward = self._relations(attributes, "rev", prefixes, vocabulary)
+        result = _Result()
+        nodes = _Nodes(self, attributes, prefixes)
+        if forward is None and backward is None:
+            self._establish(result, nodes, scope, is_root=is_root, is_outer=element.tag in _OUTER)
+        else:
+            # Section 7.5.6: subject and object of an element with `rel` or `rev`.
+            result.subject = nodes.about or (Iri(self.base) if is_root else scope.object)
+            result.object = nodes.resource
+            if "typeof" in attributes:
+                if result.object is None and nodes.about is None:
+                    result.object = self.blank()
+                result.typed = nodes.about or result.object
+        if result.typed is not None:
+            for node in self._names(attributes["typeof"], prefixes, vocabulary):
+                self._add(result.typed, Iri(_TYPE), node)
+        is_new = result.subject is not None and result.subject != scope.object
+        lists: dict[Node, list[Term]] = {} if is_new else scope.lists
+        own_lists = lists if "inlist" in attributes else None
+        incomplete = self._relate(result, own_lists, forward, backward)
+        for node in self._names(attributes.get("property", ""), prefixes, vocabulary):
+            value = self._value(
+                element, attributes, result, nodes, language, vocabulary, is_related=bool(forward or backward)
+            )
+            self._state(result.subject or scope.object, node, value, own_lists)
+        if result.skips:
+            inherited = scope.subject, scope.object, scope.incomplete, scope.lists
+            return _Scope(*inherited, language, prefixes, vocabulary), None
+        if result.subject is not None:
+            for waiting in scope.incomplete:
+                if waiting.listed is not None:
+                    self.spend(_STATEMENT_CHARS)
+                    waiting.listed.append(result.subject)
+                elif waiting.is_reverse:
+                    self._add(result.subject, waiting.predicate, scope.subject)
+                else:
+                    self._add(scope.subject, waiting.predicate, result.subject)
+        subject = result.subject or scope.subject
+        below = result.object or subject
+        return _Scope(subject, below, incomplete, lists, language, prefixes, vocabulary), result.subject
 
     def _relations(
         self, attributes: dict[str, str], attribute: str, prefixes: Mapping[str, str], vocabulary: str | None
     ) -> list[Node] | None:
-        """Return the names in `rel` or `rev`; beside `property`, plain words are for browsers, and are ignored."""
+        """Return the names in `rel` or `rev`; beside `property`, plain words are for browsers and ignored."""
         if attribute not in attributes:
             return None
         words = attributes[attribute]
@@ -358,16 +339,17 @@ class _Processor:
     def _names(self, words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> list[Node]:
         """Return the names in a list of words; a prefix is written once and expanded in each."""
         names = []
-        for name in names_of(words, prefixes, vocabulary):
-            self.spend(len(name))
-            names.append(name)
+        for word in words.split():
+            if (name := name_of(word, prefixes, vocabulary)) is not None:
+                self.spend(len(name))
+                names.append(name)
         return names
 
     def _establish(self, result: _Result, nodes: "_Nodes", scope: _Scope, *, is_root: bool, is_outer: bool) -> None:
-        """Section 7.5.5: the subject of an element without `rel` and `rev`."""
-        attributes = nodes.told
+        """Set the subject of an element without `rel` and `rev` (section 7.5.5)."""
+        attributes = nodes.attributes
         is_typed = "typeof" in attributes
-        about = nodes.about or (Iri(self._base) if is_root else None)
+        about = nodes.about or (Iri(self.base) if is_root else None)
         if "property" in attributes and "content" not in attributes and "datatype" not in attributes:
             result.subject = about or scope.object
             if is_typed:
@@ -375,7 +357,7 @@ class _Processor:
                 if about is None:
                     result.typed = result.object = nodes.resource or self.blank()
             return
-        result.subject = nodes.about or nodes.resource or (Iri(self._base) if is_root else None)
+        result.subject = nodes.about or nodes.resource or (Iri(self.base) if is_root else None)
         if result.subject is None and is_typed and not is_outer:
             result.subject = self.blank()
         if result.subject is None:
@@ -384,46 +366,27 @@ class _Processor:
         if is_typed:
             result.typed = result.subject
 
-    def _establish_related(self, result: _Result, nodes: "_Nodes", scope: _Scope, *, is_root: bool) -> None:
-        """Section 7.5.6: subject and object of an element with `rel` or `rev`."""
-        result.subject = nodes.about or (Iri(self._base) if is_root else scope.object)
-        result.object = nodes.resource
-        if "typeof" in nodes.told:
-            if result.object is None and nodes.about is None:
-                result.object = self.blank()
-            result.typed = nodes.about or result.object
-
     def _relate(
         self,
         result: _Result,
-        lists: dict[Node, list[Term]],
+        lists: dict[Node, list[Term]] | None,
         forward: list[Node] | None,
         backward: list[Node] | None,
-        *,
-        inlist: bool,
     ) -> tuple[_Incomplete, ...]:
-        """Sections 7.5.9 and 7.5.10: statements by `rel` and `rev`, or those that wait for nodes below."""
+        """Add the statements by `rel` and `rev`, or return those that wait for nodes below (sections 7.5.9, 7.5.10)."""
         if forward is None and backward is None:
             return ()
         if result.object is not None:
             for name in forward or ():
-                self._state(result.subject, name, result.object, lists if inlist else None)
+                self._state(result.subject, name, result.object, lists)
             for name in backward or ():
                 self._add(result.object, name, result.subject)
             return ()
         result.object = self.blank()
-        waiting = [_Incomplete(name, listed=lists.setdefault(name, []) if inlist else None) for name in forward or ()]
+        waiting = [
+            _Incomplete(name, listed=None if lists is None else lists.setdefault(name, [])) for name in forward or ()
+        ]
         return (*waiting, *(_Incomplete(name, is_reverse=True) for name in backward or ()))
-
-    def _complete(self, scope: _Scope, node: Node) -> None:
-        for waiting in scope.incomplete:
-            if waiting.listed is not None:
-                self.spend(_STATEMENT_CHARS)
-                waiting.listed.append(node)
-            elif waiting.is_reverse:
-                self._add(node, waiting.predicate, scope.subject)
-            else:
-                self._add(scope.subject, waiting.predicate, node)
 
     def _value(
         self,
@@ -436,7 +399,7 @@ class _Processor:
         *,
         is_related: bool,
     ) -> Term:
-        """Section 7.5.11: the value of `property`."""
+        """Return the value of `property` (section 7.5.11)."""
         written = attributes.get("content", attributes.get("datetime"))
         if "datatype" in attributes:
             datatype = name_of(attributes["datatype"].strip(), nodes.prefixes, vocabulary)
@@ -447,19 +410,15 @@ class _Processor:
         if "content" in attributes:
             return self._literal(attributes["content"], language)
         if "datetime" in attributes or element.tag == "time":
-            return self._time(attributes.get("datetime", element.text), language)
+            words = attributes.get("datetime", element.text)
+            plain = words.strip()
+            datatype = next((datatype for form, datatype in _TIMES if form.fullmatch(plain)), None)
+            return self._literal(plain if datatype else words, language, datatype)
         if not is_related and nodes.resource is not None:
             return nodes.resource
         if result.typed is not None and nodes.about is None:
             return result.typed
         return self._literal(element.text, language)
-
-    def _time(self, words: str, language: str | None) -> Literal:
-        plain = words.strip()
-        for form, datatype in _TIMES:
-            if form.fullmatch(plain):
-                return self._literal(plain, None, datatype)
-        return self._literal(words, language)
 
     def _literal(self, text: str, language: str | None, datatype: Iri | None = None) -> Literal:
         self.spend(len(text))
@@ -478,36 +437,22 @@ class _Processor:
             self.spend(_STATEMENT_CHARS + len(subject) + len(predicate) + length)
             self._triples.append((subject, predicate, value))
 
-    def _write_lists(self, subject: Node, lists: dict[Node, list[Term]]) -> None:
-        """Section 7.5.14: the lists that were begun for a subject."""
-        for predicate, values in lists.items():
-            cells: list[Node] = [self.blank() for _ in values]
-            self._add(subject, predicate, cells[0] if cells else Iri(_NIL))
-            for cell, value, following in zip(cells, values, [*cells[1:], Iri(_NIL)], strict=False):
-                self._add(cell, Iri(_FIRST), value)
-                self._add(cell, Iri(_REST), following)
-
     def blank(self) -> Blank:
         """Return a new node without a name."""
         self._blanks += 1
         return Blank(f"_:b{self._blanks}")
 
-    @property
-    def base(self) -> str:
-        """The base of relative addresses in the page."""
-        return self._base
-
 
 class _Nodes:
     """The nodes that the attributes of an element name: `about`, and `resource`, `href` or `src`."""
 
-    __slots__ = ("about", "prefixes", "resource", "told")
+    __slots__ = ("about", "attributes", "prefixes", "resource")
 
     def __init__(self, processor: _Processor, attributes: dict[str, str], prefixes: Mapping[str, str]) -> None:
         base = processor.base
-        self.told = attributes
+        self.attributes = attributes
         self.prefixes = prefixes
-        # A base is written once and expanded in each address.
+        # The base is written once and expanded in each address.
         processor.spend(len(base))
         self.about = resource_of(attributes["about"], base, prefixes) if "about" in attributes else None
         self.resource = resource_of(attributes["resource"], base, prefixes) if "resource" in attributes else None
@@ -516,12 +461,8 @@ class _Nodes:
                 self.resource = absolute(base, attributes[name])
 
 
-def _declares(attributes: Any) -> bool:
-    return any(name.startswith("xmlns:") for name in attributes)
-
-
-def _plain(attributes: Any) -> dict[str, str]:
-    """Return the attributes as written: lists of words become text."""
+def _as_text(attributes: Any) -> dict[str, str]:
+    """Return the attributes as they are written: lists of words become text."""
     return {
         name: " ".join(value) if isinstance(value, list) else value or "" for name, value in dict(attributes).items()
     }

@@ -1,17 +1,18 @@
 """RDF statements of a page: read from RDFa, repaired, named, and checked against an application profile.
 
-Broken IRIs, dates and languages are repaired where the meaning is clear, and left out otherwise; both are counted by
-reason. Blank nodes become skolem IRIs (RDF 1.1 Concepts, section 3.5), derived from what the page states about them,
-also through other blank nodes. A node keeps its IRI wherever it stands on the page. If a statement about it changes, it
-is another node.
+Broken IRIs, dates and languages are repaired if the meaning is clear, and left out otherwise; both are counted by
+reason. Blank nodes become skolem IRIs (RDF 1.1 Concepts, section 3.5), derived from the statements of the page about
+them, also through other blank nodes. A node keeps its IRI wherever it stands on the page. If a statement about it
+changes, it is another node.
 
-Statements are checked one by one, then resources by how many values are left of each property. What a page says of
-others is all that is known of them: a resource whose type it does not state may be of any class.
+Statements are checked one by one, then resources by the number of remaining values of each property. The page is the
+only source about others: a resource whose type it does not state may be of any class.
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -28,8 +29,6 @@ from rowen.formats.rdf.profile import ProfileShape, PropertyRule, TermKind, prof
 from rowen.formats.rdf.rdfa import XSD, RdfaTriple
 from rowen.model.rdf import StatementProfile
 
-__all__ = ["DERIVED", "GENID", "UUID", "Conformance", "Statements", "judge", "kept_statements", "skolemize"]
-
 GENID = "/.well-known/genid/"
 """The path that marks a skolem IRI."""
 
@@ -41,7 +40,10 @@ _References: TypeAlias = defaultdict[Blank, list[tuple[Node, Node]]]
 
 
 def skolemize(triples: Sequence[RdfaTriple], page: str) -> list[RdfaTriple]:
-    """Return the triples of a page with a skolem IRI for each blank node; a predicate stays as it is."""
+    """Return the triples of a page with a skolem IRI for each blank node; a predicate is not changed.
+
+    The IRI is a hash of the page, of the statements about the node, and of its number among equals.
+    """
     outgoing: dict[Blank, list[tuple[Node, Term]]] = {}
     incoming: _References = defaultdict(list)
     for subject, predicate, value in triples:
@@ -52,16 +54,6 @@ def skolemize(triples: Sequence[RdfaTriple], page: str) -> list[RdfaTriple]:
             incoming[value].append((predicate, subject))
     if not outgoing:
         return list(triples)
-    names = _names(outgoing, incoming, page)
-
-    def named(term: Term) -> Term:
-        return names.get(term, term) if isinstance(term, Blank) else term
-
-    return [(named(subject), predicate, named(value)) for subject, predicate, value in triples]  # type: ignore[misc]
-
-
-def _names(outgoing: _Statements, incoming: _References, page: str) -> dict[Blank, Iri]:
-    """Return the IRI of each node: a hash of the page, of the statements about it, and of its number among equals."""
     contents = _contents(outgoing)
     numbers: Counter[str] = Counter()
     place = urlsplit(page)
@@ -71,7 +63,11 @@ def _names(outgoing: _Statements, incoming: _References, page: str) -> dict[Blan
         text = f"{page}\n{content}\n{numbers[content]}"
         names[node] = Iri(f"{place.scheme}://{place.netloc}{GENID}{_digest(text)[:32]}")
         numbers[content] += 1
-    return names
+
+    def named(term: Term) -> Term:
+        return names.get(term, term) if isinstance(term, Blank) else term
+
+    return [(named(subject), predicate, named(value)) for subject, predicate, value in triples]  # type: ignore[misc]
 
 
 def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> list[Blank]:
@@ -103,9 +99,7 @@ def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Bla
 
 
 def _surroundings(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> Mapping[Blank, str]:
-    """Return a hash for each node that distinguishes it from others with equal content, by its neighbours
-    near and far.
-    """
+    """Return a hash for each node that distinguishes it from nodes with equal content, by near and far neighbours."""
     colours, count = contents, len(set(contents.values()))
     for _ in range(_MOST_ROUNDS):
         if count == len(outgoing):
@@ -165,7 +159,7 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 @dataclass(slots=True)
 class Conformance:
-    """The statements that are kept, the number of dropped ones, and the number of reported violations by rule."""
+    """The remaining statements, the number of dropped ones, and the number of reported violations by rule."""
 
     lines: set[str]
     dropped: Counter[str] = field(default_factory=Counter)
@@ -179,102 +173,81 @@ def judge(
 
     Unless `drop` is set, violations are only reported.
     """
-    return _Judging(lines, shapes, always, drop=drop).judged()
+    about: dict[str, dict[str, list[str]]] = {}
+    for line in sorted(lines):
+        subject, predicate, _ = line.split(" ", 2)
+        about.setdefault(subject, {}).setdefault(predicate, []).append(line)
+    types = {
+        subject: frozenset(line.split(" ", 2)[2] for line in properties.get(_TYPE, ()))
+        for subject, properties in about.items()
+    }
+    of_class: defaultdict[str, list[ProfileShape]] = defaultdict(list)
+    for shape in shapes:
+        for target in shape.targets:
+            of_class[f"<{target}>"].append(shape)
+    check = _Check(Conformance(set(lines)), {_TYPE, *(f"<{name}>" for name in always)}, types, drop=drop)
+    for subject, properties in about.items():
+        # A resource may belong to several classes of one shape.
+        for shape in {id(shape): shape for name in types[subject] for shape in of_class.get(name, ())}.values():
+            check.resource(properties, shape)
+    return check.result
 
 
-class _Judging:
-    """One page under judgement."""
+class _Check:
+    """Checks the resources of one page."""
 
     def __init__(
-        self, lines: Collection[str], shapes: Sequence[ProfileShape], always: Collection[str], *, drop: bool
+        self, result: Conformance, always: set[str], types: Mapping[str, frozenset[str]], *, drop: bool
     ) -> None:
+        self.result = result
+        self._always = always
+        self._types = types
         self._drop = drop
-        self._made = Conformance(set(lines))
-        self._always = {_TYPE, *(f"<{name}>" for name in always)}
-        self._about: dict[str, dict[str, list[str]]] = {}
-        for line in sorted(lines):
-            subject, predicate, _ = line.split(" ", 2)
-            self._about.setdefault(subject, {}).setdefault(predicate, []).append(line)
-        self._types = {subject: self._classes(properties) for subject, properties in self._about.items()}
-        self._of_class: dict[str, list[ProfileShape]] = defaultdict(list)
-        for shape in shapes:
-            for target in shape.targets:
-                self._of_class[f"<{target}>"].append(shape)
 
-    @staticmethod
-    def _classes(properties: Mapping[str, list[str]]) -> frozenset[str]:
-        return frozenset(line.split(" ", 2)[2] for line in properties.get(_TYPE, ()))
-
-    def judged(self) -> Conformance:
-        """Judge every resource by the shapes of its classes."""
-        for subject, properties in self._about.items():
-            shapes = {
-                id(shape): shape for class_name in self._types[subject] for shape in self._of_class.get(class_name, ())
-            }
-            for shape in shapes.values():
-                self._judge(properties, shape)
-        return self._made
-
-    def _judge(self, properties: Mapping[str, list[str]], shape: ProfileShape) -> None:
+    def resource(self, properties: Mapping[str, list[str]], shape: ProfileShape) -> None:
         if shape.allowed is not None:
             allowed = {f"<{name}>" for name in shape.allowed} | self._always
             for predicate in properties.keys() - allowed:
                 self._leave_out(properties[predicate], "closed", strict=shape.strict)
         for rule in shape.rules:
-            self._judge_values(properties.get(f"<{rule.path}>", ()), rule)
+            for line in properties.get(f"<{rule.path}>", ()):
+                if reason := self._violation(line.split(" ", 2)[2], rule):
+                    self._leave_out([line], reason, strict=rule.strict)
         for rule in shape.rules:
-            self._judge_counts(properties, rule)
-
-    def _judge_values(self, lines: Iterable[str], rule: PropertyRule) -> None:
-        for line in lines:
-            if reason := self._broken(line.split(" ", 2)[2], rule):
-                self._leave_out([line], reason, strict=rule.strict)
-
-    def _judge_counts(self, properties: Mapping[str, list[str]], rule: PropertyRule) -> None:
-        """Drop all values if there are too many, since none is preferred; a resource without a required value does not
-        conform.
-        """
-        left = [line for line in properties.get(f"<{rule.path}>", ()) if line in self._made.lines]
-        if rule.at_most is not None and len(left) > rule.at_most:
-            self._leave_out(left, "maxCount", strict=rule.strict)
-        elif len(left) < rule.at_least:
-            every = [line for lines in properties.values() for line in lines]
-            self._leave_out(every, "minCount", strict=rule.strict)
+            left = [line for line in properties.get(f"<{rule.path}>", ()) if line in self.result.lines]
+            if rule.at_most is not None and len(left) > rule.at_most:
+                # All values are dropped, since none is preferred.
+                self._leave_out(left, "maxCount", strict=rule.strict)
+            elif len(left) < rule.at_least:
+                # A resource without a required value does not conform.
+                every = [line for lines in properties.values() for line in lines]
+                self._leave_out(every, "minCount", strict=rule.strict)
 
     def _leave_out(self, lines: Iterable[str], reason: str, *, strict: bool) -> None:
         if not (strict and self._drop):
-            self._made.reported[reason] += 1
+            self.result.reported[reason] += 1
             return
-        dropped = self._made.lines.intersection(lines)
-        self._made.lines -= dropped
-        self._made.dropped[reason] += len(dropped)
+        dropped = self.result.lines.intersection(lines)
+        self.result.lines -= dropped
+        self.result.dropped[reason] += len(dropped)
 
-    def _broken(self, term: str, rule: PropertyRule) -> str | None:
-        """By which constraint a value does not conform; None if it does."""
+    def _violation(self, term: str, rule: PropertyRule) -> str | None:
+        """Return the constraint that a value violates; None if it conforms."""
         is_name = term.startswith("<")
-        if rule.kind is not None and _kind(term) not in rule.kind:
+        kind: TermKind = ("blank" if GENID in term else "iri") if is_name else "literal"
+        if rule.kind is not None and kind not in rule.kind:
             return "nodeKind"
         if rule.datatype is not None and (is_name or _term_datatype(term) != rule.datatype):
             return "datatype"
-        if rule.of_class is not None and not self._may_be(term, rule.of_class):
+        # A resource without a known type may be of any class.
+        types = self._types.get(term)
+        if rule.of_class is not None and (not is_name or (types and f"<{rule.of_class}>" not in types)):
             return "class"
         if rule.values is not None and term not in rule.values:
             return "in"
         if rule.pattern is not None and not rule.pattern(term[1:-1] if is_name else _text(term)):
             return "pattern"
         return None
-
-    def _may_be(self, term: str, of_class: str) -> bool:
-        if not term.startswith("<"):
-            return False
-        known = self._types.get(term)
-        return not known or f"<{of_class}>" in known
-
-
-def _kind(term: str) -> TermKind:
-    if not term.startswith("<"):
-        return "literal"
-    return "blank" if GENID in term else "iri"
 
 
 def _term_datatype(term: str) -> str:
@@ -286,7 +259,7 @@ def _term_datatype(term: str) -> str:
 
 
 def _text(term: str) -> str:
-    """Return the text of a literal, as it was before it was written."""
+    """Return the text of a literal without escapes."""
     return _ESCAPED.sub(_letter, term[1 : term.rindex('"')])
 
 
@@ -314,7 +287,7 @@ _INTEGER = re.compile(r"[+-]?\d+")
 
 
 class _UnfitError(ValueError):
-    """A term that cannot be kept; its message is the reason that is counted."""
+    """A term that cannot be repaired; its message is the reason that is counted."""
 
 
 @dataclass(slots=True)
@@ -333,51 +306,40 @@ def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: Statement
     A UUID is derived from the name of its resource, so that it is equal on all pages and in all runs; a UUID in the
     page takes precedence. Violations of a profile are dropped before, or only counted.
     """
-    made = Statements()
-    origin = _named(page, made)
+    result = Statements()
+    origin = _named(page, result)
     lines: set[str] = set()
-    for triple in skolemize([triple for triple in dict.fromkeys(triples) if triple[1] != _USES], page):
+    for subject, predicate, value in skolemize([t for t in dict.fromkeys(triples) if t[1] != _USES], page):
         try:
-            lines.add(_statement(triple, made))
+            if isinstance(predicate, Blank):
+                raise _UnfitError("blank")
+            name = _named(subject, result)
+            term = str(_literal(value, result)) if isinstance(value, Literal) else _named(value, result)
+            lines.add(f"{name} {_named(predicate, result)} {term}")
         except _UnfitError as problem:
-            made.dropped[str(problem)] += 1
+            result.dropped[str(problem)] += 1
     if profile is not None:
-        lines = _conforming(lines, profile, made)
+        conformance = judge(lines, profile_in(profile.shapes), always=(UUID.value, DERIVED.value), drop=profile.drop)
+        lines = conformance.lines
+        result.violations = conformance.reported
+        result.dropped += conformance.dropped
     parts = [line.split(" ", 2) for line in lines]
     identified = {subject for subject, predicate, _ in parts if predicate == str(UUID)}
-    for subject in {subject for subject, *_ in parts}:
-        lines.add(f"{subject} {DERIVED} {origin}")
-        if subject not in identified:
-            lines.add(f"{subject} {UUID} {OxLiteral(str(uuid5(NAMESPACE_URL, subject[1:-1])))}")
-    made.lines = sorted(lines)
-    return made
+    for resource in {subject for subject, *_ in parts}:
+        lines.add(f"{resource} {DERIVED} {origin}")
+        if resource not in identified:
+            lines.add(f"{resource} {UUID} {OxLiteral(str(uuid5(NAMESPACE_URL, resource[1:-1])))}")
+    result.lines = sorted(lines)
+    return result
 
 
-def _conforming(lines: set[str], profile: StatementProfile, made: Statements) -> set[str]:
-    """Return the conforming statements; all of them if violations are only reported."""
-    conformance = judge(lines, profile_in(profile.shapes), always=(UUID.value, DERIVED.value), drop=profile.drop)
-    made.violations = conformance.reported
-    made.dropped += conformance.dropped
-    return conformance.lines
-
-
-def _statement(triple: RdfaTriple, made: Statements) -> str:
-    """Return a statement as a line."""
-    subject, predicate, value = triple
-    if isinstance(predicate, Blank):
-        raise _UnfitError("blank")
-    named = _named(subject, made)
-    object_text = str(_literal(value, made)) if isinstance(value, Literal) else _named(value, made)
-    return f"{named} {_named(predicate, made)} {object_text}"
-
-
-def _named(iri: str, made: Statements) -> str:
+def _named(iri: str, result: Statements) -> str:
     """Return a name between its brackets."""
     node, is_repaired = _node(iri)
     if node is None:
         raise _UnfitError("iri")
     if is_repaired:
-        made.repaired["iri"] += 1
+        result.repaired["iri"] += 1
     return node
 
 
@@ -394,26 +356,23 @@ def _node(iri: str) -> tuple[str | None, bool]:
         return None, False
 
 
-def _literal(value: Literal, made: Statements) -> OxLiteral:
+def _literal(value: Literal, result: Statements) -> OxLiteral:
     if not value.text.strip():
         raise _UnfitError("empty")
     if value.datatype is not None:
-        return _typed(value.text, value.datatype, made)
+        return _typed(value.text, value.datatype, result)
     if value.language is None:
         return OxLiteral(value.text)
     language = value.language.strip().replace("_", "-")
-    if not _LANGUAGE.fullmatch(language):
-        made.repaired["language"] += 1
-        return OxLiteral(value.text)
-    made.repaired["language"] += language != value.language
-    try:
-        return OxLiteral(value.text, language=language)
-    except ValueError:
-        made.repaired["language"] += 1
-        return OxLiteral(value.text)
+    if _LANGUAGE.fullmatch(language):
+        result.repaired["language"] += language != value.language
+        with suppress(ValueError):
+            return OxLiteral(value.text, language=language)
+    result.repaired["language"] += 1
+    return OxLiteral(value.text)
 
 
-def _typed(text: str, datatype: str, made: Statements) -> OxLiteral:
+def _typed(text: str, datatype: str, result: Statements) -> OxLiteral:
     plain = text.strip()
     match datatype.removeprefix(XSD) if datatype.startswith(XSD) else "":
         case "date":
@@ -425,44 +384,36 @@ def _typed(text: str, datatype: str, made: Statements) -> OxLiteral:
         case "integer":
             fit, reason = plain if _INTEGER.fullmatch(plain) else None, "value"
         case _:
-            return OxLiteral(text, datatype=_datatype(datatype, made))
+            return OxLiteral(text, datatype=_datatype(_named(datatype, result)[1:-1]))
     if fit is None:
         raise _UnfitError(reason)
-    made.repaired[reason] += fit != plain
-    return OxLiteral(fit, datatype=_datatype(datatype, made))
-
-
-def _datatype(iri: str, made: Statements) -> NamedNode:
-    return _known_datatype(_named(iri, made)[1:-1])
+    result.repaired[reason] += fit != plain
+    return OxLiteral(fit, datatype=_datatype(_named(datatype, result)[1:-1]))
 
 
 @lru_cache(maxsize=256)
-def _known_datatype(iri: str) -> NamedNode:
+def _datatype(iri: str) -> NamedNode:
     return NamedNode(iri)
 
 
 def _date(text: str) -> str | None:
     """Return a date in its normal form; a moment becomes its day, in UTC if it has a zone."""
-    if _DATE.fullmatch(text):
-        return text if _day(text) is not None else None
-    parts = _parts(text)
-    return parts.date().isoformat() if parts is not None else None
+    if not _DATE.fullmatch(text):
+        moment = _parts(text)
+        return moment.date().isoformat() if moment is not None else None
+    match = _YEAR_FIRST.match(text)
+    try:
+        return text if match and date(*map(int, match.groups())) else None
+    except ValueError:
+        return None
 
 
 def _moment(text: str) -> str | None:
-    """Return a moment as it should be written. One that has to be repaired is written in UTC."""
-    if _DATE_TIME.fullmatch(text) and _parts(text) is not None:
-        return text
-    parts = _parts(text)
-    return parts.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0") if parts is not None else None
-
-
-def _day(text: str) -> date | None:
-    match = _YEAR_FIRST.match(text)
-    try:
-        return date(int(match[1]), int(match[2]), int(match[3])) if match else None
-    except ValueError:
+    """Return a moment in its normal form; one that has to be repaired is written in UTC."""
+    moment = _parts(text)
+    if moment is None:
         return None
+    return text if _DATE_TIME.fullmatch(text) else moment.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 def _parts(text: str) -> datetime | None:
@@ -477,18 +428,14 @@ def _parts(text: str) -> datetime | None:
     if rest.strip() and clock is None and rest not in ("Z", "z"):
         return None
     hour, minute, second = (int(part or 0) for part in clock.groups()[:3]) if clock else (0, 0, 0)
-    zone = _zone(clock[4] if clock else None)
+    # A missing time zone means UTC.
+    zone = "+00:00"
+    if clock and clock[4] and clock[4] not in "Zz":
+        digits = clock[4][1:].replace(":", "").rjust(4, "0")
+        zone = f"{clock[4][0]}{digits[:2]}:{digits[2:]}"
     try:
         return datetime.fromisoformat(
             f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}"
         ).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def _zone(written: str | None) -> str:
-    """Return the normal form of a time zone; a missing one means UTC."""
-    if not written or written in "Zz":
-        return "+00:00"
-    digits = written[1:].replace(":", "").rjust(4, "0")
-    return f"{written[0]}{digits[:2]}:{digits[2:]}"

@@ -1,7 +1,7 @@
 """RDF documents in any syntax, parsed into a graph within memory limits, or into nodes of plain JSON.
 
-The nodes are the flattened and expanded form of JSON-LD, which the parser writes and a decoder reads without any step
-in Python for single statements: a third of the cost of taking quads one by one.
+The nodes are the flattened and expanded form of JSON-LD, which the parser writes and a decoder reads without a step in
+Python for each statement: a third of the cost of reading quads one by one.
 """
 
 import re
@@ -21,25 +21,6 @@ from rowen.formats.rdf.contexts import settled
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
 from rowen.formats.rdf.mending import BrokenDocument, BrokenStatement, BrokenXml
 from rowen.model.text import Budget, OverspentError
-
-__all__ = [
-    "ACCEPT",
-    "UNREAD",
-    "Packed",
-    "Parsed",
-    "RdfBody",
-    "Said",
-    "UnreadStatement",
-    "format_of",
-    "lexical",
-    "node_of",
-    "quads_of",
-    "read_graph",
-    "read_nodes",
-    "read_packed",
-    "unpacked",
-    "unreadable",
-]
 
 ACCEPT = (
     "text/turtle, application/n-triples;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7, "
@@ -84,7 +65,7 @@ _TRIPLE_LINE = re.compile(r"\s*+(?:<[^>\s]++>|_:\S++)\s++<[^>\s]++>\s")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
-# A document with more is rejected: single statements no longer show what is missing.
+# A document with more errors is rejected: single statements no longer show what is missing.
 _MOST_ERRORS = 100
 
 UNREAD = "urn:rowen:unread"
@@ -101,7 +82,7 @@ class RdfBody(NamedTuple):
 
 
 class UnreadStatement(NamedTuple):
-    """A statement that could not be read, as it was sent, and the node that it is about, if that can be made out."""
+    """An unreadable statement, as it was sent, and its subject, if that is known."""
 
     why: str
     payload: bytes
@@ -116,7 +97,7 @@ class Parsed(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """The same on its way from one process to another, and how long the answer was."""
+    """A parsed answer for another process, and the size of the answer."""
 
     graph: bytes
     broken: tuple[UnreadStatement, ...]
@@ -124,10 +105,10 @@ class Packed(NamedTuple):
 
 
 def read_packed(
-    body: bytes, url: str, media_type: str | None, charset: str | None, told: str | None, most_triples: int, page: int
+    body: bytes, url: str, media_type: str | None, charset: str | None, option: str | None, most_triples: int, page: int
 ) -> Packed:
-    """Return the graph in the body of an answer, read where it can do no harm."""
-    parsed = read_graph(RdfBody(body, url, media_type, charset), told=told, most_triples=most_triples, page=page)
+    """Return the graph in the body of an answer, for a worker process."""
+    parsed = read_graph(RdfBody(body, url, media_type, charset), option=option, most_triples=most_triples, page=page)
     return Packed(parsed.graph.packed(), parsed.broken, len(body))
 
 
@@ -137,17 +118,16 @@ def unpacked(packed: Packed) -> Parsed:
 
 
 def format_of(body: RdfBody, option: str | None = None) -> str:
-    """Return the syntax of an answer, by the user's option, the media type, the ending, or its first characters."""
+    """Return the syntax of an answer by the user's option, the media type, the ending, or its first characters."""
     if option:
         return option
-    head = body.body[:4096].decode("utf-8-sig", "replace").lstrip()
-    sniffed = _sniffed(head)
-    declared = _BY_MEDIA_TYPE.get(body.media_type or "")
-    if declared and _agree(declared, sniffed):
-        return declared
+    sniffed = _sniffed(body.body[:4096].decode("utf-8-sig", "replace").lstrip())
     path = body.url.partition("?")[0].partition("#")[0]
-    ending = _BY_ENDING.get(path.rpartition("/")[2].rpartition(".")[2].lower())
-    return sniffed or (ending if ending and _agree(ending, sniffed) else None) or "turtle"
+    by_ending = _BY_ENDING.get(path.rpartition("/")[2].rpartition(".")[2].lower())
+    by_media_type = _BY_MEDIA_TYPE.get(body.media_type or "")
+    if by_media_type and _agree(by_media_type, sniffed):
+        return by_media_type
+    return sniffed or (by_ending if by_ending and _agree(by_ending, sniffed) else None) or "turtle"
 
 
 def _sniffed(head: str) -> str | None:
@@ -167,34 +147,33 @@ def _agree(declared: str, sniffed: str | None) -> bool:
     return (declared in families) == (sniffed in families) and (declared not in families or declared == sniffed)
 
 
-def read_graph(body: RdfBody, *, told: str | None = None, most_triples: int, page: int = 0) -> Parsed:
-    """Return the graph in an answer. `page` keeps its blank nodes apart from those of other pages."""
-    where = body.url
-    name = format_of(body, told)
-    base = where.partition("#")[0].partition("?")[0]
-    try:
+def read_graph(body: RdfBody, *, option: str | None = None, most_triples: int, page: int = 0) -> Parsed:
+    """Return the graph in an answer. `page` distinguishes its blank nodes from those of other pages."""
+    name = format_of(body, option)
+    syntax = _BY_NAME[name]
+    base = body.url.partition("#")[0].partition("?")[0]
+    with unreadable(body, name):
         data, collected = _input(body, name), _Collecting(body, most_triples, page)
         try:
-            collected.take(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
+            collected.take(parse(data, syntax, base_iri=base, lenient=True))
         except SyntaxError:
+            # Read the rest of a broken document; raise `SyntaxError` again if nothing is readable.
             collected = _Collecting(body, most_triples, page)
-            collected.take(_mended(data, name, base))
+            if isinstance(data, str):
+                collected.take(BrokenXml(data, base).read())
+            elif name in _MENDED:
+                collected.take(BrokenDocument(data, syntax, base).read())
+            else:
+                collected.take(parse(data, syntax, base_iri=base, lenient=True))
         return Parsed(collected.graph, tuple(collected.broken))
-    except UnreadableError:
-        raise
-    except OverspentError as problem:
-        raise UnreadableError(f"{where} {problem}.", hint="It may be malicious.") from None
-    except (ValueError, SyntaxError, RecursionError) as problem:
-        # The parser raises SyntaxError for broken input.
-        raise UnreadableError(f"{where} cannot be parsed as {name}: {problem}.", hint=_HINT) from None
 
 
 def quads_of(body: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_further: bool = False) -> Iterator[Quad]:
-    """Return the quads of a document, with their graphs, as the parser yields them, without repairs.
+    """Return the quads of a document with their graphs, as the parser yields them, without repairs.
 
     The base is the address with its query, which distinguishes the pages of a feed. Blank nodes of a document that
-    `is_further` get labels that no other document has. Errors of this function and of the iterator are translated by
-    `unreadable`: a generator around the parser would be one step more for each quad.
+    `is_further` get labels that no other document has. `unreadable` translates errors of this function and of the
+    iterator: a generator around the parser would be one more step for each quad.
     """
     name = format_of(body)
     base = body.url.partition("#")[0]
@@ -203,7 +182,7 @@ def quads_of(body: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_fur
 
 
 @contextmanager
-def unreadable(body: RdfBody) -> Iterator[None]:
+def unreadable(body: RdfBody, name: str | None = None) -> Iterator[None]:
     """Translate the errors of a parser of this document into `UnreadableError`."""
     try:
         yield
@@ -213,41 +192,26 @@ def unreadable(body: RdfBody) -> Iterator[None]:
         raise UnreadableError(f"{body.url} {problem}.", hint="It may be malicious.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
         # The parser raises SyntaxError for broken input.
-        name = format_of(body)
+        name = name or format_of(body)
         raise UnreadableError(f"{body.url} cannot be parsed as {name}: {problem}.", hint=_HINT) from None
-
-
-def _mended(data: bytes | str, name: str, base: str) -> Iterator[Quad | BrokenStatement]:
-    """Return the readable part of a broken document, and the broken statements; raises `SyntaxError` if nothing is
-    readable.
-    """
-    if isinstance(data, str):
-        return BrokenXml(data, base).read()
-    if name in _MENDED:
-        return BrokenDocument(data, _BY_NAME[name], base).read()
-    return iter(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
 
 
 _HINT = "The option format names the syntax, where it is not recognised."
 
 
 def _input(body: RdfBody, name: str, contexts: Mapping[str, Any] | None = None) -> bytes | str:
-    match name:
-        case "jsonld":
-            text = decode_utf8(body.body, body.charset)
-            if text.lstrip()[:1] == "<":
-                raise _web_page(body)
-            return settled(text.encode("utf-8", "replace"), body.url, contexts)
-        case "rdfxml":
-            return _xml(body)
+    if name == "rdfxml":
+        return _xml(body)
     text = decode_utf8(body.body, body.charset)
-    if _HTML.match(text.lstrip()[:200]):
+    is_json = name == "jsonld"
+    if text.lstrip()[:1] == "<" if is_json else _HTML.match(text.lstrip()[:200]):
         raise _web_page(body)
-    return text.encode("utf-8", "replace")
+    data = text.encode("utf-8", "replace")
+    return settled(data, body.url, contexts) if is_json else data
 
 
 def _xml(body: RdfBody) -> str:
-    """Return the document without its declaration, as the parser knows UTF-8 only; none that defines entities."""
+    """Return the document without its declaration, as the parser reads only UTF-8; refuse one that defines entities."""
     decoder = XmlDecoder(body.charset)
     text = decoder.feed(body.body) + decoder.close()
     text = text[match.end() :] if (match := _DECLARATION.match(text)) else text
@@ -255,7 +219,7 @@ def _xml(body: RdfBody) -> str:
     begin = text[prolog.end() if prolog else 0 :][:200]
     if _HTML.match(begin):
         raise _web_page(body)
-    if begin[:9].upper() == "<!DOCTYPE" or begin[:8].upper() == "<!ENTITY":
+    if begin.upper().startswith(("<!DOCTYPE", "<!ENTITY")):
         raise UnreadableError(
             f"{body.url} defines a document type, which may expand without limit.",
             hint="Ask the catalog for another syntax, such as Turtle.",
@@ -290,8 +254,14 @@ class _Collecting:
                 self._note(quad)
                 continue
             node, name = _node(quad.subject, page), short(quad.predicate.value)
-            value = _term(quad.object, page)
-            spend(len(node) + len(name) + (len(value.text) if isinstance(value, Literal) else len(value)))
+            value: Term
+            if isinstance(quad.object, OxLiteral):
+                datatype = short(quad.object.datatype.value)
+                value = Literal(quad.object.value, quad.object.language, None if datatype == "xsd:string" else datatype)
+                spend(len(node) + len(name) + len(value.text))
+            else:
+                value = _node(quad.object, page)
+                spend(len(node) + len(name) + len(value))
             graph.add(node, name, value)
             if graph.triples > self._most_triples:
                 raise SourceError(
@@ -310,18 +280,9 @@ class _Collecting:
 
 
 def _node(node: object, page: int) -> Node:
-    return Iri(node.value) if isinstance(node, NamedNode) else _blank(node, page)
-
-
-def _term(term: object, page: int) -> Term:
-    if isinstance(term, OxLiteral):
-        datatype = short(term.datatype.value)
-        return Literal(term.value, term.language, None if datatype == "xsd:string" else datatype)
-    return Iri(term.value) if isinstance(term, NamedNode) else _blank(term, page)
-
-
-def _blank(node: object, page: int) -> Blank:
     match node:
+        case NamedNode():
+            return Iri(node.value)
         case BlankNode():
             return Blank(f"_:{page}.{node.value}")
         case Triple():
@@ -330,7 +291,7 @@ def _blank(node: object, page: int) -> Blank:
 
 
 Said = dict[str, list[dict[str, Any]]]
-"""What is said of a node: lists of values by property. A value is `{"@id": …}`, or a literal with its `@value`."""
+"""The statements about a node: lists of values by property. A value is `{"@id": …}`, or a literal with its `@value`."""
 
 
 class _Spending:
@@ -357,7 +318,7 @@ class _Spending:
 def read_nodes(
     body: RdfBody, *, most_quads: int, contexts: Mapping[str, Any] | None = None, is_further: bool = False
 ) -> list[dict[str, Any]]:
-    """Yield the nodes of a document, those of named graphs in `@graph`; a node is repeated if statements follow later.
+    """Return the nodes of a document, those of named graphs in `@graph`; a node is repeated if statements follow later.
 
     Blank nodes of a document that `is_further` get labels that no other document has.
     """
@@ -365,9 +326,10 @@ def read_nodes(
         try:
             return _nodes(body, quads_of(body, contexts=contexts, is_further=is_further), most_quads)
         except OSError:
-            # JSON-LD has no words for statements about statements (RDF 1.2): these become texts.
+            # JSON-LD cannot express statements about statements (RDF 1.2): as objects these become texts.
             quads = quads_of(body, contexts=contexts, is_further=is_further)
-            return _nodes(body, map(_plain, filter(_is_plain, quads)), most_quads)
+            plain = (_plain(quad) for quad in quads if not isinstance(quad.subject, Triple))
+            return _nodes(body, plain, most_quads)
 
 
 def _nodes(body: RdfBody, quads: Iterator[Quad], most_quads: int) -> list[dict[str, Any]]:
@@ -377,17 +339,13 @@ def _nodes(body: RdfBody, quads: Iterator[Quad], most_quads: int) -> list[dict[s
         raise SourceError(f"{body.url} has more than {most_quads:,} quads.", hint="No page should have so many.")
     nodes = written.nodes()
     if not all(map(_is_node, nodes)):
-        # A property of such a name, without a scheme, is let through by the parser, and hides the node.
+        # The parser accepts a property with such a name, without a scheme; it hides the node.
         raise UnreadableError(f"{body.url} has a property named @id or @graph.", hint="No vocabulary defines one.")
     return nodes
 
 
 def _is_node(node: Mapping[str, Any]) -> bool:
     return type(node.get("@id")) is str and ("@graph" not in node or all(map(_is_node, node["@graph"])))
-
-
-def _is_plain(quad: Quad) -> bool:
-    return not isinstance(quad.subject, Triple)
 
 
 def _plain(quad: Quad) -> Quad:
