@@ -283,7 +283,7 @@ async def test_a_start_that_robots_txt_forbids_is_a_clear_error(database: Scratc
 async def test_requests_keep_their_distance(database: ScratchDatabase, site: Site) -> None:
     time = FakeTime()
     async with database.open() as r:
-        r._engine._pace = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        r._engine._assembly.pace = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
         # This clock moves for each that waits: only one may at a time.
         run = await keep(r, site, delay_s=2, concurrency=1)
 
@@ -295,7 +295,7 @@ async def test_a_crawl_delay_is_honoured(database: ScratchDatabase, site: Site) 
     site.pages["/robots.txt"] = Page(b"User-agent: *\nCrawl-delay: 7")
     time = FakeTime()
     async with database.open() as r:
-        r._engine._pace = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        r._engine._assembly.pace = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
         run = await keep(r, site, concurrency=1)
 
     assert run.stats.requests == 14

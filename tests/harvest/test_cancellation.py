@@ -35,7 +35,7 @@ class Deaf(Scripted):
 
 # By their words: of a number nobody knows whose statement it is, and the background puts up with a failure.
 @pytest.mark.parametrize("statement", ["insert into item ", "insert into chunk", "insert into change", "cursor ="])
-async def test_a_source_that_is_deaf_to_a_cancellation_does_not_hang_a_failed_run(
+async def test_a_source_that_ignores_cancellation_does_not_hang_a_failed_run(
     database: ScratchDatabase, kinds: Any, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     kinds(Deaf)

@@ -182,7 +182,7 @@ async def test_a_new_version_or_note_is_written_although_the_cursor_did_not_move
     assert (after_version, version_and_notes(database)) == (("v2", []), ("v2", ["a"]))
 
 
-async def test_only_the_first_checkpoint_of_a_full_run_forgets_the_notes_of_earlier_runs(
+async def test_only_the_first_checkpoint_of_a_full_run_removes_the_notes_of_earlier_runs(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit, "CHECKPOINT_S", 0.0)

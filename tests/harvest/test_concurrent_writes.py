@@ -164,7 +164,7 @@ async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_cr
     assert (run.status, run.stats.created, run.stats.failed, run.stats.duplicates) == ("completed", 1, 0, 1)
 
 
-async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(database: ScratchDatabase) -> None:
+async def test_an_item_deleted_and_returned_in_one_run_is_stored(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await groups(r, Fetched(page(1)), Fetched(page(2)))
         await groups(r, Gone("https://example.org/1"), Fetched(page(1, "Other text.")), Fetched(page(2)))
@@ -173,7 +173,7 @@ async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(database: Sc
     assert again.text == "Other text."
 
 
-async def test_an_item_that_is_shown_again_while_it_is_being_marked_as_gone_keeps_no_mark(
+async def test_an_item_that_returns_while_it_is_marked_gone_keeps_no_mark(
     database: ScratchDatabase,
 ) -> None:
     async with database.open() as r:

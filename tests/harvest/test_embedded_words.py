@@ -109,7 +109,7 @@ async def test_a_passage_of_many_parts_is_found_once_by_its_nearest_part(databas
         assert found[0].similarity > 0.99
 
 
-async def test_all_parts_of_a_text_that_is_gone_are_dropped(database: ScratchDatabase) -> None:
+async def test_all_parts_of_a_deleted_text_are_removed(database: ScratchDatabase) -> None:
     async with database.open(embedder="partly", embeddings_kept_days=0) as r:
         await sync(
             r, Fetched(untitled(1, "a b c d e f g h i")), Fetched(untitled(2, "cats")), Fetched(untitled(3, "dogs"))

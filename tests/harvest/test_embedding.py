@@ -141,7 +141,9 @@ async def test_settings_that_name_another_model_do_not_mix_vectors(
     assert "rowen embed" in remarks[0]
 
 
-async def test_without_a_setting_the_database_knows_its_embedder(database: ScratchDatabase, provider: Provider) -> None:
+async def test_without_a_setting_the_database_determines_the_embedder(
+    database: ScratchDatabase, provider: Provider
+) -> None:
     async with database.open(**provider.settings) as r:
         await sync(r, *pages(1))
     async with database.open(embedder=None) as r:
@@ -164,7 +166,7 @@ async def test_the_estimated_cost_is_shown_first_and_may_be_declined(
         assert (provider.asked_for, await r.embeddings.list()) == ([], [])
 
 
-async def test_the_embedder_none_embeds_nothing_and_says_nothing(database: ScratchDatabase) -> None:
+async def test_the_embedder_none_embeds_and_reports_nothing(database: ScratchDatabase) -> None:
     async with database.open(embedder="none") as r:
         run = await sync(r, *pages(1))
         with pytest.raises(UsageError):
@@ -241,9 +243,7 @@ async def test_a_question_is_embedded_once(database: ScratchDatabase, provider: 
     assert provider.received.count("what about one?") == 1
 
 
-async def test_vectors_of_texts_that_are_gone_are_kept_for_a_while(
-    database: ScratchDatabase, provider: Provider
-) -> None:
+async def test_vectors_of_deleted_texts_are_kept_for_some_days(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
         shows(Gone("https://example.org/2"))
@@ -320,7 +320,7 @@ async def test_a_large_load_drops_the_index_and_rebuilds_it(
     assert (facts.indexed, facts.vectors) == (True, 40)
 
 
-async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_with_others(
+async def test_vectors_of_a_removed_model_are_not_mixed_with_others(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings) as r:
@@ -341,7 +341,7 @@ async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_w
     assert after.vector is not None
 
 
-async def test_a_database_with_vectors_of_an_embedder_that_was_removed_is_searched_by_words_and_says_how_to_switch(
+async def test_a_database_with_vectors_of_a_removed_embedder_is_searched_by_words_with_a_hint_how_to_switch(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings) as r:

@@ -375,7 +375,7 @@ async def test_blank_texts_are_never_sent(database: ScratchDatabase, provider: P
         assert (report.embedded, report.pending, len(provider.received)) == (0, 0, 1)
 
 
-async def test_a_provider_that_does_not_answer_costs_a_question_little_time_and_it_says_so(
+async def test_an_unresponsive_provider_costs_a_search_little_time_and_is_reported(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings) as r:
@@ -426,7 +426,7 @@ async def test_a_sync_waits_for_a_limited_time_and_reports_the_rest(
         assert run.stats.seconds < 20
 
 
-async def test_an_embedder_with_a_bug_costs_no_sync(
+async def test_a_bug_in_an_embedder_fails_no_sync(
     database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: Any, **__: Any) -> None:
@@ -444,7 +444,7 @@ async def test_an_embedder_with_a_bug_costs_no_sync(
     assert (healed.stats.embedded, healed.stats.embeddings_pending) == (2, 0)
 
 
-async def test_a_text_over_which_the_embedder_stumbles_does_not_hold_the_others(
+async def test_a_text_that_makes_the_embedder_fail_does_not_delay_others(
     database: ScratchDatabase, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed = OpenAI.embed
@@ -483,7 +483,7 @@ async def test_an_embedder_that_fails_over_every_text_since_refuses_none(
     assert (healed.stats.embedded, healed.stats.embeddings_pending) == (4, 0)
 
 
-async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(
+async def test_a_source_with_an_exhausted_budget_waits_and_others_continue(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     settings: dict[str, Any] = {**provider.settings, "embedder_price": 1000, "embed_wait_s": 0}

@@ -210,7 +210,7 @@ async def test_more_runs_than_there_are_connections_for_wait_for_each_other(
         assert facts.runs_at_once < Counting.most <= facts.connections_taken < facts.connections_allowed
 
 
-async def test_a_source_may_be_called_like_a_number(database: ScratchDatabase, waiting: type[Waiting]) -> None:
+async def test_a_source_may_have_a_number_as_its_name(database: ScratchDatabase, waiting: type[Waiting]) -> None:
     async with database.open(lease_s=6) as r:
         await r.sources.add("waiting:one", name="1")
         await r.sources.add("waiting:two", name="2")

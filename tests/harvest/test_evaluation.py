@@ -148,7 +148,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from("xyz"), values, max_size=3), values)
-def test_an_answer_is_right_by_itself_whatever_else_it_says(data: dict[str, Any], more: Any) -> None:
+def test_an_answer_is_scored_by_its_expected_fields_only(data: dict[str, Any], more: Any) -> None:
     total, wrong = wrong_fields(data, {**data, "more": more})
 
     assert wrong == ()

@@ -97,7 +97,7 @@ async def test_a_page_with_a_former_text_is_not_paid_again(database: ScratchData
     assert costs.avoided_usd > 0
 
 
-async def test_a_page_that_is_gone_takes_its_facts_with_it(database: ScratchDatabase) -> None:
+async def test_the_facts_of_a_deleted_page_are_deleted(database: ScratchDatabase) -> None:
     with market(3) as (shop, model):
         async with database.open(**model.settings) as r:
             await stock(r, shop)
@@ -291,7 +291,7 @@ async def test_an_answer_with_letters_that_cannot_be_stored_costs_no_other_item(
     assert "Lamp one" in found
 
 
-async def test_a_source_that_carries_nothing_says_how_it_may(database: ScratchDatabase) -> None:
+async def test_a_source_without_a_schema_is_reported_with_a_hint(database: ScratchDatabase) -> None:
     with market(1) as (shop, model):
         async with database.open(**model.settings) as r:
             await r.sources.add(f"{shop.url}/", name="shop")

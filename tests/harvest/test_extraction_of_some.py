@@ -58,7 +58,7 @@ async def test_another_pattern_costs_only_new_pages_and_ends_facts_of_excluded_o
             assert (await r.extraction.extract_source("shop"))[0].looked_at == 0
 
 
-async def test_a_pattern_is_taken_by_the_letter_but_for_its_stars(database: ScratchDatabase) -> None:
+async def test_a_pattern_is_literal_except_for_its_stars(database: ScratchDatabase) -> None:
     with market(2) as (shop, model):
         async with database.open(**model.settings) as r:
             await stock(r, shop, only_urls=["%/1", "_", "\\", "*/lamps/*"])

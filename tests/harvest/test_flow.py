@@ -274,7 +274,7 @@ async def test_a_failed_item_keeps_its_last_copy_and_is_released_when_read_again
         assert len(contents(database)) == 2
 
 
-async def test_quarantine_forgets_what_the_source_no_longer_lists(database: ScratchDatabase) -> None:
+async def test_quarantine_drops_items_that_the_source_no_longer_lists(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, Fetched(page(1)), Failed("https://example.org/2", "Bad."), Complete())
         await sync(r, Fetched(page(1)), Complete())
@@ -475,7 +475,7 @@ async def test_removing_a_source_announces_each_deletion(database: ScratchDataba
         assert database.query("select count(*) from chunk") == [(0,)]
 
 
-async def test_a_dry_run_tells_and_leaves_everything(database: ScratchDatabase) -> None:
+async def test_a_dry_run_reports_changes_and_makes_none(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await sync(r, *fetched(1, 2, 3, 4), Complete())
         before = database.query("select count(*), max(number) from change")
@@ -583,7 +583,7 @@ class LooksUp(Scripted):
 
 
 @pytest.mark.parametrize("validators", [None, Validators("etag")])
-async def test_an_unchanged_item_that_was_called_gone_before_is_gone_no_longer(
+async def test_an_unchanged_item_that_was_reported_gone_before_is_no_longer_gone(
     database: ScratchDatabase, kinds: Callable[[Any], None], validators: Validators | None
 ) -> None:
     LooksUp.validators = validators
@@ -607,7 +607,7 @@ async def test_an_unchanged_item_that_was_called_gone_before_is_gone_no_longer(
     ],
     ids=["fetched", "changed", "failed", "skipped"],
 )
-async def test_an_item_that_is_shown_again_after_it_was_called_gone_is_gone_no_longer(
+async def test_an_item_that_returns_after_it_was_reported_gone_is_no_longer_gone(
     database: ScratchDatabase, again: Callable[[int], Observation]
 ) -> None:
     async with database.open() as r:
@@ -756,7 +756,7 @@ async def test_an_item_created_and_deleted_in_one_run_does_not_count_for_the_gua
         assert list(contents(database)) == [page(1).url]
 
 
-async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connector_says(
+async def test_a_walk_with_fewer_items_than_declared_is_partial_even_if_its_connector_says_complete(
     database: ScratchDatabase,
 ) -> None:
     async with database.open() as r:

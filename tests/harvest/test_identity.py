@@ -200,7 +200,7 @@ async def test_a_dry_run_that_meets_new_records_is_whole(database: ScratchDataba
     assert (run.status, run.complete, run.stats.created) == ("completed", True, 3)
 
 
-async def test_a_run_without_anything_missing_asks_nothing_about_moves(database: ScratchDatabase) -> None:
+async def test_a_run_without_missing_items_sends_no_query_about_moves(database: ScratchDatabase) -> None:
     sent: list[str] = []
     original = psycopg.AsyncCursor.execute
 

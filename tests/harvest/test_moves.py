@@ -132,7 +132,7 @@ async def test_copies_that_come_before_their_originals_leave_the_same_index_as_a
     assert index_of(database) == index_of(rebuilt)
 
 
-async def test_a_rehearsal_tells_of_moves_and_makes_none(database: ScratchDatabase, site: DataJsonSite) -> None:
+async def test_a_dry_run_reports_moves_and_makes_none(database: ScratchDatabase, site: DataJsonSite) -> None:
     async with database.open() as r:
         await sync(r, site)
         before = index_of(database)

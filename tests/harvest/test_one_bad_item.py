@@ -117,7 +117,7 @@ async def test_facts_that_the_database_refuses_cost_that_page(
 
 @pytest.mark.parametrize("usage", [10**30, -1, 1.5, "many", None, [], True])
 @pytest.mark.parametrize("kind", ["anthropic", "gemini", "ollama", "openai"])
-async def test_a_count_of_tokens_that_is_none_costs_no_page(database: ScratchDatabase, kind: str, usage: Any) -> None:
+async def test_an_invalid_token_count_costs_no_page(database: ScratchDatabase, kind: str, usage: Any) -> None:
     def counts(asked: AskedModel, said: Said) -> Said:
         said.usage = (usage, usage)
         return said
@@ -134,7 +134,7 @@ async def test_a_count_of_tokens_that_is_none_costs_no_page(database: ScratchDat
     assert database.query("select count(*) from provider_call where tokens_sent between 1 and 100000") == [(1,)]
 
 
-async def test_a_page_over_which_a_reader_stumbles_costs_that_page(
+async def test_a_page_that_makes_a_reader_fail_costs_that_page(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_well = readers.read

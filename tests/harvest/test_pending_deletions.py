@@ -81,7 +81,7 @@ async def test_a_kept_item_stays_and_no_longer_waits_for_a_decision(database: Sc
     assert (let_go, len(contents(database))) == (1, 10)
 
 
-async def test_a_kept_item_that_is_shown_again_is_an_item_like_all_others(database: ScratchDatabase) -> None:
+async def test_a_kept_item_that_returns_is_an_ordinary_item(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await hold(r)
         await r.deletions.keep("one", [page(11).url])

@@ -80,7 +80,7 @@ async def test_a_new_version_of_one_format_has_only_its_items_read_again(
     assert (again.stats.stopped_at_validator, again.stats.rows_written) == (7, 0)
 
 
-async def test_pages_of_other_formats_are_still_asked_for_with_their_validators(
+async def test_pages_of_other_formats_are_still_requested_with_their_validators(
     database: ScratchDatabase, site: Site, bump: Callable[[str], None]
 ) -> None:
     async with database.open() as r:
@@ -135,7 +135,7 @@ async def test_items_read_before_formats_had_versions_are_read_again_once(
     assert (again.stats.stopped_at_validator, again.stats.rows_written) == (7, 0)
 
 
-def test_a_record_from_before_formats_had_versions_stays_current_whatever_becomes_of_formats(
+def test_a_record_from_before_formats_had_versions_stays_current_with_any_format_version(
     bump: Callable[[str], None],
 ) -> None:
     bump("rtf")

@@ -198,9 +198,7 @@ async def test_search_goes_on_and_the_index_and_the_vectors_of_questions_are_rig
     assert status.indexed
 
 
-async def test_texts_that_are_gone_take_their_old_vectors_with_them(
-    database: ScratchDatabase, provider: Provider
-) -> None:
+async def test_deleted_texts_lose_their_old_vectors(database: ScratchDatabase, provider: Provider) -> None:
     async with database.open(**provider.settings, embedder_batch=1, embedder_concurrency=1) as r:
         await sync(r, *pages(1, 2, 3, 4))
         shows(Gone("https://example.org/4"))

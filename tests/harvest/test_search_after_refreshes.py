@@ -145,7 +145,7 @@ async def test_counting_words_costs_only_the_changes(database: ScratchDatabase, 
     assert len(unchanged) == 1
 
 
-async def test_vectors_of_texts_that_are_gone_take_no_place_from_others(
+async def test_vectors_of_deleted_texts_take_no_place_from_others(
     new_database: Callable[[], ScratchDatabase], provider: Provider
 ) -> None:
     old, new = new_database(), new_database()

@@ -56,7 +56,7 @@ async def test_short_texts_and_texts_that_begin_alike_are_no_copies(database: Sc
         assert len(await r.search("hatch")) == 4
 
 
-async def test_datasets_of_a_series_that_only_their_titles_tell_apart_are_no_copies(database: ScratchDatabase) -> None:
+async def test_datasets_of_a_series_that_differ_by_title_only_are_no_copies(database: ScratchDatabase) -> None:
     def footpaths(place: str) -> Document:
         return page(place, LONG, title=f"Footpaths of {place}", media_type=DATASET)
 

@@ -47,7 +47,7 @@ async def test_by_kind_of_source(database: ScratchDatabase) -> None:
             await found(r, kinds=["web"])
 
 
-async def test_by_tag_whatever_its_case(database: ScratchDatabase) -> None:
+async def test_by_tag_in_any_case(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "apple", tags=("Fruit", "red")), page(2, "apple", tags=("computer",)))
 
@@ -77,7 +77,7 @@ async def test_by_publisher(database: ScratchDatabase) -> None:
         assert await found(r, publisher="orchards") == {"1"}
 
 
-async def test_by_the_date_that_the_catalog_tells_and_else_by_ours(database: ScratchDatabase) -> None:
+async def test_by_the_date_of_the_catalog_or_else_of_the_harvest(database: ScratchDatabase) -> None:
     async with database.open() as r:
         await harvest(
             r,

@@ -55,7 +55,7 @@ async def test_found_by_both_comes_before_found_by_one(database: ScratchDatabase
         assert set(first.words) == {"cat", "purring"}
 
 
-async def test_an_embedder_that_is_down_leaves_the_words_and_says_so(
+async def test_an_embedder_that_is_down_leaves_word_search_and_is_reported(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with database.open() as r:
@@ -67,7 +67,7 @@ async def test_an_embedder_that_is_down_leaves_the_words_and_says_so(
         assert any("by words only" in note for note in answer.notes)
 
 
-async def test_words_only_asks_for_no_vector(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_words_only_requests_no_vector(database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     async with database.open() as r:
         await harvest(r, page(1, "A cat."), page(2, "A kitten."))
         monkeypatch.setattr(Senses, "down", True)

@@ -154,7 +154,7 @@ async def test_a_note_goes_with_its_item(database: ScratchDatabase, provider: Pr
     assert database.query("select * from item_wanted") == []
 
 
-async def test_of_a_source_that_has_used_up_its_budget_nothing_holds_up_the_others(
+async def test_a_source_with_an_exhausted_budget_delays_no_other_source(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**one_by_one(provider)) as r:

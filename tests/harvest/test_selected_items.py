@@ -105,7 +105,7 @@ async def test_an_unknown_item_is_skipped_with_a_reason_and_never_requested(
     assert any("2 URLs left alone" in remark for remark in remarks(run))
 
 
-async def test_a_page_that_is_gone_goes_and_a_root_that_is_gone_takes_nothing_along(
+async def test_a_missing_page_is_deleted_and_a_missing_root_deletes_nothing_else(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:

@@ -59,7 +59,7 @@ def test_the_stored_document_needs_nothing_to_be_written() -> None:
         (replace(DOCUMENT, text="Other text."), Outcome.UPDATED),
     ],
 )
-def test_a_new_chunker_recuts_an_item_whatever_else_differs(document: Document, outcome: Outcome) -> None:
+def test_a_new_chunker_recuts_an_item_with_any_other_difference(document: Document, outcome: Outcome) -> None:
     verdict = sieve.judge(document, STORED._replace(chunker=6), RECIPES)
 
     assert (verdict.outcome, verdict.write_item, verdict.write_chunks) == (outcome, True, True)
@@ -94,7 +94,7 @@ def test_a_check_is_written_when_the_recipe_differs_unless_the_old_one_is_still_
     assert sieve.judge(DOCUMENT, STORED._replace(recipe=OLD), RECIPES).write_check
 
 
-def test_a_record_fetched_by_itself_keeps_the_stored_hash_with_the_mark_of_its_bytes() -> None:
+def test_an_individually_fetched_record_keeps_the_stored_hash_with_the_mark_of_its_bytes() -> None:
     record, mark = b"r" * 32, b"m" * 8
     seen = replace(DOCUMENT, validators=Validators("etag", "Monday", record))
 

@@ -148,7 +148,7 @@ async def test_a_phrase_or_an_excluded_word_holds_for_what_a_title_finds(databas
     assert [hit.title for hit in strict] == ["Cats"]
 
 
-async def test_the_vector_of_a_title_that_is_gone_is_kept_for_a_while(
+async def test_the_vector_of_a_deleted_title_is_kept_for_some_days(
     database: ScratchDatabase, provider: Provider
 ) -> None:
     async with database.open(**provider.settings, embeddings_kept_days=0) as r:

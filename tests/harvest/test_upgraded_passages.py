@@ -126,19 +126,19 @@ async def test_the_rest_of_a_killed_upgrade_is_renewed_by_the_next_sync(
     hashes = downgrade(database)
     provider.received.clear()
     monkeypatch.setattr(passages, "_AT_ONCE", 1)
-    renew, renewed = passages.Recut._renew, []
+    write_edits, renewed = passages.write_edits, []
 
-    async def killed(self: passages.Recut, *given: Any) -> int:
+    async def killed(*arguments: Any) -> Any:
         if renewed:
             raise RuntimeError("killed")
-        renewed.append(await renew(self, *given))
-        return 1
+        renewed.append(arguments)
+        return await write_edits(*arguments)
 
     async with database.open(**provider.settings) as r:
-        monkeypatch.setattr(passages.Recut, "_renew", killed)
+        monkeypatch.setattr(passages, "write_edits", killed)
         with pytest.raises(RuntimeError):
             await r.sync(folder)
-        monkeypatch.setattr(passages.Recut, "_renew", renew)
+        monkeypatch.setattr(passages, "write_edits", write_edits)
         assert database.query("select chunker, count(*) from item group by 1 order by 1") == [(2, 2), (3, 1)]
         await r.sync(folder)
 

@@ -348,13 +348,13 @@ def test_a_small_page_is_read_inline_unless_a_rule_may_cost_more_than_its_size(
 ) -> None:
     page = replace(markdown(1, 100), facts=facts)
 
-    assert parse_pool._is_harmless([page]) is is_inline
-    assert parse_pool._is_harmless([Uncut(page)]) is is_inline
+    assert (parse_pool._weight(page) <= parse_pool.INLINE_BODY_BYTES) is is_inline
+    assert (parse_pool._weight(Uncut(page)) <= parse_pool.INLINE_BODY_BYTES) is is_inline
 
 
 def test_texts_in_lists_count_towards_the_size_of_a_call() -> None:
-    assert parse_pool._is_harmless([Call(len, (["x" * 100, ("y" * 100,)],))])
-    assert not parse_pool._is_harmless([Call(len, (["x" * 5_000, ("y" * 5_000,)],))])
+    assert parse_pool._weight(Call(len, (["x" * 100, ("y" * 100,)],))) <= parse_pool.INLINE_BODY_BYTES
+    assert not (parse_pool._weight(Call(len, (["x" * 5_000, ("y" * 5_000,)],))) <= parse_pool.INLINE_BODY_BYTES)
 
 
 def test_a_batch_is_bounded_by_its_tasks_and_by_its_bytes() -> None:
@@ -419,7 +419,7 @@ def test_answers_that_cannot_be_pickled_are_refused_individually() -> None:
     for _ in range(100_000):
         nested = [nested]
 
-    written = pickle.loads(parse_worker._written([Result(nested), Result(1)]))
+    written = pickle.loads(parse_worker._pickled([Result(nested), Result(1)]))
 
     assert [type(answer) for answer in written] == [Refused, Refused]
     # Taken apart by hand: the interpreter would do it by recursion.

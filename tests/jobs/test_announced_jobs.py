@@ -2,7 +2,7 @@
 
 from contextlib import closing
 
-from rowen.jobs.tasks import TASKS
+from rowen.jobs.worker import TASKS
 from tests.conftest import ScratchDatabase
 from tests.jobs.conftest import Opened
 from tests.portals.council import CouncilSite, Paper

@@ -10,8 +10,8 @@ import pytest
 import rowen
 from rowen import Complete, Fetched
 from rowen.jobs.freshness import outlook
-from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
+from rowen.jobs.worker import TASKS
 from rowen.model.schedules import Schedule
 from rowen.operations import sources as source_operations
 from tests.conftest import ScratchDatabase
@@ -103,7 +103,7 @@ async def test_a_window_holds_for_auto_too(database: ScratchDatabase, kinds: Cal
     assert (due_at.weekday(), due_at.hour) == (0, 3)
 
 
-async def test_status_tells_how_much_is_expected_to_be_stale(
+async def test_status_shows_the_expected_share_of_stale_items(
     database: ScratchDatabase, kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds(Scripted)

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from rowen.jobs.queue import put_extraction
-from rowen.jobs.tasks import TASKS
+from rowen.jobs.worker import TASKS
 from rowen.model.queue import Job
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market
@@ -75,7 +75,7 @@ def only_page(number: int, mood: Mood) -> Mood:
         (None, "wants a key; none was sent"),
     ],
 )
-async def test_a_key_that_is_not_accepted_ends_the_job_after_one_call_and_is_named(
+async def test_a_refused_key_ends_the_job_after_one_call_and_is_named(
     yard: Opened, monkeypatch: pytest.MonkeyPatch, code: int, key: str | None, words: str
 ) -> None:
     monkeypatch.setenv("SHOP_KEY", "sk-secret")
@@ -90,7 +90,7 @@ async def test_a_key_that_is_not_accepted_ends_the_job_after_one_call_and_is_nam
     assert (carried.state, carried.pending, carried.failed) == ("waiting", LAMPS, 0)
 
 
-async def test_a_page_that_is_refused_has_failed_with_the_words_of_the_provider_and_the_others_are_read(
+async def test_a_refused_page_fails_with_the_message_of_the_provider_and_other_pages_are_read(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     async with waiting(yard, llm_concurrency=1) as (y, model, job):
@@ -129,7 +129,7 @@ async def test_a_wrong_address_or_model_ends_the_job_after_one_call(yard: Opened
 
 
 @pytest.mark.parametrize("code", [408, 409, 429, 500, 502, 503, 504, 529])
-async def test_temporary_errors_are_waited_for_without_counting_an_attempt(yard: Opened, code: int) -> None:
+async def test_waits_after_temporary_errors_count_no_attempt(yard: Opened, code: int) -> None:
     async with waiting(yard, cb_failure_threshold=2) as (y, model, job):
         model.moods.extend([status(code), status(code)])
         done = await ended(y, job)
@@ -138,7 +138,7 @@ async def test_temporary_errors_are_waited_for_without_counting_an_attempt(yard:
     assert done.waits >= 1
 
 
-async def test_a_model_that_does_not_answer_in_time_is_waited_for(yard: Opened) -> None:
+async def test_a_job_waits_for_a_model_that_does_not_answer_in_time(yard: Opened) -> None:
     async with waiting(yard, llm_limit_s=0.3) as (y, model, job):
         model.latency_s = 5
 
@@ -155,7 +155,7 @@ async def test_a_model_that_does_not_answer_in_time_is_waited_for(yard: Opened) 
 
 
 @pytest.mark.parametrize("how", ["reset", "half an answer", "nothing"])
-async def test_a_connection_that_breaks_is_waited_for(yard: Opened, how: str) -> None:
+async def test_a_job_waits_after_a_broken_connection(yard: Opened, how: str) -> None:
     asked = 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -189,7 +189,7 @@ async def waits_for(y: Yard, job: int, condition: Callable[[Job], bool]) -> None
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1"])
-async def test_a_host_that_is_not_there_is_waited_for(yard: Opened, url: str) -> None:
+async def test_a_job_waits_for_a_missing_host(yard: Opened, url: str) -> None:
     async with waiting(yard, llm_url=url) as (y, _, job):
         await waits_for(y, job, lambda one: one.waits >= 1)
         held = await y.job(job)
@@ -225,7 +225,7 @@ async def test_an_answer_that_breaks_the_schema_costs_its_item(yard: Opened, dat
 
 
 @pytest.mark.parametrize("code", [404, 410])
-async def test_a_sync_whose_root_is_gone_fails_at_once_and_keeps_what_is_stored(
+async def test_a_sync_with_a_missing_root_fails_at_once_and_keeps_stored_items(
     yard: Opened, database: ScratchDatabase, code: int
 ) -> None:
     with market(2) as (shop, _):
@@ -246,7 +246,7 @@ async def test_a_sync_whose_root_is_gone_fails_at_once_and_keeps_what_is_stored(
     assert contents(database) == before
 
 
-async def test_broken_markup_costs_nothing_and_a_page_that_cannot_be_read_costs_itself(
+async def test_broken_markup_costs_nothing_and_an_unreadable_page_only_itself(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     with market(2) as (shop, _):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from rowen.jobs.queue import put_extraction
-from rowen.jobs.tasks import TASKS
+from rowen.jobs.worker import TASKS
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import market, stock
 from tests.jobs.conftest import Opened, Yard

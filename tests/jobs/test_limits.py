@@ -83,7 +83,7 @@ async def test_silence_is_counted_from_the_last_progress_and_a_job_that_does_not
         told = []
         for at, progress in ((0, 0), (90, 1), (180, 1), (191, 1), (191 + GRACE_S, 1), (192 + GRACE_S, 1)):
             clock.now, job.progress = at, progress
-            cut_off = watch.look([job])
+            cut_off = watch.check([job])
             told.append((job.stopped is not None, bool(cut_off)))
 
     assert told == [(False, False)] * 3 + [(True, False)] * 2 + [(True, True)]
@@ -94,9 +94,9 @@ async def test_one_of_three_jobs_at_a_time_is_released_for_memory(yard: Opened) 
         watch = Watch(y.engine.settings, memory=lambda: 2 << 20, clock=Clock())
         jobs = [ActiveJob(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(3)]
         for _ in range(2):
-            watch.look(jobs)
+            watch.check(jobs)
         first = [job.leaving for job in jobs]
-        watch.look(jobs[:2])
+        watch.check(jobs[:2])
 
     assert first == [False, False, True]
     assert [job.leaving for job in jobs] == [False, True, True]
@@ -107,11 +107,11 @@ async def test_no_job_is_released_for_memory_while_another_one_is_ending(yard: O
         clock, used = Clock(), [0]
         watch = Watch(y.engine.settings, memory=lambda: used[0], clock=clock)
         silent, busy = [ActiveJob(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(2)]
-        watch.look([silent, busy])
+        watch.check([silent, busy])
         clock.now, busy.progress = 101, 1
-        watch.look([silent, busy])
+        watch.check([silent, busy])
         used[0] = 2 << 20
-        watch.look([silent, busy])
+        watch.check([silent, busy])
 
     assert silent.stopped is not None
     assert not busy.is_ending
@@ -171,7 +171,7 @@ import asyncio, time
 from rowen.jobs.worker import BlockedLoop
 
 async def main():
-    with BlockedLoop(looks=10, pause_s=0.05):
+    with BlockedLoop(limit=10, pause_s=0.05):
         await asyncio.sleep(1)
         print("still here", flush=True)
         time.sleep(3)

@@ -170,7 +170,7 @@ PUT = (
 
 
 @pytest.mark.parametrize("reached", [False, True], ids=["lost on its way", "lost with its answer"])
-async def test_a_database_that_dies_at_any_statement_until_the_first_job_is_waited_for(
+async def test_the_worker_waits_for_a_database_that_dies_at_any_statement_before_the_first_job(
     database: ScratchDatabase, quickly: None, reached: bool
 ) -> None:
     waited = 0
@@ -210,7 +210,7 @@ async def test_a_new_database_that_dies_in_the_middle_of_its_migrations_is_migra
 
 
 @pytest.mark.parametrize("words", [b"", STARTING], ids=["hangs up", "is starting"])
-async def test_a_database_that_is_away_before_the_worker_begins_is_waited_for(
+async def test_the_worker_waits_for_a_database_that_is_down_at_its_start(
     database: ScratchDatabase, quickly: None, words: bytes
 ) -> None:
     database.execute(PUT)
@@ -223,7 +223,7 @@ async def test_a_database_that_is_away_before_the_worker_begins_is_waited_for(
     assert all(("starting up" in told) == bool(words) for told in start.waits)
 
 
-async def test_a_wrong_password_and_a_newer_database_are_not_waited_for(
+async def test_the_worker_does_not_wait_after_a_wrong_password_or_for_a_newer_database(
     database: ScratchDatabase, quickly: None
 ) -> None:
     async with Outlet(database.conninfo, words=WRONG_PASSWORD) as outlet:
@@ -247,7 +247,7 @@ async def test_without_patience_a_database_that_is_away_is_an_error(database: Sc
             await Rowen(ScratchDatabase(outlet.conninfo, database.home).settings()).start()
 
 
-def test_a_server_that_dies_twice_over_a_distance_is_not_waited_for() -> None:
+def test_the_worker_does_not_wait_for_a_remote_server_that_dies_twice() -> None:
     patience = Patience(lambda *_: None)
     died = StoreUnfitError("The server died while it computed a distance.")
     died.__cause__ = OperationalError("server closed the connection unexpectedly")
@@ -275,7 +275,7 @@ async def until_it_works(database: ScratchDatabase, process: "subprocess.Popen[s
 
 @pytest.mark.parametrize("command", [("worker",), ("serve", "--port", "0")], ids=lambda command: command[0])
 @pytest.mark.parametrize("after", [None, 1, 2], ids=["before", "after the opening", "a statement later"])
-async def test_a_command_that_works_says_that_it_waits_for_the_database_and_goes_on(
+async def test_a_working_command_reports_that_it_waits_for_the_database_and_continues(
     database: ScratchDatabase, tmp_path: Path, command: tuple[str, ...], after: int | None
 ) -> None:
     at = 0 if after is None else await statements_to_open(database) + after

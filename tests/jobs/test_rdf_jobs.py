@@ -10,7 +10,7 @@ import pytest
 from rowen import Complete, Fetched, Rowen, RowenError
 from rowen.jobs import rdf
 from rowen.jobs.rdf import StatementPush
-from rowen.jobs.tasks import TASKS
+from rowen.jobs.worker import TASKS
 from rowen.store import changes
 from rowen.store import rdf as store_rdf
 from tests.conftest import ScratchDatabase
@@ -84,7 +84,7 @@ async def test_a_worker_sends_changes_to_an_endpoint_once_and_nothing_without_ch
     assert "hidden" not in str(database.query("select * from statement_target"))
 
 
-async def test_an_endpoint_that_fails_waits_longer_each_time_and_then_hears_all_of_it_in_order(
+async def test_a_failing_endpoint_waits_longer_each_time_and_then_gets_all_changes_in_order(
     yard: Opened, database: ScratchDatabase, endpoint: TripleStore
 ) -> None:
     async with yard() as y:
@@ -150,7 +150,7 @@ async def test_an_endpoint_that_was_set_back_is_rebuilt(
     assert endpoint.statements() == current(database)
 
 
-async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoint: TripleStore) -> None:
+async def test_two_processes_never_send_to_an_endpoint_concurrently(yard: Opened, endpoint: TripleStore) -> None:
     async with yard() as y:
         await publish(y.r, a="Cameras")
         await y.r.rdf.add_endpoint("papers", endpoint.endpoint)
@@ -206,7 +206,7 @@ select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and g
 """
 
 
-async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_nothing_out_and_nothing_behind(
+async def test_a_second_process_that_sends_to_an_endpoint_at_any_moment_omits_and_leaves_nothing(
     yard: Opened, database: ScratchDatabase, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rdf, "_CHANGES_AT_ONCE", 1)

@@ -102,7 +102,7 @@ def test_jobs_whose_workers_died_together_do_not_come_back_together() -> None:
     assert len({delay_after_loss(2, chance, first_s=60) for _ in range(10)}) == 10
 
 
-def test_waits_are_spread_as_far_below_as_above_what_is_meant() -> None:
+def test_delays_are_spread_evenly_around_their_nominal_value() -> None:
     chance = Random(1)
     waits = [delay_after_loss(2, chance, first_s=60) or 0 for _ in range(200)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from rowen import Checkpoint, Complete, Fetched, Incomplete, Known, Observation, SourceError
 from rowen.errors import CircuitOpenError
-from rowen.jobs.tasks import TASKS
+from rowen.jobs.worker import TASKS
 from tests.conftest import ScratchDatabase
 from tests.jobs.conftest import Opened, Yard
 from tests.logical import contents, replayed

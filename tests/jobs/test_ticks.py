@@ -8,8 +8,8 @@ import pytest
 
 from rowen.errors import RefusedError
 from rowen.jobs.queue import POKED, put
-from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick, tidy
+from rowen.jobs.worker import TASKS
 from rowen.store import queue
 from rowen.store.locks import Lock, hold_session_shared
 from tests.conftest import ScratchDatabase

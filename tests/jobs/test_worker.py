@@ -121,7 +121,7 @@ async def test_temporary_errors_are_tried_four_times_and_then_fail_with_their_re
         assert waits == sorted(waits)
 
 
-async def test_a_refusal_and_a_bug_fail_at_once_whatever_their_words_are(yard: Opened) -> None:
+async def test_a_refusal_and_a_bug_fail_at_once_with_any_message(yard: Opened) -> None:
     async with yard() as y:
 
         async def refuse(active: ActiveJob) -> None:
@@ -160,7 +160,7 @@ async def test_an_open_circuit_burns_no_try_and_the_job_waits_until_it_may_be_pr
         assert min(after - before for before, after in itertools.pairwise(times)) >= 0.1
 
 
-async def test_a_busy_source_is_waited_for_without_a_try(yard: Opened) -> None:
+async def test_waiting_for_a_busy_source_counts_no_attempt(yard: Opened) -> None:
     async with yard() as y:
 
         async def busy(active: ActiveJob) -> None:
@@ -231,7 +231,7 @@ async def test_a_waiting_job_is_cancelled_and_a_running_one_ends_at_once(yard: O
         assert ended.tries == 1
 
 
-async def test_a_cancelled_or_failed_job_can_be_tried_again(yard: Opened) -> None:
+async def test_a_cancelled_or_failed_job_can_be_retried(yard: Opened) -> None:
     async with yard() as y:
         y.task(nothing)
         job = await y.put()
@@ -465,7 +465,7 @@ async def test_a_worker_that_loses_its_connection_keeps_its_jobs_beside_one_that
         assert database.query("select count(*) from job_note") == [(0,)]
 
 
-async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_ends(
+async def test_a_leaving_worker_does_not_count_as_dead_while_its_last_job_ends(
     yard: Opened, database: ScratchDatabase
 ) -> None:
     # A quarter of it is longer than a test waits: that it leaves is noted at once, not with the next heartbeat.
@@ -490,7 +490,7 @@ async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_end
         assert (await y.job(job)).state == "done"
 
 
-async def test_workers_look_after_others_only_while_those_have_jobs(
+async def test_workers_check_other_workers_only_while_those_have_jobs(
     yard: Opened, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "_WATCH_S", 0.02)

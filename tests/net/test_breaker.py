@@ -37,7 +37,7 @@ def test_a_success_in_between_starts_the_count_again():
     assert breaker.state() is State.CLOSED
 
 
-def test_an_open_circuit_refuses_and_tells_when_it_may_be_tried():
+def test_an_open_circuit_refuses_calls_and_states_the_next_try():
     time = FakeTime()
     breaker = opened(time)
     time.at += 10
@@ -145,7 +145,7 @@ def test_the_pause_is_short_again_once_the_circuit_has_closed():
     assert breaker.stats().recovery_s == 30
 
 
-def test_what_was_asked_before_the_circuit_opened_does_not_count_afterwards():
+def test_calls_from_before_the_opening_do_not_count_afterwards():
     time = FakeTime()
     breaker = Breaker("api", clock=time.clock)
     early = [breaker.admit() for _ in range(4)]
@@ -166,7 +166,7 @@ def test_what_was_asked_before_the_circuit_opened_does_not_count_afterwards():
     assert breaker.state() is State.CLOSED
 
 
-def test_what_was_asked_before_the_circuit_opened_does_not_lengthen_its_next_pause():
+def test_calls_from_before_the_opening_do_not_lengthen_the_next_pause():
     time = FakeTime()
     breaker = Breaker("api", clock=time.clock)
     early = breaker.admit()
@@ -215,7 +215,7 @@ def test_reset_closes_the_circuit_and_forgets_calls_that_are_out(state: str):
     assert breaker.stats().retry_in_s == 30
 
 
-def test_each_opening_and_closing_is_told_and_nothing_in_between():
+def test_each_opening_and_closing_is_reported_and_nothing_in_between():
     time = FakeTime()
     told: list[tuple[State, float, float]] = []
 
@@ -238,7 +238,7 @@ def test_each_opening_and_closing_is_told_and_nothing_in_between():
     assert told == [(State.OPEN, 0, 30), (State.OPEN, 30, 30), (State.CLOSED, 0, 0)]
 
 
-def test_stats_tell_what_happened():
+def test_stats_count_calls_and_openings():
     breaker = opened(FakeTime())
     with pytest.raises(CircuitOpenError):
         breaker.admit()

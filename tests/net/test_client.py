@@ -115,7 +115,7 @@ def test_a_304_to_an_unconditional_request_is_an_error():
 
 
 @pytest.mark.parametrize("status", [200, 203, 204, 400, 401, 403, 404, 410, 418, 451, 501, 505, 599])
-def test_every_final_status_is_returned_and_asked_for_once(status: int):
+def test_every_final_status_is_returned_after_one_request(status: int):
     async def scenario() -> tuple[Response, Counts]:
         meter = Counts()
 
@@ -191,7 +191,7 @@ def test_a_question_can_be_posted():
     assert (reply.body, reply.media_type) == (b"<q/>", "application/xml")
 
 
-def test_a_unicode_host_is_asked_for_by_its_ascii_name():
+def test_a_unicode_host_is_requested_by_its_ascii_name():
     async def scenario() -> bytes:
         names = Names()
         names.addresses["xn--bcher-kva.example"] = [["127.0.0.1"]]
@@ -218,7 +218,7 @@ def test_header_lines_of_30_kb_are_read():
 @pytest.mark.parametrize(
     "url", ["javascript:alert(1)", "data:,x", "http://", "http://a..b/", f"http://{'a' * 70}.example/"]
 )
-def test_what_cannot_be_fetched_costs_only_itself(url: str):
+def test_an_unfetchable_url_costs_only_itself(url: str):
     async def scenario() -> None:
         async with client() as fetch:
             with pytest.raises((BadUrlError, ConnectError)):
@@ -230,7 +230,7 @@ def test_what_cannot_be_fetched_costs_only_itself(url: str):
 @pytest.mark.parametrize(
     "answer", [b"220 mail.example ESMTP\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00\x01\x02\r\n\r\n"]
 )
-def test_what_is_not_http_is_an_error(answer: bytes):
+def test_an_answer_that_is_not_http_is_an_error(answer: bytes):
     async def scenario() -> None:
         async with serve_raw(saying(answer)) as base, client() as fetch:
             with pytest.raises(BadAnswerError, match="not valid HTTP"):
@@ -264,7 +264,7 @@ def test_a_login_in_the_url_is_used_and_not_shown():
     assert "s3cret" not in page.url
 
 
-def test_a_missing_credential_is_told_before_anything_is_sent():
+def test_a_missing_credential_is_reported_before_anything_is_sent():
     async def scenario() -> Counts:
         meter = Counts()
         async with serve(echo) as base, client(meter=meter) as fetch:

@@ -25,7 +25,7 @@ def test_a_login_is_packed_for_basic_authentication():
     assert resolve("Basic env:LOGIN", {"LOGIN": "me:pass"}) == "Basic bWU6cGFzcw=="
 
 
-def test_what_is_no_reference_stands_for_itself():
+def test_a_value_without_a_reference_stays_as_it_is():
     assert resolve("application/json") == "application/json"
 
 

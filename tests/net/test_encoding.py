@@ -62,7 +62,7 @@ def test_a_packed_body_that_ends_early_is_noticed(coding: str):
         unpack(coding, [packed[:-9]])
 
 
-def test_an_empty_body_is_empty_whatever_it_is_called():
+def test_an_empty_body_is_empty_with_any_content_encoding():
     assert unpack("gzip", []) == b""
 
 
@@ -72,12 +72,12 @@ def test_a_body_that_is_not_packed_as_said_is_refused(coding: str):
         unpack(coding, [b"<!doctype html>" * 10])
 
 
-def test_what_is_not_packed_needs_no_decoder():
+def test_an_unencoded_body_needs_no_decoder():
     assert decoder("identity") is None
     assert decoder("") is None
 
 
-def test_a_coding_that_was_not_asked_for_is_refused():
+def test_a_coding_that_was_not_requested_is_refused():
     with pytest.raises(BadAnswerError, match="compress"):
         decoder("compress")
     with pytest.raises(BadAnswerError):
@@ -100,7 +100,7 @@ def test_a_body_of_countless_tiny_parts_is_refused():
         unpack("gzip", [gzip.compress(b"") * 1200])
 
 
-def test_what_we_ask_for_we_can_unpack():
+def test_every_requested_coding_can_be_decoded():
     assert ACCEPT_ENCODING.startswith("gzip")
     for coding in ACCEPT_ENCODING.split(", "):
         assert decoder(coding) is not None

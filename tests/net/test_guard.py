@@ -113,7 +113,7 @@ def test_names_that_say_it_themselves_are_refused_for_a_proxy_too(host: str):
 
 
 @pytest.mark.parametrize("host", ["localhost.", "LOCALHOST.:80", "127.0.0.1.", "a b", "[::1", ""])
-def test_a_host_with_a_final_dot_and_what_is_no_host_are_refused_for_a_proxy_too(host: str):
+def test_a_host_with_a_final_dot_and_an_invalid_host_are_refused_for_a_proxy_too(host: str):
     with pytest.raises(AddressRefusedError):
         AddressGuard().check_name(host)
 

@@ -51,7 +51,7 @@ def packed(*entries: tuple[str, bytes]) -> bytes:
         ("text/html", b"", "text/html"),
     ],
 )
-def test_the_media_type_is_what_the_body_is(declared: str | None, body: bytes, expected: str | None):
+def test_the_media_type_follows_the_body(declared: str | None, body: bytes, expected: str | None):
     assert media_type(declared, body) == expected
 
 
@@ -74,7 +74,7 @@ def test_the_media_type_is_what_the_body_is(declared: str | None, body: bytes, e
         ([("data.csv", b"a,b")], "application/zip"),
     ],
 )
-def test_packed_documents_are_told_apart(entries: list[tuple[str, bytes]], expected: str):
+def test_packed_documents_are_distinguished(entries: list[tuple[str, bytes]], expected: str):
     assert sniff(packed(*entries)) == expected
 
 

@@ -87,7 +87,7 @@ def test_a_crawl_delay_is_kept_up_to_the_longest_wait():
     assert starts(throttle, time, ["b", "b"]) == [1020, 1080]
 
 
-def test_a_held_host_is_not_asked_until_then():
+def test_a_paused_host_gets_no_request_until_the_pause_ends():
     time = FakeTime()
     throttle = Throttle(delay_s=0, longest_s=60, clock=time.clock, sleep=time.sleep)
     run(throttle.hold("a", 45))
@@ -197,7 +197,7 @@ def test_a_process_that_meets_thousands_of_hosts_remembers_a_bounded_number():
     assert given - asked == pytest.approx(60 - 22)
 
 
-def test_hosts_that_are_being_asked_are_never_forgotten():
+def test_hosts_with_pending_requests_are_never_forgotten():
     async def scenario() -> tuple[int, int]:
         throttle = Throttle(delay_s=0, most_hosts=10)
         permits = [await throttle.enter(f"host{number}") for number in range(50)]
@@ -343,7 +343,7 @@ async def _pauses_s(asked: Callable[[str], str], **changes: Any) -> list[float]:
     return time.slept
 
 
-def test_allowed_hosts_of_ones_own_network_are_asked_without_a_pause():
+def test_allowed_hosts_of_the_own_network_get_requests_without_a_pause():
     named = {"allow_addresses_for": {"farm.test": "127.0.0.0/8"}}
 
     assert run(_pauses_s(str)) == []
@@ -354,5 +354,5 @@ def test_a_pause_that_was_set_by_hand_is_kept_on_ones_own_network_too():
     assert len(run(_pauses_s(str, host_delay_s=1.0))) == 2
 
 
-def test_a_host_that_is_not_ones_own_is_asked_with_pauses():
+def test_other_hosts_get_requests_with_pauses():
     assert len(run(_pauses_s(lambda url: url.replace("127.0.0.1", "farm.test")))) == 2

@@ -15,7 +15,7 @@ async def direct(request: web.BaseRequest) -> web.Response:
     return web.Response(text="direct")
 
 
-def test_a_proxy_is_asked_for_names_that_only_it_can_resolve():
+def test_a_proxy_gets_names_that_only_it_can_resolve():
     async def scenario() -> bytes:
         async with serve(proxy) as base, client(proxy=base, allow_addresses=()) as fetch:
             return (await fetch.get("http://public.example/page")).body

@@ -59,7 +59,7 @@ def test_validators_are_sent_only_to_the_url_they_belong_to():
     ("status", "method", "arrives"),
     [(301, "POST", "GET"), (302, "POST", "GET"), (303, "POST", "GET"), (307, "POST", "POST"), (308, "POST", "POST")],
 )
-def test_a_posted_question_is_repeated_only_where_the_redirect_says_so(status: int, method: str, arrives: str):
+def test_a_post_is_repeated_only_if_the_redirect_requires_it(status: int, method: str, arrives: str):
     _, page, _ = follow({"/a": (status, "/b")}, method, body=b"q", headers={"Content-Type": "text/x"})
 
     assert f'"method": "{arrives}"'.encode() in page.body

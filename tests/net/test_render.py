@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import FetchError, ItemError, SourceError, UsageError
-from rowen.net import render, rendering
+from rowen.net import rendering
 from rowen.net.client import Client
 from rowen.net.render import Browser, Rendered, find_chromium
 from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
@@ -78,7 +78,7 @@ class Trap:
         self._server.close()
 
 
-async def test_what_scripts_and_shadow_trees_show_is_read_and_shared_scripts_are_fetched_once(app: App) -> None:
+async def test_content_of_scripts_and_shadow_trees_is_read_and_shared_scripts_are_fetched_once(app: App) -> None:
     app.show("/meadow", "Meadow", "All about hay.", links=("/pond",))
     app.show("/pond", "Pond", "All about newts.")
     meter = Counts()
@@ -181,7 +181,7 @@ async def test_questions_by_post_are_passed_on_to_the_same_origin(app: App) -> N
 
 async def test_pages_without_end_are_bounded_in_time_and_size(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(render, "READ_LIMIT_S", 2.0)
+    monkeypatch.setattr(rendering, "READ_LIMIT_S", 2.0)
     app.script("/endless", "while (true) {}")
     app.script("/alerts", "alert('x'); confirm('y'); prompt('z'); document.body.append('dismissed')")
     app.script("/asking", "document.body.append('ticker'); setInterval(() => fetch('/well'), 100)")
@@ -213,7 +213,7 @@ async def test_a_page_that_takes_too_much_memory_is_ended_and_the_next_one_rende
     assert OK in well.html
 
 
-async def test_a_page_that_leaves_tells_where_it_goes(app: App) -> None:
+async def test_a_redirecting_page_returns_its_target(app: App) -> None:
     app.script("/old", "location.replace('/new')")
     app.script("/pushed", "history.pushState({}, '', '/deep/down'); document.body.innerHTML = '<a href=more>more</a>'")
 
@@ -267,7 +267,9 @@ async def test_nothing_is_started_before_the_first_page_and_nothing_left_after_t
     assert started() == before
 
 
-async def test_without_a_browser_the_error_says_what_to_install(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_browser_the_error_names_the_package_to_install(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UsageError, match="named by ROWEN_BROWSER, is no program"):
         async with browser(app, browser="/nowhere/chromium") as render_page:
             await render_page("/well")

@@ -55,7 +55,7 @@ def test_the_number_of_tries_can_be_set():
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 410, 422, 501])
-def test_other_answers_are_never_asked_for_twice(status: int):
+def test_other_answers_are_never_requested_twice(status: int):
     page, time, meter = get(answering(status))
 
     assert (page.status, meter.requests, time.slept) == (status, 1, [])
@@ -77,7 +77,7 @@ def test_a_server_that_alternates_between_200_and_503_always_answers():
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_in_seconds_is_waited_for(status: int):
+def test_a_retry_waits_for_retry_after_in_seconds(status: int):
     page, time, meter = get(answering(status, 200, headers={"Retry-After": "7"}))
 
     assert (page.status, meter.requests, sum(time.slept)) == (200, 2, 7)
@@ -91,7 +91,7 @@ def test_retry_after_as_a_date_is_measured_by_the_clock_of_the_server():
     assert (page.status, sum(time.slept)) == (200, 42)
 
 
-def test_retry_after_as_a_date_is_measured_by_ours_where_the_server_tells_no_time():
+def test_retry_after_as_a_date_uses_the_own_clock_if_the_server_sends_none():
     async def scenario() -> list[float]:
         time = FakeTime()
         answers = iter([b"HTTP/1.1 503 Busy\r\nRetry-After: Thu, 01 Jan 2026 12:00:09 GMT\r\n", b"HTTP/1.1 200 OK\r\n"])
@@ -107,7 +107,7 @@ def test_retry_after_as_a_date_is_measured_by_ours_where_the_server_tells_no_tim
     assert sum(run(scenario())) == 9
 
 
-def test_a_wait_beyond_the_limit_is_not_waited_for_and_both_are_shown(caplog: pytest.LogCaptureFixture):
+def test_a_wait_beyond_the_limit_ends_the_retries_and_both_are_logged(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING, "rowen.net"):
         page, time, meter = get(answering(503, headers={"Retry-After": "86400"}))
 
@@ -117,7 +117,7 @@ def test_a_wait_beyond_the_limit_is_not_waited_for_and_both_are_shown(caplog: py
     assert "120 s" in caplog.text
 
 
-def test_while_a_host_asked_to_wait_no_other_request_is_sent_to_it():
+def test_a_host_that_requested_a_pause_gets_no_other_request():
     async def scenario() -> list[float]:
         time = FakeTime()
         async with (

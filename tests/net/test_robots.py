@@ -47,7 +47,7 @@ def saying(status: int, body: bytes = b"", **headers: str) -> Answer:
         b"User-agent: *\nDisallow: /priv*te\nDisallow: /*.bak$",
     ],
 )
-def test_a_file_is_understood_in_whatever_form_it_comes(body: bytes):
+def test_a_file_is_parsed_in_every_common_form(body: bytes):
     rules = read_rules(body)
 
     assert rules.allows(f"{SITE}/public")
@@ -60,7 +60,7 @@ def test_the_longest_rule_wins():
     assert [rules.allows(SITE + path) for path in ("/a", "/a/b", "/a/b/c")] == [False, True, False]
 
 
-def test_delay_and_sitemaps_are_told():
+def test_delay_and_sitemaps_are_returned():
     rules = read_rules(
         b"Sitemap: https://a.example/one.xml\nUser-agent: *\nCrawl-delay: 2.5\nSitemap: https://a.example/two.xml\n"
         b"Sitemap: https://a.example/one.xml\n"
@@ -79,7 +79,7 @@ def test_delay_and_sitemaps_are_told():
         b"  <p>Disallow: /",
     ],
 )
-def test_what_is_no_robots_file_allows_everything(body: bytes):
+def test_a_page_instead_of_a_robots_file_allows_everything(body: bytes):
     assert read_rules(body).allows(f"{SITE}/private")
 
 
@@ -92,7 +92,7 @@ def test_no_file_allows_everything(status: int):
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_server_in_trouble_refuses_everything_and_says_why(status: int):
+def test_a_failing_server_refuses_everything_with_a_reason(status: int):
     rules = rules_of(saying(status, CLOSED))
 
     assert not rules.allows(f"{SITE}/public")
@@ -116,7 +116,7 @@ def test_endless_redirects_count_as_no_file():
     assert rules_of(answer).allows(f"{SITE}/x")
 
 
-def test_a_file_behind_a_redirect_holds_for_the_origin_that_was_asked():
+def test_a_file_behind_a_redirect_holds_for_the_requested_origin():
     async def answer(request: web.BaseRequest) -> web.Response:
         if request.path == "/robots.txt":
             return web.Response(status=301, headers={"Location": "/real.txt"})
@@ -131,7 +131,7 @@ def test_of_a_file_of_ten_megabytes_only_the_start_is_read():
     async def scenario() -> tuple[RobotsRules, Counts]:
         meter = Counts()
         async with serve(saying(200, body)) as base, client(meter=meter, body_limit_bytes=1 << 20) as fetch:
-            fetch._defaults = fetch._defaults._replace(limit_bytes=64 << 20)
+            fetch._settings = fetch._settings.model_copy(update={"body_limit_bytes": 64 << 20})
             return await Robots(fetch).rules(base), meter
 
     with costs_at_most(5):
@@ -178,7 +178,7 @@ def test_robots_itself_may_always_be_read():
     assert read_rules(b"User-agent: *\nDisallow: /").allows(f"{SITE}/robots.txt")
 
 
-def test_an_open_circuit_and_a_refused_address_are_not_taken_for_rules():
+def test_an_open_circuit_and_a_refused_address_are_not_cached_as_rules():
     async def scenario() -> None:
         async with client(fetch_tries=1, allow_addresses=()) as fetch:
             with pytest.raises(AddressRefusedError):

@@ -80,7 +80,7 @@ def test_unicode_hosts_and_paths_take_their_ascii_form():
     assert target.origin == "https://xn--bcher-kva.example"
 
 
-def test_what_was_percent_encoded_stays_as_it_was():
+def test_percent_encoded_characters_stay_as_they_are():
     assert parse("https://a.example/x%2Cy?sig=a%2Bb%2F%3D").url == "https://a.example/x%2Cy?sig=a%2Bb%2F%3D"
 
 
@@ -98,7 +98,7 @@ def test_what_was_percent_encoded_stays_as_it_was():
         "http://a b/",
     ],
 )
-def test_what_http_cannot_fetch_is_refused(url: str):
+def test_urls_that_http_cannot_fetch_are_refused(url: str):
     with pytest.raises(BadUrlError):
         parse(url)
 

@@ -72,7 +72,7 @@ def fails(certificate: tuple[Path, Path], name: str, **changes: object) -> tuple
     return run(scenario())
 
 
-def test_a_certificate_that_nobody_vouches_for_is_an_error_and_not_tried_again(certificate: tuple[Path, Path]):
+def test_an_untrusted_certificate_is_an_error_and_not_retried(certificate: tuple[Path, Path]):
     error, meter = fails(certificate, "site.example")
 
     assert "The certificate of site.example" in str(error)

@@ -222,7 +222,7 @@ async def test_the_last_process_at_a_host_keeps_the_gap_to_the_starts_of_others(
         await second.tell([HostReport(HOST, 0, 0.0, leaves=True)])
         lane = pace._lane(HOST)
         pace._post(HOST)
-        await pace._tell(HOST)
+        await pace._report(HOST)
 
         assert lane.free_at - time.monotonic() > 50
 
@@ -287,7 +287,7 @@ async def test_one_of_several_takes_its_share_while_the_database_is_away(
         await asyncio.wait_for(_meeting(pace, others), 10)
         database.execute("alter function host_take rename to host_gone")
         database.execute("alter function host_tell rename to host_silent")
-        await pace._tell()
+        await pace._report()
         before = slots.statements
         starts = await requests(pace, 5)
         asked = slots.statements - before

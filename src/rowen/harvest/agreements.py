@@ -19,8 +19,6 @@ from rowen.model.sources import Source
 from rowen.net.credentials import destinations, references
 from rowen.settings import Settings
 
-__all__ = ["agree", "agree_again", "is_agreed", "refuse_strange"]
-
 _FILE = "agreed"
 
 
@@ -33,12 +31,12 @@ def agree(settings: Settings, kind: str, url: str, options: Mapping[str, Any]) -
             file.write(f"{mark}\n")
 
 
-def agree_again(settings: Settings, source: Source, wanted: Mapping[str, Any], *, given: Collection[str]) -> None:
+def agree_again(settings: Settings, source: Source, options: Mapping[str, Any], *, entered: Collection[str]) -> None:
     """Store the agreement after an edit, if the user entered all options that matter or had agreed to the others."""
-    known = set(_reach(source.kind, source.options)) if is_agreed(settings, source) else set()
-    entered = {name: wanted[name] for name in given if name in wanted}
-    if set(_reach(source.kind, wanted)) <= known | set(_reach(source.kind, entered)):
-        agree(settings, source.kind, source.url, wanted)
+    agreed = set(_reach(source.kind, source.options)) if is_agreed(settings, source) else set()
+    by_user = {name: options[name] for name in entered if name in options}
+    if set(_reach(source.kind, options)) <= agreed | set(_reach(source.kind, by_user)):
+        agree(settings, source.kind, source.url, options)
 
 
 def is_agreed(settings: Settings, source: Source) -> bool:
@@ -56,9 +54,9 @@ def refuse_strange(settings: Settings, source: Source) -> None:
     """Raise `RefusedError` if a source refers to secrets that no user of this machine entered for it."""
     if is_agreed(settings, source):
         return
-    wanted = ", ".join(dict.fromkeys(reference for _, reference in references(source.options)))
+    secrets = ", ".join(dict.fromkeys(reference for _, reference in references(source.options)))
     raise RefusedError(
-        f"Source {source.name!r} refers to {wanted}, for {source.url}. That was not agreed to on this machine, and "
+        f"Source {source.name!r} refers to {secrets}, for {source.url}. That was not agreed to on this machine, and "
         "others may write to the database. Nothing was sent.",
         hint=Hint(
             action("edit", source.name, option="KEY=VALUE"),
@@ -76,7 +74,8 @@ def _reach(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _mark(kind: str, url: str, options: Mapping[str, Any]) -> str:
     """Return the second version of the mark, over everything that `sendings` compares."""
     sent = sorted(
-        [each.secret, each.option, each.value, sorted(map(list, each.route))] for each in sendings(kind, options)
+        [sending.secret, sending.option, sending.value, sorted(map(list, sending.route))]
+        for sending in sendings(kind, options)
     )
     return sha256(canonical_json([2, kind, url, sent])).hexdigest()
 

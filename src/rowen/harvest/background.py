@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from rowen.harvest.embed import Embedding, Spent
     from rowen.harvest.engine import Work
 
-__all__ = ["POLL_S", "BackgroundEmbedding"]
-
 log = logging.getLogger(__name__)
 
 # The daily budget resets at midnight; the budget of a source grows day by day.
@@ -81,8 +79,9 @@ class BackgroundEmbedding:
             yield
         finally:
             self._sessions -= 1
-            if not self._sessions:
-                await self._end()
+            if not self._sessions and not self._rested:
+                self.stop()
+                await self._idle.wait()
 
     @asynccontextmanager
     async def behind(self) -> AsyncIterator[None]:
@@ -151,12 +150,6 @@ class BackgroundEmbedding:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def _end(self) -> None:
-        """Stop, and wait for the pending requests."""
-        if not self._rested:
-            self.stop()
-            await self._idle.wait()
-
     @property
     def _rested(self) -> bool:
         return self._task is None or self._task.done() or self._idle.is_set()
@@ -176,39 +169,32 @@ class BackgroundEmbedding:
 
     async def _work(self) -> None:
         while True:
-            await self._until_woken_or_due()
+            # Until texts were stored or the next retry after an outage is due.
+            while not self._woken.is_set():
+                try:
+                    async with asyncio.timeout_at(self._retry_at):
+                        await self._woken.wait()
+                except TimeoutError:
+                    self.retry()
+                    self._retry_at = None
+            self._woken.clear()
+            self._retry_at = None
             try:
                 await self._pass()
             except RowenError as problem:
                 log.warning("stopped embedding: %s", problem)
                 self.trouble, self._gave_up = str(problem), True
-                self._retry_later(self._pause_s(problem))
+                if isinstance(problem.__cause__, BudgetExceededError):
+                    self._retry_later(_BUDGET_WAIT_S)
+                elif problem.retryable:
+                    recovery_s = CircuitLimits.of(self._settings).first_pause_s
+                    self._retry_later(getattr(problem, "retry_in_s", 0.0) or recovery_s)
             if not self._woken.is_set() or self._gave_up:
                 self._woken.clear()
                 self._idle.set()
 
-    async def _until_woken_or_due(self) -> None:
-        """Wait until texts were stored or the next retry after an outage is due."""
-        while not self._woken.is_set():
-            try:
-                async with asyncio.timeout_at(self._retry_at):
-                    await self._woken.wait()
-            except TimeoutError:
-                self.retry()
-                self._retry_at = None
-        self._woken.clear()
-        self._retry_at = None
-
-    def _retry_later(self, pause_s: float | None) -> None:
-        self._retry_at = None if pause_s is None else asyncio.get_running_loop().time() + pause_s
-
-    def _pause_s(self, problem: RowenError) -> float | None:
-        """Return the delay until the next retry; None for permanent errors, such as a wrong key."""
-        if isinstance(problem.__cause__, BudgetExceededError):
-            return _BUDGET_WAIT_S
-        if not problem.retryable:
-            return None
-        return getattr(problem, "retry_in_s", 0.0) or CircuitLimits.of(self._settings).first_pause_s
+    def _retry_later(self, pause_s: float) -> None:
+        self._retry_at = asyncio.get_running_loop().time() + pause_s
 
     async def _pass(self) -> None:
         """Embed pending texts with the current model; two queries if there are none."""

@@ -22,8 +22,6 @@ from rowen.store import hosts
 from rowen.store.database import Database
 from rowen.store.hosts import CircuitKey
 
-__all__ = ["BEAT_S", "CircuitReports"]
-
 log = logging.getLogger(__name__)
 
 BEAT_S = 2.0
@@ -44,7 +42,7 @@ class CircuitReports:
         self._place = f"{socket.gethostname()}:{os.getpid()}"
         self._breakers: dict[CircuitKind, Breakers] = {}
         self._changed: dict[CircuitKey, Breaker] = {}
-        self._shown: dict[CircuitKey, Breaker] = {}
+        self._published: dict[CircuitKey, Breaker] = {}
         self._resets: dict[CircuitKey, int] = {}
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -67,11 +65,11 @@ class CircuitReports:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        if self._shown:
+        if self._published:
             with suppress(StoreError):
                 async with self._database.connection() as c:
                     await hosts.remove_circuits_of(c, self._process)
-            self._shown.clear()
+            self._published.clear()
 
     def _note(self, kind: CircuitKind, breaker: Breaker) -> None:
         self._changed[kind, breaker.name] = breaker
@@ -81,15 +79,15 @@ class CircuitReports:
 
     async def _keep(self) -> None:
         """Publish until all circuits are closed."""
-        while self._changed or self._shown:
+        while self._changed or self._published:
             self._woken.clear()
             try:
                 await self._publish()
             except StoreError as problem:
                 log.warning("could not store the state of circuits: %s", problem)
-            is_open = any(breaker.state() is State.OPEN for breaker in self._shown.values())
+            is_open = any(breaker.state() is State.OPEN for breaker in self._published.values())
             pause_s = BEAT_S if is_open or self._changed else self._lease_s / _BEATS_PER_LEASE
-            if self._changed or self._shown:
+            if self._changed or self._published:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), pause_s)
 
@@ -98,7 +96,7 @@ class CircuitReports:
         changed, self._changed = self._changed, {}
         closed = {key for key, breaker in changed.items() if breaker.state() is State.CLOSED}
         # A transaction with an unknown outcome may have been committed, so its circuits count as published.
-        self._shown |= {key: breaker for key, breaker in changed.items() if key not in closed}
+        self._published |= {key: breaker for key, breaker in changed.items() if key not in closed}
         try:
             async with self._database.transaction() as c:
                 for key, breaker in changed.items():
@@ -113,22 +111,22 @@ class CircuitReports:
                             retry_in_s=stats.retry_in_s,
                             lease_s=self._lease_s,
                         )
-                    elif key in self._shown:
+                    elif key in self._published:
                         await hosts.remove_circuit(c, self._process, key)
                 wanted = await hosts.renew_circuits(c, self._process, lease_s=self._lease_s)
         except BaseException:
             self._changed = changed | self._changed
             raise
         for key in closed:
-            self._shown.pop(key, None)
+            self._published.pop(key, None)
             self._resets.pop(key, None)
-        for key, breaker in self._shown.items():
+        for key, breaker in self._published.items():
             if key not in wanted:
                 # Another process removed the row as stale, or the server lost it.
                 self._changed.setdefault(key, breaker)
         for key, resets in wanted.items():
             known, self._resets[key] = self._resets.get(key, 0), resets
-            if resets > known and key in self._shown:
+            if resets > known and key in self._published:
                 log.info("reset the circuit of %s on request", key[1])
-                self._shown[key].reset()
+                self._published[key].reset()
                 self._recovered()

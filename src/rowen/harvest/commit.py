@@ -7,7 +7,7 @@ the cursor, the change log) last, after all earlier transactions have committed.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -27,8 +27,6 @@ from rowen.store.database import Connection, Database
 from rowen.store.items import deletions, items, passages
 from rowen.store.search import embeddings
 
-__all__ = ["Committer"]
-
 CHECKPOINT_S = 5.0
 """How long a checkpoint waits for other writes: the part of an unchanged walk that a killed run repeats."""
 
@@ -40,7 +38,7 @@ _ANNOUNCED: dict[Outcome, ChangeKind] = {
 
 
 class _Turn(NamedTuple):
-    """A place in the order of commits: `before` is set when all earlier ones are done, `after` releases the next."""
+    """A position in the order of commits: `before` is set when all earlier ones are done, `after` releases the next."""
 
     before: asyncio.Event
     after: asyncio.Event
@@ -82,7 +80,12 @@ class Committer:
         A document that the database rejects is found by bisection and quarantined alone. A checkpoint without other
         writes is delayed, so that a walk over an unchanged source needs few transactions.
         """
-        checkpoint = _later(self._waiting, plan.checkpoint)
+        checkpoint, waiting = plan.checkpoint, self._waiting
+        if checkpoint is None or waiting is None:
+            checkpoint = checkpoint or waiting
+        else:
+            notes = {**waiting.notes, **checkpoint.notes}
+            checkpoint = replace(checkpoint, version=checkpoint.version or waiting.version, notes=notes)
         if plan.idle and (checkpoint is None or self.clock() < self._moved_at + CHECKPOINT_S):
             self._waiting = checkpoint
             return Counter()
@@ -94,8 +97,8 @@ class Committer:
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
-        is_there = waiting.cursor == self._cursor and waiting.version in (None, self.source.version)
-        if is_there and not waiting.notes:
+        is_written = waiting.cursor == self._cursor and waiting.version in (None, self.source.version)
+        if is_written and not waiting.notes:
             return
         await self._commit_in_turn(Plan(checkpoint=waiting))
 
@@ -125,9 +128,36 @@ class Committer:
         return counts
 
     async def _write(self, c: Connection, plan: Plan, turn: _Turn) -> Counter[str]:
-        stated = await self._stated_before(c, plan)
-        ids = await self._write_items(c, plan)
-        counts = await self._write_chunks(c, plan, ids)
+        known = [(write, write.stored) for write in plan.writes if write.stored is not None]
+        states = known and (self.states or any(stated(write.document.record) for write in plan.writes))
+        stated_before = await rdf.of_items(c, [row.id for _, row in known]) if states else {}
+        if plan.writes:
+            await embeddings.share_passages(c)
+        new = [(write.key, write.document, write.check) for write in plan.writes if write.stored is None]
+        ids: dict[bytes, int] = await items.insert(c, self.source.id, new, chunker=self.recipe.chunker)
+        if self.restores and ids:
+            await deletions.restore_withdrawn(c, self.source.id, list(ids.values()), revisions_kept=self.revisions_kept)
+        revised = [row.id for write, row in known if write.verdict.revised]
+        await items.keep_revisions(c, revised, revisions_kept=self.revisions_kept)
+        await items.update(
+            c,
+            [(row.id, write.document, write.verdict.revised, write.check) for write, row in known],
+            chunker=self.recipe.chunker,
+            revisions_kept=self.revisions_kept,
+        )
+        ids = ids | {write.key: row.id for write, row in known}
+        recut = [row.id for write, row in known if write.verdict.write_chunks]
+        stored_passages = await passages.stored(c, recut) if recut else {}
+        edits = [
+            first_edit(ids[write.key], write.chunks)
+            if write.stored is None
+            else plan_edit(write.stored.id, stored_passages[write.stored.id], write.chunks)
+            for write in plan.writes
+            if write.verdict.write_chunks
+        ]
+        retitled = await passages.retitle(c, [ids[write.key] for write in plan.writes if write.renamed])
+        counts = await write_edits(c, edits)
+        counts["rows_written"] += retitled
         fresh = [
             check_of(ids[write.key], write.document, self.recipe)
             for write in plan.writes
@@ -138,7 +168,14 @@ class Committer:
         await deletions.mark_gone(c, self.source.id, plan.marked)
         await items.quarantine(c, self.source.id, plan.failed)
         await items.release_quarantined(c, self.source.id, plan.released)
-        lines = list(_lines(plan, stated))
+        lines = []
+        for write in plan.writes:
+            if kind := _ANNOUNCED.get(write.verdict.outcome):
+                document = write.document
+                hashes = document.content_hash, document.record_hash
+                before = stated_before.get(write.stored.id, []) if write.stored is not None else []
+                delta = compared(before, stated(document.record)) or None
+                lines.append(changes.LogLine(kind, write.key, document.url, document.title, *hashes, statements=delta))
         deltas = [line.statements for line in lines if line.statements is not None]
         counts["statements_added"] += sum(len(delta.added) for delta in deltas)
         counts["statements_removed"] += sum(len(delta.removed) for delta in deltas)
@@ -159,57 +196,6 @@ class Committer:
         self.created.add_all(ids[write.key] for write in plan.writes if write.stored is None)
         self.failed.update(key for key, _ in plan.failed)
         return counts
-
-    async def _stated_before(self, c: Connection, plan: Plan) -> dict[int, list[str]]:
-        """Return the stored RDF statements of the items that the plan updates."""
-        known = [write.stored.id for write in plan.writes if write.stored is not None]
-        if not known or not (self.states or any(stated(write.document.record) for write in plan.writes)):
-            return {}
-        return await rdf.of_items(c, known)
-
-    async def _write_items(self, c: Connection, plan: Plan) -> dict[bytes, int]:
-        """Write the items and return their ids by key."""
-        if plan.writes:
-            await embeddings.share_passages(c)
-        fresh = [(write.key, write.document, write.check) for write in plan.writes if write.stored is None]
-        ids = await items.insert(c, self.source.id, fresh, chunker=self.recipe.chunker)
-        if self.restores and ids:
-            await deletions.restore_withdrawn(c, self.source.id, list(ids.values()), revisions_kept=self.revisions_kept)
-        known = [(write, write.stored) for write in plan.writes if write.stored is not None]
-        revised = [stored.id for write, stored in known if write.verdict.revised]
-        await items.keep_revisions(c, revised, revisions_kept=self.revisions_kept)
-        await items.update(
-            c,
-            [(stored.id, write.document, write.verdict.revised, write.check) for write, stored in known],
-            chunker=self.recipe.chunker,
-            revisions_kept=self.revisions_kept,
-        )
-        return ids | {write.key: stored.id for write, stored in known}
-
-    async def _write_chunks(self, c: Connection, plan: Plan, ids: dict[bytes, int]) -> Counter[str]:
-        recut = [write for write in plan.writes if write.stored is not None and write.verdict.write_chunks]
-        stored = await passages.stored(c, [ids[write.key] for write in recut]) if recut else {}
-        edits = [
-            first_edit(ids[write.key], write.chunks)
-            if write.stored is None
-            else plan_edit(write.stored.id, stored[write.stored.id], write.chunks)
-            for write in plan.writes
-            if write.verdict.write_chunks
-        ]
-        retitled = await passages.retitle(c, [ids[write.key] for write in plan.writes if write.renamed])
-        counts = await write_edits(c, edits)
-        counts["rows_written"] += retitled
-        return counts
-
-
-def _lines(plan: Plan, before: Mapping[int, list[str]]) -> Iterator[changes.LogLine]:
-    for write in plan.writes:
-        if kind := _ANNOUNCED.get(write.verdict.outcome):
-            document = write.document
-            hashes = document.content_hash, document.record_hash
-            earlier = before.get(write.stored.id, []) if write.stored is not None else []
-            delta = compared(earlier, stated(document.record))
-            yield changes.LogLine(kind, write.key, document.url, document.title, *hashes, statements=delta or None)
 
 
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
@@ -241,10 +227,3 @@ def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
         released=[key for key in plan.released if key in keys],
     )
     yield rest
-
-
-def _later(first: Checkpoint | None, second: Checkpoint | None) -> Checkpoint | None:
-    """Return the later of two checkpoints, with the last version and all notes."""
-    if first is None or second is None:
-        return second or first
-    return replace(second, version=second.version or first.version, notes={**first.notes, **second.notes})

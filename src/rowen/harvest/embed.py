@@ -33,8 +33,6 @@ from rowen.store.search import embeddings, pending_texts
 from rowen.store.search.embeddings import Claim, Model
 from rowen.store.search.pending_texts import Depth, PendingText
 
-__all__ = ["Embedding", "Spent", "batches"]
-
 log = logging.getLogger(__name__)
 
 # English has four or five characters a token, German three, Chinese fewer: requests stay below the provider's limit.
@@ -239,48 +237,29 @@ class Embedding:
             raise problem
 
     async def _embed_part(self, part: list[PendingText]) -> None:
-        blank = [passage for passage in part if not passage.text.strip()]
-        for passage in blank:
-            await self._refuse(passage, "blank")
+        """Embed texts in one request and store their vectors; bisect a refused part to leave out refused texts only."""
+        for passage in part:
+            if not passage.text.strip():
+                await self._refuse(passage, "blank")
         part = [passage for passage in part if passage.text.strip()]
         if not part:
             return
         try:
             answer = await self._ask([passage.text for passage in part])
         except (TextsRefusedError, ItemError) as problem:
-            await self._halve(part, problem)
+            # An embedder that a bug keeps from all texts refuses none: they wait until it is fixed.
+            if not self.spent.texts or isinstance(problem, ItemError):
+                try:
+                    await self._ask([PROBE])
+                except (TextsRefusedError, ItemError):
+                    raise EmbeddingError(str(problem), hint=problem.hint) from problem
+            if len(part) == 1:
+                await self._refuse(part[0], str(problem))
+                return
+            middle = len(part) // 2
+            await self._embed_part(part[:middle])
+            await self._embed_part(part[middle:])
             return
-        await self._store(part, answer)
-
-    async def _ask(self, texts: list[str]) -> EmbeddedTexts:
-        with one_item(f"A request to embed {len(texts):,} texts", MemoryError):
-            return await self.embedders.ask(self.embedder, texts, dimensions=self._dimensions)
-
-    async def _halve(self, part: list[PendingText], problem: TextsRefusedError | ItemError) -> None:
-        """Bisect a refused part, so that only the refused text is left out."""
-        # An embedder that a bug keeps from all texts refuses none: they wait until it is fixed.
-        if not self.spent.texts or isinstance(problem, ItemError):
-            try:
-                await self._ask([PROBE])
-            except (TextsRefusedError, ItemError):
-                raise EmbeddingError(str(problem), hint=problem.hint) from problem
-        if len(part) == 1:
-            await self._refuse(part[0], str(problem))
-            return
-        middle = len(part) // 2
-        await self._embed_part(part[:middle])
-        await self._embed_part(part[middle:])
-
-    async def _refuse(self, passage: PendingText, why: str) -> None:
-        self.spent.refused += 1
-        async with self.database.connection() as c:
-            if self._replacing:
-                # The text keeps its vector, if it has one; otherwise it was refused before.
-                await embeddings.unlist(c, self.model.id, [passage.text_hash])
-            else:
-                await embeddings.refuse(c, self.model.id, passage.text_hash, why)
-
-    async def _store(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         async with self._writing:
             started = time.monotonic()
             vectors = [(text.text_hash, rows) for text, rows in zip(part, answer.vectors, strict=True)]
@@ -292,10 +271,6 @@ class Embedding:
                 self._added += len(part)
             self._dimensions = self._dimensions or answer.dimensions
             self._store_s += time.monotonic() - started
-        self._count(part, answer)
-
-    def _count(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
-        """Count an answer, and its share for each source."""
         usd = answer.tokens * (self.embedder.price or 0.0) / 1e6
         self.spent.add(Spent(len(part), answer.tokens, answer.truncated, usd=usd))
         if self.left is not None:
@@ -307,14 +282,35 @@ class Embedding:
             part_spent = Spent(1, round(answer.tokens * share), passage.text_hash in longest, usd=usd * share)
             self.by_source.setdefault(passage.source_id, Spent()).add(part_spent)
 
+    async def _ask(self, texts: list[str]) -> EmbeddedTexts:
+        with one_item(f"A request to embed {len(texts):,} texts", MemoryError):
+            return await self.embedders.ask(self.embedder, texts, dimensions=self._dimensions)
+
+    async def _refuse(self, passage: PendingText, why: str) -> None:
+        self.spent.refused += 1
+        async with self.database.connection() as c:
+            if self._replacing:
+                # The text keeps its vector, if it has one; otherwise it was refused before.
+                await embeddings.unlist(c, self.model.id, [passage.text_hash])
+            else:
+                await embeddings.refuse(c, self.model.id, passage.text_hash, why)
+
     async def _wait_or_give_up(self, problem: EmbedderDownError, failures: int) -> None:
-        """Pause before the next try, as long as the provider or its circuit requests; raise if that is hopeless."""
+        """Pause before the next try, as long as the provider or its circuit requests; raise if that is hopeless.
+
+        A provider that asked to wait or has answered before gets the full patience; one that never answered may have a
+        wrong address.
+        """
         if self.failing is None:
             self._failing_since = time.monotonic()
         problem.busy = problem.busy or (self.failing is not None and self.failing.busy)
         is_open = isinstance(problem.__cause__, CircuitOpenError)
+        if self.patience_s and (problem.busy or self.spent.texts):
+            is_hopeless = time.monotonic() - self._failing_since > self.patience_s
+        else:
+            is_hopeless = failures >= MOST_FAILURES or (is_open and not problem.busy)
         longest_wait_s = max(self.settings.cb_max_recovery_timeout_secs, self.settings.retry_after_limit_s)
-        if problem.retry_in_s > longest_wait_s or self._is_hopeless(problem, failures, is_open=is_open):
+        if is_hopeless or problem.retry_in_s > longest_wait_s:
             raise problem
         self.failing = problem
         self._backlog, self._again_after = _Backlog(self.model.covered_to), b""
@@ -330,28 +326,21 @@ class Embedding:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), min(left_s, _LOOK_S))
 
-    def _is_hopeless(self, problem: EmbedderDownError, failures: int, *, is_open: bool) -> bool:
-        """Return whether to leave the rest to a later pass.
-
-        A provider that asked to wait or has answered before gets the full patience; one that never answered may have a
-        wrong address.
-        """
-        if self.patience_s and (problem.busy or self.spent.texts):
-            return time.monotonic() - self._failing_since > self.patience_s
-        return failures >= MOST_FAILURES or (is_open and not problem.busy)
-
     async def _maintain_index(self, *, loading: bool) -> None:
         """Build the index when it is due, or drop it during a load so large that rebuilding is faster."""
         if self._stopped.is_set():
             return
         with translate_database_errors(self.database.place):
             index = await embeddings.index_state(self.claim.connection, self.model.id)
-            fast = (
-                loading
-                and not self._replacing
-                and self.spent.texts > INDEX_INSERTS_PER_S * (time.monotonic() - self._started)
-            )
-            if index.valid and fast and await self._is_index_slower():
+            elapsed_s = time.monotonic() - self._started
+            fast = loading and not self._replacing and self.spent.texts > INDEX_INSERTS_PER_S * elapsed_s
+            is_slower = False
+            if index.valid and fast and self._store_s >= elapsed_s / 2 and self.spent.texts >= LEAST_MEASURED:
+                # Storing takes most of the time; the index is slower if most of the load is still to come.
+                async with self.database.connection() as c:
+                    left = await embeddings.last_text(c) - self.model.covered_to - self.spent.texts
+                is_slower = left > max(self.settings.vector_index_from, await self._rows() // 2)
+            if is_slower:
                 log.info("dropped the index of %s for a large load; it is rebuilt afterwards", self.model.name)
                 await embeddings.drop_index(self.claim.connection, self.model.id)
             elif not index.valid and not fast and await self._rows() >= self.settings.vector_index_from:
@@ -368,14 +357,6 @@ class Embedding:
             async with self.database.connection() as c:
                 self._rows_before = await embeddings.stored(c, self.model.id) - self._added
         return self._rows_before + self._added
-
-    async def _is_index_slower(self) -> bool:
-        """Return whether storing takes most of the time and most of the load is still to come."""
-        if self._store_s < (time.monotonic() - self._started) / 2 or self.spent.texts < LEAST_MEASURED:
-            return False
-        async with self.database.connection() as c:
-            left = await embeddings.last_text(c) - self.model.covered_to - self.spent.texts
-        return left > max(self.settings.vector_index_from, await self._rows() // 2)
 
     def _report(self) -> None:
         if self.observe is not None:

@@ -18,6 +18,8 @@ from rowen.model.runs import Run, RunStats
 from rowen.model.sources import Source
 from rowen.settings import Settings
 from rowen.store.database import Database, Patience
+from rowen.store.listener import Listener
+from rowen.store.search import words
 from rowen.tracing import span
 
 if TYPE_CHECKING:
@@ -25,15 +27,12 @@ if TYPE_CHECKING:
     from rowen.harvest.assembly import Assembly
     from rowen.harvest.background import BackgroundEmbedding
     from rowen.harvest.circuits import CircuitReports
-    from rowen.harvest.models import Embedders, LanguageModels
+    from rowen.harvest.language_models import LanguageModels
+    from rowen.harvest.models import Embedders
     from rowen.harvest.parse_pool import Workers
-    from rowen.harvest.passages import Recut
+    from rowen.harvest.resources import Resources
     from rowen.harvest.run import Harvest, Order
     from rowen.net.client import Client
-    from rowen.net.politeness import Throttle
-    from rowen.store.listener import Listener
-
-__all__ = ["Engine", "Observer", "Work"]
 
 Observer = Callable[[Source, RunStats], None]
 
@@ -52,15 +51,16 @@ class Work:
 class Engine:
     """Owns the database pool, the parse workers, the rate limits and circuits of hosts, and the embedder.
 
-    All but the database is imported and created on first use: most commands only query the database.
+    Everything for syncing and for models is imported and created on first use: most commands only query the database.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.database = Database(settings)
+        self.listener = Listener(self.database)
         self._works: set[Work] = set()
         self._live: dict[Harvest, Work] = {}
-        self._pace: Throttle | None = None
+        self._renewing = asyncio.Lock()
 
     async def open(self, *, patience: Patience | None = None) -> None:
         """Open the database; with `patience`, wait for the end of an outage."""
@@ -68,84 +68,50 @@ class Engine:
 
     async def close(self) -> None:
         """Close all resources, even if one of them fails."""
-        made = vars(self)
-        async with AsyncExitStack() as parts:
-            parts.push_async_callback(self.database.close)
-            for name in ("circuits", "language_models", "embedders", "embedding", "workers"):
-                if name in made:
-                    parts.push_async_callback(made[name].close)
-            if self._pace is not None:
-                parts.push_async_callback(self._pace.close)
-            if "listener" in made:
-                parts.push_async_callback(self.listener.close)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.database.close)
+            if "_resources" in vars(self):
+                stack.push_async_callback(self._resources.close)
+            if "_assembly" in vars(self):
+                stack.push_async_callback(self._assembly.close)
+            stack.push_async_callback(self.listener.close)
 
     @cached_property
-    def workers(self) -> Workers:
-        """The parse workers."""
-        from rowen.harvest.parse_pool import Workers
+    def _resources(self) -> Resources:
+        from rowen.harvest.resources import Resources
 
-        return Workers(self.settings.workers)
+        return Resources(self.settings, self.database)
 
-    @cached_property
-    def _recut(self) -> Recut:
-        from rowen.harvest.passages import Recut
-
-        return Recut(self.database, self.workers)
-
-    @cached_property
-    def _renewing(self) -> asyncio.Lock:
-        return asyncio.Lock()
-
-    @cached_property
+    @property
     def embedders(self) -> Embedders:
         """The embedders."""
-        from rowen.harvest.models import Embedders
-        from rowen.store.ledger import ProviderLedger
+        return self._resources.embedders
 
-        return Embedders(
-            self.settings,
-            ProviderLedger(self.database),
-            breakers=lambda settings: self.circuits.breakers("embedder", settings),
-        )
-
-    @cached_property
+    @property
     def embedding(self) -> BackgroundEmbedding:
         """The background task that embeds passages during any work."""
-        from rowen.harvest.background import BackgroundEmbedding
+        return self._resources.embedding
 
-        return BackgroundEmbedding(self.settings, self.database, self.embedders)
-
-    @cached_property
+    @property
     def language_models(self) -> LanguageModels:
         """The language models."""
-        from rowen.harvest.models import LanguageModels
-        from rowen.store.ledger import ProviderLedger
+        return self._resources.language_models
 
-        return LanguageModels(
-            self.settings,
-            ProviderLedger(self.database),
-            breakers=lambda settings: self.circuits.breakers("model", settings),
-        )
-
-    @cached_property
+    @property
     def circuits(self) -> CircuitReports:
         """The circuits of services that failed too often."""
-        from rowen.harvest.circuits import CircuitReports
-
-        return CircuitReports(self.database, self.settings, recovered=self._resume_embedding)
-
-    @cached_property
-    def listener(self) -> Listener:
-        """The listener for new lines in the change log."""
-        from rowen.store.listener import Listener
-
-        return Listener(self.database)
+        return self._resources.circuits
 
     @cached_property
     def _assembly(self) -> Assembly:
         from rowen.harvest.assembly import Assembly
 
         return Assembly(self)
+
+    @property
+    def workers(self) -> Workers:
+        """The parse workers."""
+        return self._assembly.workers
 
     @cached_property
     def _places(self) -> asyncio.Semaphore:
@@ -171,14 +137,14 @@ class Engine:
         """End all work soon: runs as cancelled, embedding after its pending requests."""
         for work in self._works:
             self.end(work)
-        if "embedding" in vars(self):
+        if "_resources" in vars(self):
             self.embedding.stop()
 
     def end(self, work: Work) -> None:
         """End the runs of some work soon, as cancelled."""
         work.stopped = True
-        for harvest, of in self._live.items():
-            if of is work:
+        for harvest, owner in self._live.items():
+            if owner is work:
                 harvest.stop()
 
     async def run(
@@ -186,18 +152,31 @@ class Engine:
     ) -> Run:
         """Sync a source as a part of `work`; wait while the maximum number of runs is live."""
         if work is None:
-            async with self.work() as alone:
-                return await self.run(source, order, observe=observe, work=alone)
+            async with self.work() as own_work:
+                return await self.run(source, order, observe=observe, work=own_work)
         if not order.dry_run:
             async with self._renewing:
-                await self._recut.run(stopped=lambda: work.stopped)
+                await self._assembly.recut.run(stopped=lambda: work.stopped)
+
+        def stored(source: Source, stats: RunStats) -> None:
+            self.embedding.wake()
+            if observe is not None:
+                observe(source, stats)
+
         with span("run", {"rowen.source": source.name, "rowen.kind": source.kind}) as note:
-            run = await self._harvest(source, order, observe, work)
+            harvest = await self._assembly.harvest(source, order, observe if order.dry_run else stored)
+            async with self._places:
+                self._live[harvest] = work
+                if work.stopped:
+                    harvest.stop()
+                try:
+                    async with self.embedding.behind():
+                        run = await harvest.run()
+                finally:
+                    del self._live[harvest]
             note({"rowen.run": run.id, "rowen.mode": run.mode, "rowen.status": run.status})
         if order.dry_run:
             return run
-        from rowen.store.search import words
-
         await words.restore_word_index(self.database)
         await words.count_words(self.database)
         if run.status != "cancelled":
@@ -216,61 +195,22 @@ class Engine:
         """
         await self._assembly.confirm(source)
 
-    async def look(self, source: Source) -> None:
+    async def probe(self, source: Source) -> None:
         """Read a source until the first observation of an item; raise if it cannot be read."""
-        harvest = self._assembly.probe(source)
+        harvest = self._assembly.trial_run(source)
         async with self._places:
-            await harvest.look()
+            await harvest.probe()
 
     async def sample(self, source: Source, limit: int) -> tuple[list[Document], bool]:
         """Return the first items of a source and whether there are more; raise if it cannot be read. Store nothing."""
-        harvest = self._assembly.probe(source)
+        harvest = self._assembly.trial_run(source)
         async with self._places:
             return await harvest.sample(limit)
 
-    async def _harvest(self, source: Source, order: Order, observe: Observer | None, work: Work) -> Run:
-        def stored(source: Source, stats: RunStats) -> None:
-            self.embedding.wake()
-            if observe is not None:
-                observe(source, stats)
-
-        harvest = await self._assembly.harvest(source, order, observe if order.dry_run else stored)
-        async with self._places:
-            self._live[harvest] = work
-            if work.stopped:
-                harvest.stop()
-            try:
-                async with self.embedding.behind():
-                    return await harvest.run()
-            finally:
-                del self._live[harvest]
-
     def client_for(self, source: Source) -> Client:
         """Return a client for requests about a source outside of a run."""
-        from rowen.connectors.base import Meter
+        return self.client(None, self.settings.for_source(source.url))
 
-        return self.client(Meter(), self.settings.for_source(source.url))
-
-    def client(self, meter: Meter, settings: Settings, *, proxy: str | None = None) -> Client:
+    def client(self, meter: Meter | None, settings: Settings, *, proxy: str | None = None) -> Client:
         """Return a client that shares rate limits (also with other processes) and circuits with all others."""
-        from rowen.net.client import Client
-
-        breakers = self.circuits.breakers("host", settings)
-        return Client(settings, meter=meter, throttle=self._throttle(), breakers=breakers, proxy=proxy)
-
-    def _resume_embedding(self) -> None:
-        if "embedding" in vars(self):
-            self.embedding.retry()
-
-    def _throttle(self) -> Throttle:
-        if self._pace is None:
-            from rowen.net.shared_pace import SharedThrottle
-            from rowen.store.hosts import HostSlotTable
-
-            self._pace = SharedThrottle(
-                HostSlotTable(self.database),
-                delay_s=self.settings.host_delay_s,
-                concurrency=self.settings.host_concurrency,
-                longest_s=self.settings.retry_after_limit_s,
-            )
-        return self._pace
+        return self._assembly.client(meter, settings, proxy=proxy)

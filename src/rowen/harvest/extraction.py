@@ -8,7 +8,7 @@ whose rest waits; trouble of an item costs that item.
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,8 +40,6 @@ from rowen.store.database import Database
 from rowen.store.extractions import AvoidedCalls, ExtractedFacts
 from rowen.store.items import items
 from rowen.store.schemas import AttachedSchema, PendingItem
-
-__all__ = ["ExtractionOrder", "ExtractionPass", "RuleLearning"]
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +168,20 @@ class ExtractionPass:
                 return
             async with self.database.connection() as c:
                 batch = await schema_store.pending(c, self.carried, part, again=again)
-            await self._batch(batch)
+            # Items run concurrently. After trouble that no item causes, no item is started. An error of the store also
+            # ends the pending ones, since their answers could not be stored.
+            waiting = iter(batch)
+
+            async def work(items: Iterator[PendingItem]) -> None:
+                for item in items:
+                    if self._is_over():
+                        return
+                    await self._process_item(item)
+
+            if self.learning is not None and batch:
+                # Rules learned from one page are used for the next ones.
+                await self._process_item(next(waiting))
+            await together(*(work(waiting) for _ in range(min(self.places, len(batch)))))
             if self._is_over():
                 return
             await self._mark(part[-1])
@@ -187,33 +198,17 @@ class ExtractionPass:
         """Return whether to start no more questions; pending ones are still awaited."""
         return self.trouble is not None or self.is_stopped()
 
-    async def _batch(self, batch: list[PendingItem]) -> None:
-        """Process items concurrently.
-
-        After trouble that no item causes, no item is started. An error of the store also ends the pending ones, since
-        their answers could not be stored.
-        """
-        waiting = iter(batch)
-
-        async def work() -> None:
-            for item in waiting:
-                if self._is_over():
-                    return
-                await self._process_item(item)
-
-        first = [next(waiting)] if self.learning is not None and batch else []
-        for item in first:
-            # Rules learned from one page are used for the next ones.
-            await self._process_item(item)
-        await together(*(work() for _ in range(min(self.places, len(batch)))))
-
     async def _process_item(self, item: PendingItem) -> None:
         try:
             with one_item(item.url, NotAskedError):
                 if self.order.dry_run:
                     await self._estimate(item)
                 elif item.text is None:
-                    await self._close(item)
+                    async with self.database.connection() as c:
+                        name = self.carried.schema.name
+                        self.report.removed += await extractions.close_gone(
+                            c, self.source.id, item.key, name, number=item.number
+                        )
                 else:
                     await self._extract(item, _page(item))
         except NotAskedError:
@@ -222,7 +217,13 @@ class ExtractionPass:
             self.trouble = self.trouble or problem
             return
         except (ExtractionError, ItemError, ProviderRefusedError, StoreRejectedError) as problem:
-            await self._fail(item, problem)
+            self.report.failed += 1
+            self.report.errors = dict(Counter(self.report.errors) + Counter([problem.code]))
+            if not self.order.dry_run:
+                details: dict[str, Any] = {"number": item.number, "error": str(problem), "code": problem.code}
+                details["answer_key"] = getattr(problem, "answer_key", None)
+                async with self.database.connection() as c:
+                    await extractions.fail(c, self.source.id, item.key, self.carried.schema.name, **details)
         except ProviderError as problem:
             # A wrong key or model affects all items alike.
             self.trouble = self.trouble or problem
@@ -276,22 +277,6 @@ class ExtractionPass:
                 self.report.learned += 1
                 self.carried = self.carried._replace(rules=rules)
 
-    async def _close(self, item: PendingItem) -> None:
-        async with self.database.connection() as c:
-            name = self.carried.schema.name
-            gone = await extractions.close_gone(c, self.source.id, item.key, name, number=item.number)
-        self.report.removed += gone
-
-    async def _fail(self, item: PendingItem, problem: RowenError) -> None:
-        self.report.failed += 1
-        self.report.errors = dict(Counter(self.report.errors) + Counter([problem.code]))
-        if self.order.dry_run:
-            return
-        details = {"number": item.number, "error": str(problem), "code": problem.code}
-        details["answer_key"] = getattr(problem, "answer_key", None)
-        async with self.database.connection() as c:
-            await extractions.fail(c, self.source.id, item.key, self.carried.schema.name, **details)  # type: ignore[arg-type]
-
     async def _settle(self, began: float) -> None:
         """Store what was avoided and what the rest waits for, and complete the report."""
         report = self.report
@@ -305,29 +290,21 @@ class ExtractionPass:
         async with self.database.transaction() as c:
             if not report.dry_run:
                 await extractions.avoid(c, self.source.id, self.carried.schema.name, self._avoided)
-                if self.trouble is not None:
-                    await self._wait(c, self.trouble)
+                if (problem := self.trouble) is not None:
+                    hint = problem.hint or _HINTS.get(problem.code)
+                    report.waits_for = f"{problem} {hint}" if hint else str(problem)
+                    log.warning("extraction of %s waits: %s", self.source.name, problem)
+                    # Without a time the rest waits for the user, as after a wrong key or model.
+                    until = None
+                    if isinstance(problem, ProviderDownError):
+                        until = datetime.now(UTC) + timedelta(seconds=problem.retry_in_s or self.recovery_s)
+                    elif isinstance(problem, BudgetExceededError):
+                        until = datetime.now(UTC) + _BUDGET_WAIT
+                    await schema_store.wait(c, self.carried, report.waits_for, code=problem.code, until=until)
             now = await changes.last_number(c)
             schemas = await schema_store.attached(c, self.source.id)
-            same = next((each for each in schemas if each.schema == self.carried.schema), self.carried)
+            same = next((row for row in schemas if row.schema == self.carried.schema), self.carried)
             report.pending = await schema_store.count_pending(c, same, upto=now)
-
-    async def _wait(self, c: Any, problem: RowenError) -> None:
-        hint = problem.hint or _HINTS.get(problem.code)
-        self.report.waits_for = f"{problem} {hint}" if hint else str(problem)
-        log.warning("extraction of %s waits: %s", self.source.name, problem)
-        code, wait = problem.code, self._pause(problem)
-        until = None if wait is None else datetime.now(UTC) + wait
-        await schema_store.wait(c, self.carried, self.report.waits_for, code=code, until=until)
-
-    def _pause(self, problem: RowenError) -> timedelta | None:
-        """Return how long the rest waits; None for permanent errors, such as a wrong key or model."""
-        match problem:
-            case ProviderDownError():
-                return timedelta(seconds=problem.retry_in_s or self.recovery_s)
-            case BudgetExceededError():
-                return _BUDGET_WAIT
-        return None
 
     def _reading(self) -> PageReading:
         carried, order = self.carried, self.order

@@ -1,19 +1,19 @@
 """Extraction for jobs and interfaces: from a page or file fetched now, from a source, and the evaluation of models."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rowen.concurrency import together
 from rowen.connectors.base import Meter
 from rowen.connectors.opening import read_regular
 from rowen.enrich.extract.structured import wanted_names
 from rowen.enrich.ledger import Purse, charged_to, paid_from
+from rowen.enrich.llm.base import LanguageModel
 from rowen.errors import (
     AnswerInvalidError,
     AnswerMismatchError,
@@ -29,31 +29,22 @@ from rowen.errors import (
     action,
 )
 from rowen.formats.charset import decode
+from rowen.harvest.engine import Engine, Work
 from rowen.harvest.extraction import ExtractionOrder, ExtractionPass, Observe, RuleLearning
 from rowen.harvest.page_facts import PageFacts, PageInput, PageReading
-from rowen.model.extraction import ModelScore, PageScore, wrong_fields
+from rowen.model.extraction import Extracted, ExtractionReport, ModelScore, PageScore, wrong_fields
 from rowen.model.items import Document, FactsWanted, Raw
+from rowen.model.sources import Source
 from rowen.model.url import Address, file_url
 from rowen.net.circuits import CircuitLimits
+from rowen.net.client import Client
 from rowen.net.render import LIMIT_S, Browser
+from rowen.net.response import Response
 from rowen.net.robots import Robots
 from rowen.net.target import parse
 from rowen.store import schemas as schema_store
 from rowen.store.locks import Lock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from rowen.enrich.llm.base import LanguageModel
-    from rowen.harvest.engine import Engine, Work
-    from rowen.harvest.page_facts import PageReading
-    from rowen.model.extraction import Extracted, ExtractionReport
-    from rowen.model.sources import Source
-    from rowen.net.client import Client
-    from rowen.net.response import Response
-    from rowen.store.schemas import AttachedSchema
-
-__all__ = ["EXPECTED", "Extractor", "PageAccess", "PageSource", "evaluate"]
+from rowen.store.schemas import AttachedSchema
 
 # The maximum size of a file: more than any model reads.
 _MOST_FILE_BYTES = 20_000_000
@@ -67,44 +58,6 @@ class PageAccess(NamedTuple):
     render: bool = False
     proxy: str | None = None
     limit_s: float | None = None
-
-
-class PageSource:
-    """Fetches pages and reads files."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def raw(self, place: Address, facts: FactsWanted | None, access: PageAccess | None = None) -> Raw:
-        """Return an unparsed page or file with its wanted facts.
-
-        The caller must have authorized the address: a file is opened without further checks.
-        """
-        if place.is_file:
-            return await asyncio.to_thread(_file, place, facts)
-        if not place.is_web:
-            raise UsageError(
-                f"{place.text!r} is neither a web page nor a file.",
-                hint="Give an address that begins with https://, or the path of a file.",
-            )
-        async with AsyncExitStack() as stack:
-            response = await self._fetch(stack, place.text, access or PageAccess())
-        media_type, charset = response.media_type, response.charset
-        return Raw(response.url, response.body, media_type=media_type, charset=charset, facts=facts)
-
-    async def markup(self, url: str) -> str:
-        """Return the markup of a page."""
-        async with AsyncExitStack() as stack:
-            response = await self._fetch(stack, url, PageAccess())
-        return decode(response.body, charset=response.charset, media_type=response.media_type or "text/html", name=url)
-
-    async def _fetch(self, stack: AsyncExitStack, url: str, access: PageAccess) -> Response:
-        proxy = None if access.proxy is None else checked_proxy(access.proxy)
-        settings = self._engine.settings.for_source(url)
-        client = await stack.enter_async_context(self._engine.client(Meter(), settings, proxy=proxy))
-        robots = Robots(client)
-        response = await _allowed(client, robots, url, access)
-        return await _rendered(stack, client, robots, response, access) if access.render else response
 
 
 async def _allowed(client: Client, robots: Robots, url: str, access: PageAccess) -> Response:
@@ -121,9 +74,7 @@ async def _allowed(client: Client, robots: Robots, url: str, access: PageAccess)
     return response
 
 
-async def _rendered(
-    stack: AsyncExitStack, client: Client, robots: Robots, response: Response, access: PageAccess
-) -> Response:
+async def _rendered(client: Client, robots: Robots, response: Response, access: PageAccess) -> Response:
     """Return a page after its scripts have run; other responses stay as they are."""
     if (response.media_type or "").lower() not in ("text/html", "application/xhtml+xml"):
         return response
@@ -131,14 +82,14 @@ async def _rendered(
     async def may(url: str) -> bool:
         return (await robots.rules(url)).allows(url)
 
-    browser = await stack.enter_async_context(Browser(client, may=may))
     most = client.settings.body_limit_bytes
-    for _ in range(_MOST_RENDERED_MOVES + 1):
-        drawn = await browser.render(response.url, response, max_bytes=most, limit_s=access.limit_s or LIMIT_S)
-        if drawn.url == response.url:
-            body = drawn.html.encode("utf-8", "replace")
-            return replace(response, body=body, media_type="text/html", charset="utf-8")
-        response = await _allowed(client, robots, drawn.url, access)
+    async with Browser(client, may=may) as browser:
+        for _ in range(_MOST_RENDERED_MOVES + 1):
+            page = await browser.render(response.url, response, max_bytes=most, limit_s=access.limit_s or LIMIT_S)
+            if page.url == response.url:
+                body = page.html.encode("utf-8", "replace")
+                return replace(response, body=body, media_type="text/html", charset="utf-8")
+            response = await _allowed(client, robots, page.url, access)
     raise SourceError(f"The scripts of {response.url} redirect from page to page without end.")
 
 
@@ -179,7 +130,6 @@ class Extractor:
         self._engine = engine
         self._database = engine.database
         self._models = engine.language_models
-        self._pages = PageSource(engine)
         self._reader = PageFacts(engine.database, engine.language_models, engine.settings)
 
     async def page(
@@ -210,10 +160,33 @@ class Extractor:
     async def document(
         self, place: Address, facts: FactsWanted | None = None, access: PageAccess | None = None
     ) -> Document:
-        """Fetch and parse a page or file."""
-        raw = await self._pages.raw(place, facts, access)
+        """Fetch and parse a page or file.
+
+        The caller must have authorized the address: a file is opened without further checks.
+        """
+        if place.is_file:
+            raw = await asyncio.to_thread(_file, place, facts)
+        elif place.is_web:
+            page = await self._fetch(place.text, access or PageAccess())
+            raw = Raw(page.url, page.body, media_type=page.media_type, charset=page.charset, facts=facts)
+        else:
+            raise UsageError(
+                f"{place.text!r} is neither a web page nor a file.",
+                hint="Give an address that begins with https://, or the path of a file.",
+            )
         document: Document = await self._engine.workers.read(raw)
         return document
+
+    async def _fetch(self, url: str, access: PageAccess) -> Response:
+        proxy = None if access.proxy is None else checked_proxy(access.proxy)
+        async with self._engine.client(Meter(), self._engine.settings.for_source(url), proxy=proxy) as client:
+            robots = Robots(client)
+            response = await _allowed(client, robots, url, access)
+            return await _rendered(client, robots, response, access) if access.render else response
+
+    async def _markup(self, url: str) -> str:
+        page = await self._fetch(url, PageAccess())
+        return decode(page.body, charset=page.charset, media_type=page.media_type or "text/html", name=url)
 
     async def source(
         self,
@@ -232,26 +205,31 @@ class Extractor:
         order = order or ExtractionOrder()
         async with self._database.connection() as c:
             schemas = await schema_store.attached(c, source.id)
-        wanted = [only] if only is not None else [each for each in schemas if name in (None, each.schema.name)]
+        wanted = [only] if only is not None else [row for row in schemas if name in (None, row.schema.name)]
         if not wanted:
             raise NotFoundError(
                 f"Source {source.name!r} has no schema" + (f" {name!r}." if name else "."),
                 hint=Hint(action("edit", source.name, schema=name or "product@1"), " adds one."),
             )
         reports = []
-        async with self._alone(source, waived=order.dry_run):
-            for each in wanted:
-                learns = each.learns and not order.dry_run
+        async with AsyncExitStack() as stack:
+            if not order.dry_run:
+                # Two extractions of a source at a time would both pay.
+                is_mine = await stack.enter_async_context(self._database.alone(Lock.EXTRACTION, source.id))
+                if not is_mine:
+                    raise BusyError(f"Another process is extracting {source.name!r} at the moment.")
+            for carried in wanted:
+                learns = carried.learns and not order.dry_run
                 extraction = ExtractionPass(
                     database=self._database,
                     reader=self._reader,
                     source=source,
-                    carried=each,
+                    carried=carried,
                     order=order,
                     places=AHEAD * self._engine.settings.llm_concurrency,
                     recovery_s=CircuitLimits.of(self._engine.settings).first_pause_s,
                     model=lambda: self._model(order.model),
-                    learning=RuleLearning(self._database, self._engine.workers, self._pages.markup) if learns else None,
+                    learning=RuleLearning(self._database, self._engine.workers, self._markup) if learns else None,
                     is_stopped=lambda: work is not None and work.stopped,
                     observe=observe,
                 )
@@ -260,17 +238,6 @@ class Extractor:
 
     def _model(self, name: str | None) -> LanguageModel | None:
         return self._models.of(name) if self._models.has(name) else None
-
-    @asynccontextmanager
-    async def _alone(self, source: Source, *, waived: bool) -> AsyncIterator[None]:
-        """Hold the lock on extractions of a source: two at a time would both pay."""
-        if waived:
-            yield
-            return
-        async with self._database.alone(Lock.EXTRACTION, source.id) as is_mine:
-            if not is_mine:
-                raise BusyError(f"Another process is extracting {source.name!r} at the moment.")
-            yield
 
 
 EXPECTED = ".expected.json"
@@ -290,7 +257,15 @@ async def evaluate(
 ) -> list[ModelScore]:
     """Return how well each model reads the pages of a folder, without using their markup."""
     reading = reading._replace(markup=False)
-    fixtures = [await _read(extractor, folder, path, reading) for path in await asyncio.to_thread(_pages, folder)]
+    fixtures = []
+    for path in await asyncio.to_thread(_pages, folder):
+        expected = await asyncio.to_thread(_expected, path)
+        page: PageInput | RowenError
+        try:
+            page = await extractor.read(Address(str(path) if path.is_absolute() else f"./{path}"), reading)
+        except RowenError as problem:
+            page = problem
+        fixtures.append(_Fixture(str(path.relative_to(folder)), page, expected))
     reader = PageFacts(engine.database, engine.language_models, engine.settings)
     scores = []
     for name in models:
@@ -298,8 +273,9 @@ async def evaluate(
         with_model = reading._replace(model=name or None)
         with charged_to(subject=reading.schema.name):
             pages = await together(*(_score(reader, fixture, with_model, Purse(within=purse)) for fixture in fixtures))
-        priced = engine.language_models.of(name or None).price is not None
-        scores.append(ModelScore(model, tuple(page if priced else _unpriced(page) for page in pages)))
+        if engine.language_models.of(name or None).price is None:
+            pages = [replace(page, usd=None) if page.calls or page.reused else page for page in pages]
+        scores.append(ModelScore(model, tuple(pages)))
     return scores
 
 
@@ -311,17 +287,6 @@ def _pages(folder: Path) -> list[Path]:
     if not pages:
         raise NotFoundError(f"{str(folder)!r} has no pages.", hint="Add pages to it, such as lamp.html.")
     return pages
-
-
-async def _read(extractor: Extractor, folder: Path, path: Path, reading: PageReading) -> _Fixture:
-    expected = await asyncio.to_thread(_expected, path)
-    name = str(path.relative_to(folder))
-    try:
-        return _Fixture(
-            name, await extractor.read(Address(f"./{path}" if not path.is_absolute() else str(path)), reading), expected
-        )
-    except RowenError as problem:
-        return _Fixture(name, problem, expected)
 
 
 def _expected(path: Path) -> dict[str, Any] | None:
@@ -378,7 +343,3 @@ def _failed(fixture: _Fixture, problem: RowenError, purse: Purse, missed: tuple[
     total, wrong = missed if verdict != "skipped" else (0, ())
     details = {"code": problem.code, "error": str(problem), "expected": total, "wrong": wrong}
     return PageScore(fixture.name, verdict, **spent, **times, **details)  # type: ignore[arg-type]
-
-
-def _unpriced(page: PageScore) -> PageScore:
-    return replace(page, usd=None) if page.calls or page.reused else page

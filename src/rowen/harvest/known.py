@@ -20,8 +20,6 @@ from rowen.store import push, sources
 from rowen.store.database import Database
 from rowen.store.items import items as store_items
 
-__all__ = ["KnownIds", "Seen", "StoredKnown"]
-
 # Blocks of 4 kB, a page of memory: dense ids cost a bit each, scattered ones a page.
 _BLOCK_BITS = 15
 _BLOCK_BYTES = 1 << (_BLOCK_BITS - 3)
@@ -119,12 +117,8 @@ class KnownIds:
         for url, item_id in items:
             hashed = hash(url)
             entry, bucket = pack(hashed, item_id), buckets[hashed & mask]
-            if entry not in bucket or _found(entry, bucket) < 0:
+            if entry not in bucket or _offset(entry, bucket) < 0:
                 bucket += entry
-
-    def forget(self, url: str) -> None:
-        """Remove a recent look-up that is no longer needed."""
-        self.recent.pop(url, None)
 
     def take(self, urls: Sequence[str]) -> list[int | None]:
         """Return the ids of these URLs; None for unknown ones and for recent ones that were taken before."""
@@ -138,16 +132,16 @@ class KnownIds:
         """Return the id with the hash of a URL, if there is exactly one."""
         hashed = hash(url)
         bucket, wanted = self._buckets[hashed & self._mask], _HASH.pack(hashed)
-        known, at = None, _found(wanted, bucket)
+        item_id, at = None, _offset(wanted, bucket)
         while at >= 0:
-            if known is not None:
+            if item_id is not None:
                 return None
-            known = _ENTRY.unpack_from(bucket, at)[1]
-            at = _found(wanted, bucket, at + 1)
-        return known
+            item_id = _ENTRY.unpack_from(bucket, at)[1]
+            at = _offset(wanted, bucket, at + 1)
+        return item_id
 
 
-def _found(wanted: bytes, bucket: bytearray, start: int = 0) -> int:
+def _offset(wanted: bytes, bucket: bytearray, start: int = 0) -> int:
     """Return the offset of an entry that begins like this, or -1; other offsets are parts of one, or span two."""
     at = bucket.find(wanted, start)
     while at % _ENTRY.size and at >= 0:
@@ -188,25 +182,25 @@ class StoredKnown:
         self._reading = store_items.CurrentReading(list(recipes.current), recipes.old, recipes.chunker)
         self._distrust = distrust
         self.forgets = self.cursor is None
-        self._ids = KnownIds(count)
+        self.ids = KnownIds(count)
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         """Return the stored items with these URLs."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
             rows = await store_items.known(connection, self._source_id, list(by_key), self._reading)
-        held_by_url = {}
-        ids, make = self._ids.recent, StoredState._make
+        items = {}
+        ids, make = self.ids.recent, StoredState._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
             url = by_key[item_key]
             ids[url] = item_id
             ahead = tuple(links.split("\n")) if links else ()
             leaves = item_id in self._leaving
-            held_by_url[url] = make((url, etag, last_modified, body_hash, ahead, depth, content, leaves))
-        self._ids.settle()
+            items[url] = make((url, etag, last_modified, body_hash, ahead, depth, content, leaves))
+        self.ids.settle()
         if self._distrust:
-            return {url: item._replace(etag=None, last_modified=None) for url, item in held_by_url.items()}
-        return held_by_url
+            return {url: item._replace(etag=None, last_modified=None) for url, item in items.items()}
+        return items
 
     async def stored_as(self, urls: Sequence[str]) -> Mapping[str, str]:
         """Return the stored URL of each URL that names a stored item."""
@@ -219,8 +213,20 @@ class StoredKnown:
         """Yield all stored items in batches."""
         async with self._database.connection() as connection:
             async for batch in store_items.every_known(connection, self._source_id, self._reading):
-                self._ids.add_all((row.url, row.id) for row in batch)
-                yield [self._visible(row) for row in batch]
+                self.ids.add_all((row.url, row.id) for row in batch)
+                yield [
+                    StoredState(
+                        row.url,
+                        None if self._distrust else row.etag,
+                        None if self._distrust else row.last_modified,
+                        row.body_hash,
+                        tuple(row.links.split("\n")) if row.links else (),
+                        row.depth,
+                        row.content_hash,
+                        row.id in self._leaving,
+                    )
+                    for row in batch
+                ]
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
         """Return the notes with these names."""
@@ -248,17 +254,3 @@ class StoredKnown:
                 )
             async for batch in push.announced_after(connection, feed[0], after=after):
                 yield batch
-
-    def _visible(self, row: store_items.KnownItem) -> StoredState:
-        links = tuple(row.links.split("\n")) if row.links else ()
-        etag, last_modified = (None, None) if self._distrust else (row.etag, row.last_modified)
-        is_leaving = row.id in self._leaving
-        return StoredState(row.url, etag, last_modified, row.body_hash, links, row.depth, row.content_hash, is_leaving)
-
-    def forget(self, url: str) -> None:
-        """Discard the id of an item that was looked up."""
-        self._ids.forget(url)
-
-    def take_ids(self, urls: Sequence[str]) -> list[int | None]:
-        """Return the ids of items that were looked up; None for others and for discarded ones."""
-        return self._ids.take(urls)

@@ -1,4 +1,4 @@
-"""The embedders and language models of one process.
+"""The embedders of one process.
 
 The database records the model of its vectors, the settings name the wanted one. While they differ, the model of the
 database stays in use, since vectors of two models cannot be compared; `rowen embed` switches.
@@ -23,26 +23,13 @@ from rowen.errors import (
     Hint,
     action,
 )
+from rowen.net.circuits import Breakers, Stats
+from rowen.net.politeness import Throttle
 from rowen.settings import Settings
 from rowen.store.search.embeddings import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rowen.enrich.ledger import Ledger
-    from rowen.enrich.llm.base import LanguageModel
-    from rowen.net.circuits import Breakers, Stats
     from rowen.net.client import Client
-
-__all__ = [
-    "Choice",
-    "EmbeddedTexts",
-    "Embedders",
-    "LanguageModels",
-    "embedding_error",
-    "spec_of",
-    "wanted_spec",
-]
 
 DEFAULT = Spec("local")
 
@@ -169,7 +156,7 @@ class Embedders:
     async def _opened_client(self) -> Client:
         if self._client is None:
             settings = self._settings.for_source(self._settings.embedder_url or "")
-            client = _provider_client(settings, self._breakers, concurrency=8)
+            client = provider_client(settings, self._breakers, concurrency=8)
             self._client = await self._open.enter_async_context(client)
         return self._client
 
@@ -184,72 +171,9 @@ def embedding_error(problem: FetchError) -> EmbeddingError:
     return EmbedderDownError(str(problem), **details)
 
 
-class LanguageModels:
-    """The language models of one process, with clients and circuits of their own."""
-
-    def __init__(
-        self, settings: Settings, ledger: Ledger, *, breakers: Callable[[Settings], Breakers] | None = None
-    ) -> None:
-        self._settings = settings
-        self._breakers = breakers
-        self._ledger = ledger
-        self._made: dict[str | None, LanguageModel] = {}
-        self._clients: dict[str | None, Client] = {}
-        self._open = AsyncExitStack()
-
-    def has(self, model: str | None = None) -> bool:
-        """Return whether a model is configured."""
-        return self._named(model)[0].llm is not None
-
-    def of(self, model: str | None = None) -> LanguageModel:
-        """Return the model that the settings name, or another one at the same address.
-
-        `anthropic:claude-haiku-4-5` names one of another kind, at the provider's own address and with its usual key.
-        """
-        from rowen.enrich.llm.base import ModelTools, make
-
-        if model not in self._made:
-            settings, name = self._named(model)
-            tools = ModelTools(lambda: self._opened_client(settings), settings, self._ledger)
-            self._made[model] = make(tools, model=name)
-        return self._made[model]
-
-    async def close(self) -> None:
-        """Close all models, which completes the ledger, and their clients."""
-        for model in self._made.values():
-            await model.close()
-        self._made.clear()
-        await self._open.aclose()
-        self._clients.clear()
-
-    def _named(self, model: str | None) -> tuple[Settings, str | None]:
-        """Return the settings and the name of a model, whose name may start with its kind."""
-        from rowen.enrich.llm.base import KINDS
-
-        kind, colon, name = (model or "").partition(":")
-        if not (colon and name and kind in KINDS):
-            return self._settings, model
-        if kind == self._settings.llm:
-            return self._settings, name
-        # Address, key and price of the settings do not apply to another kind, except a price under its own name.
-        named = [part for part in (self._settings.llm_price or "").split(",") if "=" in part]
-        update: dict[str, Any] = {"llm": kind, "llm_url": None, "llm_key": None, "llm_price": ",".join(named) or None}
-        return self._settings.model_copy(update=update), name
-
-    async def _opened_client(self, settings: Settings) -> Client:
-        if settings.llm not in self._clients:
-            bound = settings.for_source(settings.llm_url or "")
-            client = _provider_client(bound, self._breakers, concurrency=bound.llm_concurrency)
-            self._clients[settings.llm] = await self._open.enter_async_context(client)
-        return self._clients[settings.llm]
-
-
-def _provider_client(
-    settings: Settings, breakers: Callable[[Settings], Breakers] | None, *, concurrency: int
-) -> Client:
+def provider_client(settings: Settings, breakers: Callable[[Settings], Breakers] | None, *, concurrency: int) -> Client:
     """Return a client without politeness delays, since providers set their own limits."""
     from rowen.net.client import Client
-    from rowen.net.politeness import Throttle
 
     throttle = Throttle(delay_s=0, concurrency=concurrency, longest_s=settings.retry_after_limit_s)
     return Client(settings, throttle=throttle, breakers=breakers(settings) if breakers is not None else None)

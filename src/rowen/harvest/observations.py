@@ -26,8 +26,6 @@ from rowen.model.sources import Source
 from rowen.model.text import LONGEST_URL
 from rowen.model.url import key
 
-__all__ = ["Group", "first_documents", "observed_url", "refuse_unable", "selected"]
-
 # A transaction of 500 items takes 100 to 200 ms, in which its fixed cost hardly counts; a crash repeats no more.
 MAX_ITEMS = 500
 # A few groups are processed at a time, each held as bodies, documents and parameters: some tens of megabytes.

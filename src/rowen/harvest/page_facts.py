@@ -13,7 +13,7 @@ from rowen.enrich.extract.structured import converted, filled
 from rowen.enrich.llm.base import LanguageModel
 from rowen.enrich.schemas.validation import violations
 from rowen.errors import UngroundedError
-from rowen.harvest.models import LanguageModels
+from rowen.harvest.language_models import LanguageModels
 from rowen.model.datasets import DATASET
 from rowen.model.extraction import Extracted, Grounding
 from rowen.model.hashes import Hash
@@ -22,8 +22,6 @@ from rowen.model.schemas import Schema
 from rowen.settings import Settings
 from rowen.store import extractions
 from rowen.store.database import Database
-
-__all__ = ["NotAskedError", "PageFacts", "PageInput", "PageReading"]
 
 _JSON_TYPES = ("application/json", DATASET)
 
@@ -162,8 +160,8 @@ class PageFacts:
         return replace(extracted, tokens=sum(answer.usage), usd=usd), key
 
     def _key(self, page: PageText, reading: PageReading, model: LanguageModel) -> Hash:
-        how = {"context_tokens": self._settings.llm_context_tokens, "instructions": reading.instructions}
-        return answer_key(page, reading.schema, model.spec, **how)  # type: ignore[arg-type]
+        context = {"context_tokens": self._settings.llm_context_tokens, "instructions": reading.instructions}
+        return answer_key(page, reading.schema, model.spec, **context)  # type: ignore[arg-type]
 
 
 def _without_model(page: PageInput, reading: PageReading) -> _Free:

@@ -9,7 +9,7 @@ import logging
 import os
 import pickle
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -35,8 +35,6 @@ from rowen.harvest.parse_worker import (
 )
 from rowen.model.items import Document, FactsWanted, Raw
 from rowen.programs import end, environment, isolated_python, start
-
-__all__ = ["FactWorkers", "Workers"]
 
 # The work of one worker at a time: enough that its transfer (0.1 ms) hardly counts, little enough that two workers
 # share a group evenly.
@@ -76,8 +74,10 @@ class Workers:
         self._all: list[_Worker] = []
 
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
-        """Return the answers to the tasks, in order."""
-        if not self._count or _is_harmless(tasks):
+        """Return the answers to the tasks, in order; tasks that cannot block the process for long run inline."""
+        weights = list(map(_weight, tasks))
+        is_harmless = sum(weights) <= INLINE_BYTES and max(weights, default=0) <= INLINE_BODY_BYTES
+        if not self._count or is_harmless:
             return prepare_all(list(tasks))
         answered = await together(*map(self._ask, _batches(tasks)))
         return [answer for answers in answered for answer in answers]
@@ -120,7 +120,12 @@ class Workers:
 
     async def _ask(self, batch: list[Task]) -> list[Answer]:
         limit_s = self._time_limit_s + sum(map(_weight, batch)) / LEAST_BYTES_PER_S
-        idle = self._idle_workers()
+        if self._idle is None:
+            self._idle = asyncio.Queue()
+            self._all = [_Worker() for _ in range(self._count)]
+            for worker in self._all:
+                self._idle.put_nowait(worker)
+        idle = self._idle
         worker = await idle.get()
         try:
             async with asyncio.timeout(limit_s):
@@ -130,20 +135,12 @@ class Workers:
                 raise _closed() from problem
             if len(batch) == 1:
                 is_slow = isinstance(problem, TimeoutError)
-                what = f"took longer than {limit_s:.0f} s" if is_slow else "crashed the worker process"
-                return [Refused(f"Reading it {what}.", "Exclude it, or report the file as a bug.")]
+                result = f"took longer than {limit_s:.0f} s" if is_slow else "crashed the worker process"
+                return [Refused(f"Reading it {result}.", "Exclude it, or report the file as a bug.")]
         finally:
             # No await stands between the end of the question and this line, so the pool never loses a worker.
             idle.put_nowait(worker)
         return [answer for task in batch for answer in await self._ask([task])]
-
-    def _idle_workers(self) -> "asyncio.Queue[_Worker]":
-        if self._idle is None:
-            self._idle = asyncio.Queue()
-            self._all = [_Worker() for _ in range(self._count)]
-            for worker in self._all:
-                self._idle.put_nowait(worker)
-        return self._idle
 
 
 class FactWorkers(Workers):
@@ -155,18 +152,19 @@ class FactWorkers(Workers):
 
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
         """Return the answers to the tasks; the records of documents contain the facts."""
-        return await self._workers.prepare([self._with_facts(task) for task in tasks])
+
+        def with_facts(task: Task) -> Task:
+            match task:
+                case Uncut(raw):
+                    return Uncut(replace(raw, facts=self._facts))
+                case Raw():
+                    return replace(task, facts=self._facts)
+            return task
+
+        return await self._workers.prepare([with_facts(task) for task in tasks])
 
     async def close(self) -> None:
         """Leave the processes to their owner."""
-
-    def _with_facts(self, task: Task) -> Task:
-        match task:
-            case Uncut(raw):
-                return Uncut(replace(raw, facts=self._facts))
-            case Raw():
-                return replace(task, facts=self._facts)
-        return task
 
 
 class _Worker:
@@ -180,7 +178,7 @@ class _Worker:
     def __init__(self) -> None:
         self.closed = False
         self._process: Process | None = None
-        self._asked = 0
+        self._number = 0
         self._endings: set[asyncio.Task[None]] = set()
         self._silent = asyncio.Event()
         self._silent.set()
@@ -216,13 +214,13 @@ class _Worker:
         process = await self._running()
         requests, answers = process.stdin, process.stdout
         assert requests is not None and answers is not None  # noqa: S101, PT018 (both are pipes)
-        self._asked += 1
+        self._number += 1
         question = pickle.dumps(batch, protocol=5)
-        requests.write(HEAD.pack(self._asked, len(question)) + question)
+        requests.write(HEAD.pack(self._number, len(question)) + question)
         await requests.drain()
         number, size = HEAD.unpack(await answers.readexactly(HEAD.size))
-        if number != self._asked:
-            log.error("a parse worker answered question %d instead of question %d", number, self._asked)
+        if number != self._number:
+            log.error("a parse worker answered question %d instead of question %d", number, self._number)
             raise pickle.UnpicklingError("an answer to another question")
         if size > MOST_ANSWER_BYTES:
             raise pickle.UnpicklingError(f"an answer of {size:,} bytes")
@@ -277,19 +275,11 @@ def _belongs(answer: Any, task: Task) -> bool:
             return True
         case Uncut(raw), Prepared(Document(url=url), _):
             return bool(url == raw.url)
-        case Raw(url=asked), Prepared(Document(url=url), _):
-            return bool(url == asked)
-        case Text(asked, _), Passages(url, _):
-            return bool(url == asked)
+        case (Raw(url=wanted), Prepared(Document(url=url), _)) | (Text(wanted, _), Passages(url, _)):
+            return bool(url == wanted)
         case Call(), Result() | Raised():
             return True
     return False
-
-
-def _is_harmless(tasks: Sequence[Task]) -> bool:
-    """Return whether tasks may run inline, since they cannot block the process for long."""
-    weights = list(map(_weight, tasks))
-    return sum(weights) <= INLINE_BYTES and max(weights, default=0) <= INLINE_BODY_BYTES
 
 
 def _package(task: Task) -> str:
@@ -307,20 +297,15 @@ def _weight(task: Task) -> int:
         case Uncut(raw):
             return _weight(raw)
         case Raw():
-            return max(len(task.body), BATCH_BYTES) if _is_apart(task) else len(task.body)
+            is_nested = any("(" in selector for selector in (task.select, task.ignore) if selector)
+            is_linear = task.facts is None or task.facts.is_linear
+            if readers.is_document(task) or task.profile is not None or is_nested or not is_linear:
+                return max(len(task.body), BATCH_BYTES)
+            return len(task.body)
         case Text(_, text):
             return len(text) // CUTTING_SHARE
         case Call(_, arguments):
             return _size(arguments)
-
-
-def _is_apart(raw: Raw) -> bool:
-    from rowen.content.readers import is_document
-
-    if is_document(raw) or raw.profile is not None:
-        return True
-    is_nested = any("(" in selector for selector in (raw.select, raw.ignore) if selector)
-    return is_nested or not (raw.facts is None or raw.facts.is_linear)
 
 
 def _size(values: Iterable[Any]) -> int:
@@ -331,15 +316,14 @@ def _size(values: Iterable[Any]) -> int:
     )
 
 
-def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
-    batch: list[Task] = []
-    size = 0
+def _batches(tasks: Sequence[Task]) -> list[list[Task]]:
+    batches: list[list[Task]] = []
+    room_bytes = 0
     for task in tasks:
         weight = _weight(task)
-        if batch and (len(batch) == BATCH_TASKS or size + weight > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(task)
-        size += weight
-    if batch:
-        yield batch
+        if not batches or len(batches[-1]) == BATCH_TASKS or weight > room_bytes:
+            batches.append([])
+            room_bytes = BATCH_BYTES
+        batches[-1].append(task)
+        room_bytes -= weight
+    return batches

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowen.content import readers
 from rowen.errors import ItemError, RowenError
@@ -28,24 +28,6 @@ from rowen.model.text import one_item
 
 if TYPE_CHECKING:
     from rowen.model.passages import Chunk
-
-__all__ = [
-    "HEAD",
-    "Answer",
-    "Call",
-    "Passages",
-    "Prepared",
-    "Raised",
-    "Refused",
-    "Result",
-    "Task",
-    "Text",
-    "Uncut",
-    "check_url",
-    "main",
-    "prepare_all",
-    "unpickle",
-]
 
 # Value types. Numbers, strings, lists and sets have opcodes of their own and are not looked up.
 _VALUES = frozenset(
@@ -197,13 +179,13 @@ def check_url(answered: str, expected: str) -> None:
 
 def prepare_all(tasks: list[Task]) -> list[Answer]:
     """Parse bodies, cut texts and call functions."""
-    return [_prepare(task) for task in tasks]
-
-
-def _prepare(task: Task) -> Answer:
     # A parent that starts a worker, or finds nothing changed, needs no readers.
-    from rowen.content import chunks as chunker
+    from rowen.content import chunks
 
+    return [_prepare(task, chunks.split) for task in tasks]
+
+
+def _prepare(task: Task, split: Callable[[str], list[Chunk]]) -> Answer:
     try:
         match task:
             case Uncut(raw):
@@ -215,12 +197,12 @@ def _prepare(task: Task) -> Answer:
         with one_item(subject, MemoryError, RecursionError):
             match task:
                 case Text(url, text):
-                    return Passages(url, chunker.split(text))
+                    return Passages(url, split(text))
                 case Uncut(raw):
                     return Prepared(readers.read(raw), [])
                 case Raw():
                     document = readers.read(task)
-                    return Prepared(document, chunker.split(document.text))
+                    return Prepared(document, split(document.text))
                 case Call(function, arguments):
                     try:
                         return Result(function(*arguments))
@@ -232,29 +214,24 @@ def _prepare(task: Task) -> Answer:
         return Refused(f"It is too large or too deeply nested to be read ({type(problem).__name__}).")
 
 
-def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    while head := requests.read(HEAD.size):
-        number, size = HEAD.unpack(head)
-        tasks = pickle.loads(requests.read(size))  # noqa: S301 (from our own parent)
-        answer = _written(prepare_all(tasks))
-        answers.write(HEAD.pack(number, len(answer)) + answer)
-        answers.flush()
-
-
-def _written(answers: list[Answer]) -> bytes:
+def _pickled(answers: list[Answer]) -> bytes:
     try:
         return pickle.dumps(answers, protocol=5)
     except (MemoryError, RecursionError) as problem:
-        refused = Refused(f"What was read from it is too large or too deeply nested ({type(problem).__name__}).")
+        refused = Refused(f"The result is too large or too deeply nested ({type(problem).__name__}).")
         return pickle.dumps([refused] * len(answers), protocol=5)
 
 
 def main(places: Sequence[str] = ()) -> None:
     """Serve until the parent closes the pipe; `places` are the import paths of plug-in readers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A sandboxed process cannot import anything any more.
-    from rowen.content import chunks  # noqa: F401
-
+    # A sandboxed process cannot import anything any more, so this loads what the tasks need.
+    prepare_all([])
     readers.join(places)
     lock_in()
-    _serve(sys.stdin.buffer, sys.stdout.buffer)
+    requests, output = sys.stdin.buffer, sys.stdout.buffer
+    while head := requests.read(HEAD.size):
+        number, size = HEAD.unpack(head)
+        answer = _pickled(prepare_all(pickle.loads(requests.read(size))))  # noqa: S301 (from our own parent)
+        output.write(HEAD.pack(number, len(answer)) + answer)
+        output.flush()

@@ -21,8 +21,6 @@ from rowen.store.search import embeddings
 if TYPE_CHECKING:
     from rowen.model.passages import Chunk
 
-__all__ = ["Edit", "Recut", "first_edit", "plan_edit", "write_edits"]
-
 GAP = 1 << 20
 """The distance between two passages: twenty insertions at the same place fit before positions are renumbered."""
 
@@ -48,33 +46,29 @@ def first_edit(item_id: int, chunks: Sequence[Chunk]) -> Edit:
 
 def plan_edit(item_id: int, stored: Sequence[StoredPassage], chunks: Sequence[Chunk]) -> Edit:
     """Return the edit that keeps equal passages, moves as few as possible and inserts the others between them."""
-    matches = _match(stored, chunks)
-    anchored = _longest_increasing([(n, old.position) for n, old in enumerate(matches) if old is not None])
-    positions = _positions(anchored, len(chunks)) or [(n + 1) * GAP for n in range(len(chunks))]
-    edit = Edit()
-    kept_ids = set()
-    for n, (old, chunk) in enumerate(zip(matches, chunks, strict=True)):
-        if old is None:
-            edit.insert.append(NewPassage(item_id, positions[n], chunk))
-            continue
-        kept_ids.add(old.id)
-        if old.text_hash != chunk.text_hash:
-            edit.rehash.append((old, chunk.text_hash))
-        if old.position == positions[n]:
-            edit.kept += 1
-        else:
-            edit.move.append((old.id, positions[n]))
-    edit.delete = [old.id for old in stored if old.id not in kept_ids]
-    return edit
-
-
-def _match(stored: Sequence[StoredPassage], chunks: Sequence[Chunk]) -> list[StoredPassage | None]:
-    """Return for each new passage the first unused stored passage with the same text and headings."""
+    # Each new passage reuses the first unused stored passage with the same text and headings.
     pool: dict[tuple[bytes, tuple[str, ...], str | None], deque[StoredPassage]] = defaultdict(deque)
     for old in stored:
         pool[old.exact_hash, old.heading, old.anchor].append(old)
     candidates = [pool.get((text_hash(chunk.text), chunk.heading, chunk.anchor)) for chunk in chunks]
-    return [same.popleft() if same else None for same in candidates]
+    matches = [same.popleft() if same else None for same in candidates]
+    anchored = _longest_increasing([(n, old.position) for n, old in enumerate(matches) if old is not None])
+    positions = _positions(anchored, len(chunks)) or [(n + 1) * GAP for n in range(len(chunks))]
+    edit = Edit()
+    reused_ids = set()
+    for reused, chunk, position in zip(matches, chunks, positions, strict=True):
+        if reused is None:
+            edit.insert.append(NewPassage(item_id, position, chunk))
+            continue
+        reused_ids.add(reused.id)
+        if reused.text_hash != chunk.text_hash:
+            edit.rehash.append((reused, chunk.text_hash))
+        if reused.position == position:
+            edit.kept += 1
+        else:
+            edit.move.append((reused.id, position))
+    edit.delete = [old.id for old in stored if old.id not in reused_ids]
+    return edit
 
 
 def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
@@ -173,7 +167,20 @@ class Recut:
                 return renewed
             if not renewed:
                 log.warning("renewing the passages that an earlier version of Rowen wrote; no source is contacted")
-            renewed += await self._renew(batch, version)
+            answers = await self.workers.prepare([Text(item.url, item.text) for item in batch])
+            cut: dict[int, tuple[OutdatedItem, list[Chunk]]] = {}
+            for item, answer in zip(batch, answers, strict=True):
+                # An item that cannot be cut any more keeps its passages until it is read again.
+                if isinstance(answer, Passages):
+                    check_url(answer.url, item.url)
+                    cut[item.id] = item, answer.chunks
+            async with self.database.transaction() as c:
+                await embeddings.share_passages(c)
+                same = await store_passages.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)
+                stored = await store_passages.stored(c, same)
+                await write_edits(c, [plan_edit(item_id, stored[item_id], cut[item_id][1]) for item_id in same])
+                await store_passages.set_chunker(c, same, version)
+            renewed += len(same)
             after = batch[-1].id
         async with self.database.transaction() as c:
             await store_passages.set_hash_version(c, PASSAGE_HASHES, version)
@@ -181,19 +188,3 @@ class Recut:
         if renewed:
             log.warning("renewed the passages of %d items", renewed)
         return renewed
-
-    async def _renew(self, batch: list[OutdatedItem], version: int) -> int:
-        answers = await self.workers.prepare([Text(item.url, item.text) for item in batch])
-        cut: dict[int, tuple[OutdatedItem, list[Chunk]]] = {}
-        for item, answer in zip(batch, answers, strict=True):
-            # An item that cannot be cut any more keeps its passages until it is read again.
-            if isinstance(answer, Passages):
-                check_url(answer.url, item.url)
-                cut[item.id] = item, answer.chunks
-        async with self.database.transaction() as c:
-            await embeddings.share_passages(c)
-            same = await store_passages.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)
-            stored = await store_passages.stored(c, same)
-            await write_edits(c, [plan_edit(item_id, stored[item_id], cut[item_id][1]) for item_id in same])
-            await store_passages.set_chunker(c, same, version)
-        return len(same)

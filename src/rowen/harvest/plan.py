@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rowen.harvest import sieve
 from rowen.harvest.known import Seen, StoredKnown
@@ -27,8 +27,6 @@ from rowen.store.items.moves import Arrival, arrival
 
 if TYPE_CHECKING:
     from rowen.model.passages import Chunk
-
-__all__ = ["Plan", "Planner", "Write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +163,20 @@ class Planner:
         unknown = self._pass_unchanged(group.unchanged, plan, same_bodies=group.same_bodies)
         # New items may be committed and settled between the query and the use of its result.
         arriving = self._arriving.intersection(key for key, _ in fetched)
-        stored = await self._stored(group, [*(key for key, _ in fetched), *gone], unknown)
+        parts = (group.rechecked, group.failed, group.skipped, unknown)
+        keys = [*(key for key, _ in fetched), *gone, *(key_of(item.url) for part in parts for item in part)]
+        stored: dict[Hash, StoredItem] = {}
+        if keys:
+            async with self.database.connection() as connection:
+                stored = await items.stored(connection, self.source.id, keys)
         self._recheck([*group.rechecked, *unknown], stored, plan)
         plan.gone = {key: stored[key].id for key in gone if key in stored}
         self._release(gone, plan)
-        self._forget(gone, plan)
+        # Withdraw the failures of items that the same run reports gone.
+        for key in self.failed.intersection(gone):
+            self.failed.discard(key)
+            plan.released.append(key)
+            plan.counts[Outcome.FAILED] -= 1
         await self._read([(key, item) for key, item in fetched if key not in arriving or key in stored], stored, plan)
         plan.counts["duplicates"] += sum(key in arriving and key not in stored for key, _ in fetched)
         for failed in group.failed:
@@ -177,38 +184,33 @@ class Planner:
         for skipped in group.skipped:
             self._see(stored.get(key_of(skipped.url)), plan)
             plan.counts[Outcome.SKIPPED] += 1
-        self._mark(plan)
+        # Items that are gone are marked even if the run observed them before.
+        for item_id in plan.gone.values():
+            self.seen.discard(item_id)
+            if self.gone.add(item_id):
+                plan.marked.append(item_id)
         return plan
 
     def _pass_unchanged(self, urls: list[str], plan: Plan, *, same_bodies: int) -> list[Unchanged]:
         """Count unchanged items; return those that were never looked up and must be found by key."""
-        ids = self.known.take_ids(urls)
+        ids = self.known.ids.take(urls)
         unknown = [Unchanged(url) for url, item_id in zip(urls, ids, strict=True) if item_id is None]
-        passed = self.seen.add_all(item_id for item_id in ids if item_id is not None)
+        count = self.seen.add_all(item_id for item_id in ids if item_id is not None)
         self._unmark((item_id for item_id in ids if item_id is not None), plan)
-        plan.counts[Outcome.UNCHANGED] += passed
+        plan.counts[Outcome.UNCHANGED] += count
         # Duplicates among them are not told apart by level.
-        plan.counts["stopped_at_body"] += min(same_bodies, passed)
-        plan.counts["stopped_at_validator"] += max(passed - same_bodies, 0)
-        plan.counts["duplicates"] += len(urls) - passed - len(unknown)
+        plan.counts["stopped_at_body"] += min(same_bodies, count)
+        plan.counts["stopped_at_validator"] += max(count - same_bodies, 0)
+        plan.counts["duplicates"] += len(urls) - count - len(unknown)
         if self.quarantined:
             self._release([key_of(url) for url in urls], plan)
         return unknown
-
-    async def _stored(self, group: Group, fetched: list[Hash], unknown: list[Unchanged]) -> dict[Hash, StoredItem]:
-        parts = (group.rechecked, group.failed, group.skipped, unknown)
-        urls = [observation.url for part in parts for observation in part]
-        keys = [*fetched, *map(key_of, urls)]
-        if not keys:
-            return {}
-        async with self.database.connection() as connection:
-            return await items.stored(connection, self.source.id, keys)
 
     def _recheck(self, unchanged: list[Unchanged], stored: dict[Hash, StoredItem], plan: Plan) -> None:
         for observation in unchanged:
             key = key_of(observation.url)
             row = stored.get(key)
-            self.known.forget(observation.url)
+            self.known.ids.recent.pop(observation.url, None)
             if row is None:
                 failed = Failed(observation.url, "The source reported an unknown item as unchanged.")
                 self._fail(key, failed, stored, plan)
@@ -223,13 +225,6 @@ class Planner:
             if check := sieve.recheck(observation, row):
                 plan.checks.append(check)
 
-    def _mark(self, plan: Plan) -> None:
-        """Mark items that are gone, even if the run observed them before."""
-        for item_id in plan.gone.values():
-            self.seen.discard(item_id)
-            if self.gone.add(item_id):
-                plan.marked.append(item_id)
-
     def _unmark(self, item_ids: Iterable[int], plan: Plan) -> None:
         if len(self.gone):
             plan.unmarked.extend(item_id for item_id in item_ids if self.gone.discard(item_id))
@@ -241,16 +236,24 @@ class Planner:
         unread: list[tuple[Hash, Raw]] = []
         documents: list[tuple[Hash, Document, list[Chunk] | None]] = []
         for key, item in fetched:
-            self.known.forget(item.url)
+            self.known.ids.recent.pop(item.url, None)
             row = stored.get(key)
             if row is not None:
                 self._unmark([row.id], plan)
-            if not self._accepts(key, row):
+            # The first version of an item counts, or each one of a chronological source.
+            is_first = key not in self._arriving if row is None else self.seen.add(row.id)
+            if row is None and not self.chronological:
+                self._arriving.add(key)
+            if not (is_first or self.chronological):
                 plan.counts["duplicates"] += 1
             elif isinstance(item, Document):
                 documents.append((key, item, None))
             elif row is not None and sieve.same_body(item, row, self.recipes):
-                self._stop_at_body(key, item, row, plan)
+                plan.counts[Outcome.UNCHANGED] += 1
+                plan.counts["stopped_at_body"] += 1
+                self._release([key], plan)
+                if check := sieve.unread_check(item, row):
+                    plan.checks.append(check)
             else:
                 unread.append((key, item))
         answers = await self.workers.prepare([raw for _, raw in unread])
@@ -266,15 +269,34 @@ class Planner:
     async def _judge(
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, StoredItem], plan: Plan
     ) -> None:
+        # The datasets last read by another release whose own records may not have changed.
+        rows = {
+            key: (stored[key].id, document.record.get("source"))
+            for key, document, _ in documents
+            if document.media_type == DATASET and key in stored and sieve.is_reread(document, stored[key], self.recipes)
+        }
+        records: Mapping[int, Any] = {}
+        if rows:
+            async with self.database.connection() as connection:
+                records = await items.source_records(connection, [item_id for item_id, _ in rows.values()])
+        same = {key for key, (item_id, source) in rows.items() if records.get(item_id) == source}
+        verdicts = await self._verdicts([(document, stored.get(key), key in same) for key, document, _ in documents])
         uncut: list[Write] = []
-        reread = await self._same_records(documents, stored)
-        judged = [(document, stored.get(key), key in reread) for key, document, _ in documents]
-        for (key, document, chunks), verdict in zip(documents, await self._verdicts(judged), strict=True):
+        for (key, document, chunks), verdict in zip(documents, verdicts, strict=True):
             row = stored.get(key)
             plan.counts[verdict.outcome] += 1
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
-            self._recover(key, plan)
-            own = _own_check(document, row, self.recipes) if verdict.write_item and verdict.write_check else None
+            if self.chronological and key in self.failed:
+                # The source delivers a failed item again, which withdraws the failure.
+                self.failed.discard(key)
+                self.quarantined.add(key)
+                plan.counts[Outcome.FAILED] -= 1
+            own = None
+            if verdict.write_item and verdict.write_check and not (row is not None and row.checked_apart):
+                # A check that fits into the item's row needs none of its own.
+                now = document.validators
+                if not (now.etag or now.last_modified or document.depth or document.links):
+                    own = InlineCheck(now.body_hash, self.recipes.of(document))
             if verdict.write_item:
                 write = Write(key, document, verdict, row, chunks or [], own)
                 plan.writes.append(write)
@@ -287,26 +309,16 @@ class Planner:
         for write, answer in zip(uncut, await self.workers.prepare(texts), strict=True):
             if isinstance(answer, Refused):
                 refused.add(write.key)
-                self._refuse(write, answer, stored, plan)
+                plan.writes.remove(write)
+                # With the new validators the next run would consider the item unchanged and never retry it.
+                row = write.stored
+                plan.checks = [check for check in plan.checks if row is None or check.item_id != row.id]
+                plan.counts[write.verdict.outcome] -= 1
+                self._fail(write.key, Failed(write.document.url, answer.error, answer.hint), stored, plan)
             elif isinstance(answer, Passages):
                 check_url(answer.url, write.document.url)
                 write.chunks.extend(answer.chunks)
         self._release([key for key, _, _ in documents if key not in refused], plan)
-
-    async def _same_records(
-        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, StoredItem]
-    ) -> set[Hash]:
-        """Return the datasets last read by another release whose own records did not change."""
-        rows = {
-            key: (stored[key].id, document.record.get("source"))
-            for key, document, _ in documents
-            if document.media_type == DATASET and key in stored and sieve.is_reread(document, stored[key], self.recipes)
-        }
-        if not rows:
-            return set()
-        async with self.database.connection() as connection:
-            before = await items.source_records(connection, [item_id for item_id, _ in rows.values()])
-        return {key for key, (item_id, source) in rows.items() if before.get(item_id) == source}
 
     async def _verdicts(self, documents: list[tuple[Document, StoredItem | None, bool]]) -> list[sieve.Verdict]:
         """Return each document's verdict; stored texts are read only where the title is equal and the rest differs."""
@@ -325,33 +337,6 @@ class Planner:
                 verdicts[at] = replace(verdicts[at], outcome=Outcome.AMENDED)
         return verdicts
 
-    def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, StoredItem], plan: Plan) -> None:
-        plan.writes.remove(write)
-        # With the new validators the next run would consider the item unchanged and never retry it.
-        plan.checks = [check for check in plan.checks if write.stored is None or check.item_id != write.stored.id]
-        plan.counts[write.verdict.outcome] -= 1
-        self._fail(write.key, Failed(write.document.url, refused.error, refused.hint), stored, plan)
-
-    def _accepts(self, key: Hash, row: StoredItem | None) -> bool:
-        """Return whether to keep this version of an item: the first of a run, or each one of a chronological source."""
-        if self.chronological:
-            if row is not None:
-                self.seen.add(row.id)
-            return True
-        if row is not None:
-            return self.seen.add(row.id)
-        if key in self._arriving:
-            return False
-        self._arriving.add(key)
-        return True
-
-    def _stop_at_body(self, key: Hash, raw: Raw, row: StoredItem, plan: Plan) -> None:
-        plan.counts[Outcome.UNCHANGED] += 1
-        plan.counts["stopped_at_body"] += 1
-        self._release([key], plan)
-        if check := sieve.unread_check(raw, row):
-            plan.checks.append(check)
-
     def _fail(self, key: Hash, failed: Failed, stored: dict[Hash, StoredItem], plan: Plan) -> None:
         row = stored.get(key)
         if failed.keeps_copy:
@@ -366,20 +351,6 @@ class Planner:
         plan.failed.append((key, failed))
         plan.counts[Outcome.FAILED] += 1
 
-    def _recover(self, key: Hash, plan: Plan) -> None:
-        """Withdraw the failure of an item that a chronological source delivers again."""
-        if self.chronological and key in self.failed:
-            self.failed.discard(key)
-            self.quarantined.add(key)
-            plan.counts[Outcome.FAILED] -= 1
-
-    def _forget(self, gone: list[Hash], plan: Plan) -> None:
-        """Withdraw the failure of an item that the same run reports gone."""
-        for key in self.failed.intersection(gone):
-            self.failed.discard(key)
-            plan.released.append(key)
-            plan.counts[Outcome.FAILED] -= 1
-
     def _see(self, row: StoredItem | None, plan: Plan) -> None:
         if row is not None:
             self.seen.add(row.id)
@@ -390,14 +361,6 @@ class Planner:
             released = self.quarantined.intersection(keys)
             self.quarantined -= released
             plan.released.extend(released)
-
-
-def _own_check(document: Document, row: StoredItem | None, recipes: Recipes) -> InlineCheck | None:
-    """Return the check if it fits into the item's row; None if it needs a row of its own."""
-    now = document.validators
-    if now.etag or now.last_modified or document.depth or document.links or (row is not None and row.checked_apart):
-        return None
-    return InlineCheck(now.body_hash, recipes.of(document))
 
 
 def check_of(item_id: int, document: Document, recipes: Recipes) -> ItemCheck:

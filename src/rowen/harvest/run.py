@@ -23,7 +23,7 @@ from rowen.harvest.observations import Group, first_documents, selected
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.sieve import Recipes
-from rowen.harvest.sweep import Guard, Swept, rehearse, sweep
+from rowen.harvest.sweep import Guard, Swept, sweep
 from rowen.model.hashes import Hash
 from rowen.model.items import (
     Checkpoint,
@@ -51,8 +51,6 @@ from rowen.store import rdf, runs, sources
 from rowen.store.database import Database
 from rowen.store.items import deletions, duplicates, items
 from rowen.store.search.words import WordIndex
-
-__all__ = ["Harvest", "Order", "seldom_collecting"]
 
 # One group waits while one is processed: no stage is idle, and memory holds a few groups.
 QUEUE_GROUPS = 1
@@ -113,38 +111,28 @@ class Order:
         return cls(mode, full, only=tuple(dict.fromkeys(only)), **options)
 
 
+@dataclass(kw_only=True, eq=False)
 class Harvest:
     """One pass over one source."""
 
-    def __init__(
-        self,
-        database: Database,
-        source: Source,
-        connector: Connector,
-        *,
-        order: Order,
-        settings: Settings,
-        recipe: Recipes,
-        workers: Workers,
-        meter: Meter,
-        observe: Callable[[Source, RunStats], None] | None = None,
-    ) -> None:
-        self.stats = RunStats(only=len(order.only))
-        self._database = database
-        self._source = source
-        self._connector = connector
-        self._chronological: bool = getattr(connector, "chronological", False)
-        self._order = order
-        self._settings = settings
-        self._recipe = recipe
-        self._workers = workers
-        self._meter = meter
-        self._guard = Guard.of(settings, accepted=order.accept_deletions)
-        self._observe = observe
+    database: Database
+    source: Source
+    connector: Connector
+    order: Order
+    settings: Settings
+    recipe: Recipes
+    workers: Workers
+    meter: Meter
+    observe: Callable[[Source, RunStats], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.stats = RunStats(only=len(self.order.only))
+        self._chronological: bool = getattr(self.connector, "chronological", False)
+        self._guard = Guard.of(self.settings, accepted=self.order.accept_deletions)
         self._group = Group()
         self._groups: asyncio.Queue[Group | None] = asyncio.Queue(QUEUE_GROUPS)
         self._plans: asyncio.Queue[Plan | None] = asyncio.Queue(QUEUE_GROUPS)
-        self._words = WordIndex(database)
+        self._words = WordIndex(self.database)
         self._complete: Complete | None = None
         self._pulling: asyncio.Task[None] | None = None
         self._redirects: dict[Hash, Hash] = {}
@@ -161,10 +149,10 @@ class Harvest:
     async def run(self) -> Run:
         """Harvest the source; raise only if the store fails or another run of the source is live."""
         self._started = time.monotonic()
-        if self._order.dry_run:
+        if self.order.dry_run:
             return await self._dry_run()
         lease = await runs.Lease.take(
-            self._database, self._source, mode=self._order.mode, lease_s=self._settings.lease_s, job=self._order.job
+            self.database, self.source, mode=self.order.mode, lease_s=self.settings.lease_s, job=self.order.job
         )
         try:
             status = await self._flow(lease)
@@ -177,12 +165,12 @@ class Harvest:
         complete = self._complete is not None and status == "completed"
         proved = self._is_proved and status == "completed"
         await lease.close(status, complete=complete, proved=proved, stats=self.stats, problem=_problem(self._trouble))
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             run = await runs.get(connection, lease.run_id)
         log.info("run closed", extra={"fields": run.to_json()})
         return run
 
-    async def look(self) -> None:
+    async def probe(self) -> None:
         """Read until the first observation of an item; raise if the source cannot be read. Write nothing."""
         await self._planner()
         failed: Failed | None = None
@@ -197,7 +185,7 @@ class Harvest:
                         if isinstance(observation, Failed):
                             failed = failed or observation
         except TimeoutError:
-            raise SourceError(f"{redact(self._source.url)} returned nothing within {LOOK_S:.0f} s.") from None
+            raise SourceError(f"{redact(self.source.url)} returned nothing within {LOOK_S:.0f} s.") from None
         if failed is not None:
             raise SourceError(failed.error, hint=failed.hint)
 
@@ -205,39 +193,67 @@ class Harvest:
         """Return the first documents and whether there are more; raise if the source cannot be read. Write nothing."""
         await self._planner()
         with self._connector_named():
-            return await first_documents(self._observations, self._workers.read, limit=limit, within_s=LOOK_S)
+            return await first_documents(self._observations, self.workers.read, limit=limit, within_s=LOOK_S)
 
     async def _dry_run(self) -> Run:
-        """Return what a run would do, without writing anything, not even the run."""
+        """Return the run that would happen, without writing anything, not even the run."""
         planner = await self._planner()
-        await self._together(self._pull(), self._plan(planner, readers=1), self._count(planner))
+
+        async def count() -> None:
+            while (plan := await self._plans.get()) is not None:
+                self.stats.add(plan.counts)
+                planner.note_arrivals(plan)
+                self._plans.task_done()
+                self._report()
+
+        await self._together(self._pull(), self._plan(planner, readers=1), count())
         status = await self._finish(0, planner, Seen())
         self._close_stats()
         now = datetime.now(UTC)
         complete = self._complete is not None and status == "completed" and not self.stats.truncated
-        source, problem = self._source, _problem(self._trouble)
+        source, problem = self.source, _problem(self._trouble)
         error, code = (problem.message, problem.code) if problem else (None, None)
-        return Run(0, source.name, source.kind, self._order.mode, status, complete, now, now, self.stats, error, code)
+        return Run(0, source.name, source.kind, self.order.mode, status, complete, now, now, self.stats, error, code)
 
     async def _flow(self, lease: runs.Lease) -> RunStatus:
-        self.stats.rows_written += await duplicates.fill_marks(self._database, self._source.id)
+        self.stats.rows_written += await duplicates.fill_marks(self.database, self.source.id)
         planner = await self._planner()
         committer = Committer(
-            self._database,
-            self._source,
+            self.database,
+            self.source,
             lease.run_id,
-            self._recipe,
-            self._settings.revisions_kept,
+            self.recipe,
+            self.settings.revisions_kept,
             planner.seen,
             planner.failed,
             restores=planner.pending.withdrawn_since is not None,
             forgets=not self._resumes,
             states=planner.states,
         )
-        renewal = asyncio.create_task(self._renew(lease))
+
+        async def renew() -> None:
+            while True:
+                await asyncio.sleep(min(RENEWAL_S, lease.lease_s / 3))
+                self._meter_to_stats()
+                if await lease.renew(self.stats):
+                    self.stop()
+                self._report()
+
+        async def commit() -> None:
+            while (plan := await self._plans.get()) is not None:
+                counts = await committer.commit(plan)
+                self._known.forgets = committer.forgets
+                counts.update(plan.counts)
+                self.stats.add(counts)
+                planner.settle(plan)
+                self._plans.task_done()
+                await self._words.grown(self.stats.chunks_written)
+                self._report()
+
+        renewal = asyncio.create_task(renew())
         try:
             with seldom_collecting():
-                writers = [self._commit(committer, planner) for _ in range(WRITERS)]
+                writers = [commit() for _ in range(WRITERS)]
                 await self._together(self._pull(), self._plan(planner, readers=WRITERS), *writers, watch=renewal)
                 await committer.finish()
             return await self._finish(lease.run_id, planner, committer.created)
@@ -246,39 +262,39 @@ class Harvest:
             await asyncio.gather(renewal, return_exceptions=True)
 
     async def _planner(self) -> Planner:
-        async with self._database.connection() as connection:
-            count = await items.count(connection, self._source.id)
-            quarantined = await items.quarantined(connection, self._source.id)
-            marked = await deletions.gone(connection, self._source.id)
-            pending = await deletions.pending(connection, self._source.id)
-            states = await rdf.has_statements(connection, self._source.id)
-            if self._order.only:
-                spent = await runs.deleted_since_whole(connection, self._source.id)
+        async with self.database.connection() as connection:
+            count = await items.count(connection, self.source.id)
+            quarantined = await items.quarantined(connection, self.source.id)
+            marked = await deletions.gone(connection, self.source.id)
+            pending = await deletions.pending(connection, self.source.id)
+            states = await rdf.has_statements(connection, self.source.id)
+            if self.order.only:
+                spent = await runs.deleted_since_whole(connection, self.source.id)
                 self._guard = replace(self._guard, spent=spent)
         self._known = known = StoredKnown(
-            self._database,
-            self._source,
-            mode=self._order.mode,
-            recipes=self._recipe,
-            distrust=self._order.distrust,
+            self.database,
+            self.source,
+            mode=self.order.mode,
+            recipes=self.recipe,
+            distrust=self.order.distrust,
             count=count,
             failed=[FailedBefore(*row[1:]) for row in quarantined],
-            losable=count if self._order.accept_deletions else self._guard.bound(count),
+            losable=count if self.order.accept_deletions else self._guard.bound(count),
             leaving=pending.item_ids,
         )
         self._observations: AsyncGenerator[Observation] = (
-            selected(self._connector, known, self._order.only, skip=self._skip)
-            if self._order.only
-            else self._connector.pull(known)
+            selected(self.connector, known, self.order.only, skip=self._skip)
+            if self.order.only
+            else self.connector.pull(known)
         )
         self._resumes = known.cursor is not None
         return Planner(
-            database=self._database,
-            source=self._source,
+            database=self.database,
+            source=self.source,
             known=known,
             redirects=self._redirects,
-            recipes=self._recipe,
-            workers=self._workers,
+            recipes=self.recipe,
+            workers=self.workers,
             quarantined={row.key for row in quarantined},
             marked=marked,
             pending=pending,
@@ -300,8 +316,16 @@ class Harvest:
             await end(tasks)
 
     async def _pull(self) -> None:
+
+        async def flush_in_time() -> None:
+            """Pass a group on when the source is slow, unless the store is slower."""
+            while True:
+                await asyncio.sleep(PATIENCE_S)
+                if self._group and not self._groups.full():
+                    await self._flush()
+
         self._pulling = asyncio.create_task(self._pull_all())
-        ticking = asyncio.create_task(self._flush_in_time())
+        ticking = asyncio.create_task(flush_in_time())
         try:
             await self._pulling
         except asyncio.CancelledError:
@@ -330,7 +354,12 @@ class Harvest:
                         self._group.supersedes(observation)
                     if self._group.add(observation):
                         await self._flush()
-                    if type(observation) is Checkpoint and self._has_portion():
+                    stored = self.stats.created + self.stats.updated + self.stats.amended
+                    most = self.order.most_items
+                    if type(observation) is Checkpoint and most is not None and stored >= most:
+                        self._trouble = PortionReadError(
+                            f"This job has read its share, {stored:,} new items. The next job continues from there."
+                        )
                         return
 
     def _note(self, observation: Observation) -> bool:
@@ -349,18 +378,10 @@ class Harvest:
             case Proved():
                 self._is_proved = True
             case FellBack(why):
-                log.warning("fell back to a whole walk of %s: %s", self._source.name, why)
+                log.warning("fell back to a whole walk of %s: %s", self.source.name, why)
                 self.stats.fell_back += 1
                 self.stats.fell_back_because = self.stats.fell_back_because or why
         return False
-
-    def _has_portion(self) -> bool:
-        """Return whether this job has stored its share, so that the next run continues from the cursor."""
-        most, stored = self._order.most_items, self.stats.created + self.stats.updated + self.stats.amended
-        if most is None or stored < most:
-            return False
-        self._trouble = PortionReadError(f"This job has read its share, {stored:,} new items; the next one goes on.")
-        return True
 
     @contextmanager
     def _connector_named(self) -> Iterator[None]:
@@ -372,7 +393,7 @@ class Harvest:
         except Exception as problem:
             self._crashed = True
             raise SourceError(
-                f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}",
+                f"The connector of kind {self.source.kind!r} failed: {type(problem).__name__}: {problem}",
                 hint="The next run reads the source from its beginning.",
             ) from problem
 
@@ -380,13 +401,6 @@ class Harvest:
         """Count a selected item that only a whole walk can check."""
         log.info("left %s to a sync of the whole source: %s", redact(skipped.url), skipped.why)
         self.stats.skipped += 1
-
-    async def _flush_in_time(self) -> None:
-        """Pass a group on when the source is slow, unless the store is slower."""
-        while True:
-            await asyncio.sleep(PATIENCE_S)
-            if self._group and not self._groups.full():
-                await self._flush()
 
     async def _flush(self) -> None:
         if self._group:
@@ -399,38 +413,12 @@ class Harvest:
         for _ in range(readers):
             await self._plans.put(None)
 
-    async def _commit(self, committer: Committer, planner: Planner) -> None:
-        while (plan := await self._plans.get()) is not None:
-            counts = await committer.commit(plan)
-            self._known.forgets = committer.forgets
-            counts.update(plan.counts)
-            self.stats.add(counts)
-            planner.settle(plan)
-            self._plans.task_done()
-            await self._words.grown(self.stats.chunks_written)
-            self._report()
-
-    async def _count(self, planner: Planner) -> None:
-        while (plan := await self._plans.get()) is not None:
-            self.stats.add(plan.counts)
-            planner.note_arrivals(plan)
-            self._plans.task_done()
-            self._report()
-
-    async def _renew(self, lease: runs.Lease) -> None:
-        while True:
-            await asyncio.sleep(min(RENEWAL_S, lease.lease_s / 3))
-            self._meter_to_stats()
-            if await lease.renew(self.stats):
-                self.stop()
-            self._report()
-
     async def _finish(self, run_id: int, planner: Planner, created: Seen) -> RunStatus:
         """Sweep, complete the statistics and return the status of the run."""
-        stats, source_id = self.stats, self._source.id
-        if self._crashed and not (self._order.dry_run or self._order.only):
+        stats, source_id = self.stats, self.source.id
+        if self._crashed and not (self.order.dry_run or self.order.only):
             # The cursor may hold what the connector failed over, which would make each run fail.
-            async with self._database.transaction() as c:
+            async with self.database.transaction() as c:
                 await runs.fence(c, run_id)
                 await sources.move_cursor(c, source_id, None)
         complete = self._complete
@@ -443,69 +431,55 @@ class Harvest:
         swept = Swept()
         # A stopped run leaves its marks to the next one, which decides with more knowledge.
         if not self._stopped and (sweeps or planner.gone or planner.marked_before or planner.returned):
-            swept = await self._sweep(run_id, planner, created, whole=sweeps)
+            swept = await sweep(
+                self.database,
+                self.source,
+                None if self.order.dry_run else run_id,
+                planner=planner,
+                created=created,
+                whole=sweeps,
+                guard=self._guard,
+                settings=self.settings,
+            )
+            stats.moved += swept.moved
+            # Moved items were counted as created.
+            stats.created -= swept.amended + swept.updated
+            stats.amended += swept.amended
+            stats.updated += swept.updated
+            stats.deleted = swept.deleted
+            stats.statements_removed += swept.unstated
+            stats.deletions_held = swept.pending
+            stats.rows_written += swept.moved + swept.deleted + swept.newly_pending
             self._report()
         if whole and complete is not None:
             stats.truncated, stats.generated = complete.beyond, complete.generated
-        elif self._status() == "completed" and not self._order.only:
+        elif self._status() == "completed" and not self.order.only:
             expected = planner.count + stats.created - stats.deleted - swept.joined
             stats.not_asked = max(0, expected - len(planner.seen))
-        if not self._order.dry_run:
+        if not self.order.dry_run:
             if planner.pending.item_ids and not sweeps:
                 # Also the pending deletions that this run knows nothing about.
-                async with self._database.connection() as c:
+                async with self.database.connection() as c:
                     stats.deletions_held = await deletions.count_pending(c, source_id)
-            await self._tidy(run_id, planner, whole=whole)
-            if (planner.failed or planner.failed_before) and not self._order.only:
-                async with self._database.connection() as c:
+            if not whole and planner.seen and self._status() != "completed" and not self.order.only:
+                # The next run knows which items this one observed.
+                async with self.database.transaction() as c:
+                    await items.touch(c, run_id, planner.seen)
+            days, since = self.settings.withdrawn_kept_days, planner.pending.withdrawn_since
+            if since is not None and since <= datetime.now(UTC) - timedelta(days=days):
+                async with self.database.transaction() as c:
+                    await deletions.expire_withdrawn(c, source_id, days=days)
+            if (planner.failed or planner.failed_before) and not self.order.only:
+                async with self.database.connection() as c:
                     stats.missing = await items.count_unread(c, source_id)
         return self._status()
-
-    async def _sweep(self, run_id: int, planner: Planner, created: Seen, *, whole: bool) -> Swept:
-        """Sweep or rehearse it, and add the result to the statistics."""
-        guard, settings, stats = self._guard, self._settings, self.stats
-        if self._order.dry_run:
-            swept = await rehearse(
-                self._database, self._source, planner=planner, whole=whole, guard=guard, settings=settings
-            )
-        else:
-            swept = await sweep(
-                self._database,
-                self._source,
-                run_id,
-                planner=planner,
-                created=created,
-                whole=whole,
-                guard=guard,
-                settings=settings,
-            )
-        stats.moved += swept.moved
-        # Moved items were counted as created.
-        stats.created -= swept.amended + swept.updated
-        stats.amended += swept.amended
-        stats.updated += swept.updated
-        stats.deleted = swept.deleted
-        stats.statements_removed += swept.unstated
-        stats.deletions_held = swept.pending
-        stats.rows_written += swept.moved + swept.deleted + swept.newly_pending
-        return swept
-
-    async def _tidy(self, run_id: int, planner: Planner, *, whole: bool) -> None:
-        """Record the items that an incomplete run observed; delete expired withdrawn copies."""
-        if not whole and planner.seen and self._status() != "completed" and not self._order.only:
-            async with self._database.transaction() as c:
-                await items.touch(c, run_id, planner.seen)
-        days, since = self._settings.withdrawn_kept_days, planner.pending.withdrawn_since
-        if since is not None and since <= datetime.now(UTC) - timedelta(days=days):
-            async with self._database.transaction() as c:
-                await deletions.expire_withdrawn(c, self._source.id, days=days)
 
     def _status(self) -> RunStatus:
         if self._stopped:
             return "cancelled"
         if self._trouble is not None:
             return "partial" if self.stats.seen else "failed"
-        if self._complete is None and not (self._resumes or self._order.only):
+        if self._complete is None and not (self._resumes or self.order.only):
             return "partial"
         return "completed"
 
@@ -514,15 +488,15 @@ class Harvest:
         self.stats.seconds = round(time.monotonic() - self._started, 3)
 
     def _meter_to_stats(self) -> None:
-        self.stats.requests = self._meter.requests
-        self.stats.not_modified = self._meter.not_modified
-        self.stats.bytes = self._meter.bytes
-        self.stats.known = self._meter.known
+        self.stats.requests = self.meter.requests
+        self.stats.not_modified = self.meter.not_modified
+        self.stats.bytes = self.meter.bytes
+        self.stats.known = self.meter.known
 
     def _report(self) -> None:
-        if self._observe is not None:
+        if self.observe is not None:
             self._meter_to_stats()
-            self._observe(self._source, self.stats)
+            self.observe(self.source, self.stats)
 
 
 def _problem(problem: BaseException | None) -> runs.Problem | None:

@@ -17,8 +17,6 @@ import struct
 import sys
 from contextlib import suppress
 
-__all__ = ["MEMORY_LIMIT_BYTES", "filter_of_this_machine", "lock_in", "refused_on", "report"]
-
 # Each call with its numbers on x86_64 and aarch64, which has fewer. io_uring does the work of other calls without them.
 _NETWORK = """
     socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
@@ -160,26 +158,24 @@ def _restrict_files(library: ctypes.CDLL) -> bool:
     version = library.syscall(_CREATE_RULESET, None, 0, 1)
     if version < 1:
         return False
-    rights = ((1 << _FILE_RIGHTS.get(version, _LATEST_FILE_RIGHTS)) - 1, _TCP_RIGHTS, _SCOPES)
+    all_rights = ((1 << _FILE_RIGHTS.get(version, _LATEST_FILE_RIGHTS)) - 1, _TCP_RIGHTS, _SCOPES)
     # The structure grew: rights on TCP came with the fourth version, scopes with the sixth.
-    known = rights[: 1 + (version >= 4) + (version >= 6)]
-    handled = struct.pack(f"<{len(known)}Q", *known)
+    supported = all_rights[: 1 + (version >= 4) + (version >= 6)]
+    handled = struct.pack(f"<{len(supported)}Q", *supported)
     rules = library.syscall(_CREATE_RULESET, handled, len(handled), 0)
     if rules < 0:
         return False
     try:
         for path in dict.fromkeys((*_READABLE, *sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix)):
-            _allow_reading(library, rules, path)
+            with suppress(OSError):
+                descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                try:
+                    is_folder = os.path.isdir(path)  # noqa: PTH112 (many are no folders)
+                    rights = _READ_FILE | _READ_DIR if is_folder else _READ_FILE
+                    rule = struct.pack("<Qi", rights, descriptor)
+                    library.syscall(_ADD_RULE, rules, _RULE_PATH_BENEATH, rule, 0)
+                finally:
+                    os.close(descriptor)
         return bool(library.syscall(_RESTRICT_SELF, rules, 0) == 0)
     finally:
         os.close(rules)
-
-
-def _allow_reading(library: ctypes.CDLL, rules: int, path: str) -> None:
-    with suppress(OSError):
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        try:
-            rights = _READ_FILE | _READ_DIR if os.path.isdir(path) else _READ_FILE  # noqa: PTH112 (many are no folders)
-            library.syscall(_ADD_RULE, rules, _RULE_PATH_BENEATH, struct.pack("<Qi", rights, place), 0)
-        finally:
-            os.close(place)

@@ -17,18 +17,6 @@ from rowen.model.items import Document, Raw, Unchanged, Validators
 from rowen.model.runs import Outcome
 from rowen.store.items.items import ItemCheck, ItemContent, StoredItem
 
-__all__ = [
-    "Recipes",
-    "Verdict",
-    "is_reread",
-    "judge",
-    "only_markup_differs",
-    "recheck",
-    "recipes",
-    "same_body",
-    "unread_check",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Recipes:
@@ -110,7 +98,8 @@ def judge(document: Document, stored: StoredItem | None, recipes: Recipes, *, sa
         return Verdict(outcome=Outcome.UNCHANGED, write_item=recut, write_chunks=recut, write_check=checked)
     if document.content_hash == stored.content_hash:
         return Verdict(outcome=Outcome.AMENDED, write_item=True, write_chunks=recut, write_check=checked)
-    same_source = same_record or _same_source_body(document.validators, stored)
+    body = document.validators.body_hash
+    same_source = same_record or (body is not None and body == stored.body_hash)
     reread = same_source and not _is_current(stored, recipes)
     outcome = Outcome.AMENDED if reread else Outcome.UPDATED
     return Verdict(outcome=outcome, write_item=True, write_chunks=True, write_check=checked, revised=True)
@@ -158,10 +147,6 @@ def _plain(line: str) -> tuple[int, str]:
 
 def _is_current(stored: StoredItem, recipes: Recipes) -> bool:
     return recipes.is_current(stored.recipe, is_body=stored.body_hash is not None)
-
-
-def _same_source_body(validators: Validators, stored: StoredItem) -> bool:
-    return validators.body_hash is not None and validators.body_hash == stored.body_hash
 
 
 def _check_differs(document: Document, stored: StoredItem, recipes: Recipes) -> bool:

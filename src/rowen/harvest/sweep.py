@@ -19,8 +19,6 @@ from rowen.store.database import Connection, Database
 from rowen.store.items import deletions as store_deletions
 from rowen.store.items import items, moves
 
-__all__ = ["Guard", "Swept", "rehearse", "sweep"]
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -79,7 +77,7 @@ class Swept:
 async def sweep(
     database: Database,
     source: Source,
-    run_id: int,
+    run_id: int | None,
     *,
     planner: Planner,
     created: Seen,
@@ -89,11 +87,16 @@ async def sweep(
 ) -> Swept:
     """Give moved items their new keys, and delete missing items or make their deletions pending.
 
+    Without a run's id, only return the numbers, and change nothing.
+
     An empty listing proves nothing: after a run that observed no item, only items that the source reported gone may be
     deleted. Shared rows (the fence, the change log) are touched last: until then the lease can be renewed.
     """
     async with database.transaction() as c:
-        swept = await _decide(c, source, planner, guard, settings, whole=whole, is_created=created.__contains__)
+        is_created = moves.is_arrival if run_id is None else created.__contains__
+        swept = await _decide(c, source, planner, guard, settings, whole=whole, is_created=is_created)
+        if run_id is None:
+            return swept
         if swept.moved:
             await moves.make(c, revisions_kept=settings.revisions_kept)
         if swept.pending:
@@ -118,14 +121,6 @@ async def sweep(
     return swept
 
 
-async def rehearse(
-    database: Database, source: Source, *, planner: Planner, whole: bool, guard: Guard, settings: Settings
-) -> Swept:
-    """Return the numbers of a sweep without changing anything."""
-    async with database.transaction() as c:
-        return await _decide(c, source, planner, guard, settings, whole=whole, is_created=moves.is_arrival)
-
-
 async def _decide(
     c: Connection,
     source: Source,
@@ -140,7 +135,11 @@ async def _decide(
 
     Items that a user keeps stay, and deletions that were pending long enough happen; the guard decides about the rest.
     """
-    absent = await _note_missing(c, source, planner, whole=whole)
+    absent = 0
+    if whole and len(planner.seen) != await items.count(c, source.id):
+        absent = await store_deletions.note_unseen(c, source.id, planner.seen, reported=planner.gone)
+    elif not whole and planner.gone:
+        absent = await store_deletions.note_gone(c, source.id, planner.gone)
     if not absent:
         return Swept()
     moved = await moves.find(
@@ -165,12 +164,3 @@ async def _decide(
     if deleted and not planner.seen:
         deleted = await store_deletions.unmark_unconfirmed(c)
     return Swept(moved.moved, moved.amended, moved.updated, deleted, absent - deleted)
-
-
-async def _note_missing(c: Connection, source: Source, planner: Planner, *, whole: bool) -> int:
-    """Fill the table of missing items and return their number; after a complete run it includes unobserved items."""
-    if not whole:
-        return await store_deletions.note_gone(c, source.id, planner.gone) if planner.gone else 0
-    if len(planner.seen) == await items.count(c, source.id):
-        return 0
-    return await store_deletions.note_unseen(c, source.id, planner.seen, reported=planner.gone)

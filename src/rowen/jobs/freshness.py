@@ -25,20 +25,6 @@ from rowen.store import schedules as store_schedules
 from rowen.store.database import Connection
 from rowen.store.schedules import ChangedPage, PastCheck, SourceFreshness, VolatilePage
 
-__all__ = [
-    "LEAST_GAIN_S",
-    "Allocation",
-    "Demand",
-    "Outlook",
-    "allocate",
-    "learn",
-    "next_look_s",
-    "outlook",
-    "polling_s",
-    "task_for",
-    "worth_looking",
-]
-
 _DAY_S = 86_400.0
 LEAST_GAIN_S = 600.0
 """The staleness that a request must avoid, whatever the budget: ten minutes of one stale item.
@@ -115,9 +101,9 @@ def allocate(demands: Iterable[Demand], *, requests_per_day: float, least_gain_s
 
 
 # The number of checks to learn from: older ones say little, and each costs a tenth of a millisecond.
-_LOOKS = 40
+_CHECKS = 40
 # With fewer checks, the modification dates of items are used as well.
-_FEW_LOOKS = 5
+_FEW_CHECKS = 5
 # Enough for shares within a few percent, and for the distribution among pages.
 _ENOUGH_ITEMS = 500
 # The number of last costs to take the median of; a fallback to a whole walk is an exception.
@@ -139,75 +125,64 @@ _POLLING_S = (10, 604_800)
 _DUE_SHARE = 0.85
 
 
-async def learn(c: Connection, source: Source, run: Run, *, looked: Sequence[int] = ()) -> None:
-    """Learn from a run; `looked` holds the pages that it checked, unless it was a walk."""
+async def learn(c: Connection, source: Source, run: Run, *, checked: Sequence[int] = ()) -> None:
+    """Learn from a run; `checked` holds the pages that it checked, unless it was a walk."""
     if run.status != "completed":
         return
     before = await store_schedules.freshness(c, source.id)
-    if before is not None and _has_volatile_pages(source, before):
-        await _learn_pages(c, source, run, before, looked)
-    past = await store_schedules.past_checks(c, source.id, limit=_LOOKS + 1)
-    if past and (before is None or before.looked_at < past[0].at):
-        await store_schedules.store_freshness(c, source.id, await _known(c, source, past))
-
-
-async def _learn_pages(c: Connection, source: Source, run: Run, before: SourceFreshness, looked: Sequence[int]) -> None:
-    changed = await store_schedules.changed_pages(c, source.id, run.id, since=run.started_at)
-    prior = population(await store_schedules.histories(c, source.id, limit=_ENOUGH_ITEMS)) if changed else before.rate
-    rates = {page.item_id: _updated_rate(page, prior, before.looked_at, run.started_at) for page in changed}
-    await store_schedules.store_page_rates(c, source.id, run.started_at, list(rates.items()))
-    await store_schedules.note_unchanged(c, run.started_at, [item_id for item_id in looked if item_id not in rates])
-
-
-def _has_volatile_pages(source: Source, known: SourceFreshness) -> bool:
-    """Return whether single pages are checked: on large sites without a change listing."""
     is_auto = source.schedule is not None and Schedule.parse(source.schedule).is_auto
-    # A kind that can look at single items has a method for it.
-    return is_auto and known.requests >= _LARGE_REQUESTS and source.kind == "web" and hasattr(connector("web"), "look")
+    is_large_site = source.kind == "web" and before is not None and before.requests >= _LARGE_REQUESTS
+    # A kind that can check single items has a method for it.
+    if before is not None and is_auto and is_large_site and hasattr(connector("web"), "look"):
+        changed = await store_schedules.changed_pages(c, source.id, run.id, since=run.started_at)
+        prior = before.rate
+        if changed:
+            prior = population(await store_schedules.histories(c, source.id, limit=_ENOUGH_ITEMS))
+        rates = {page.item_id: _updated_rate(page, prior, before.looked_at, run.started_at) for page in changed}
+        await store_schedules.store_page_rates(c, source.id, run.started_at, list(rates.items()))
+        await store_schedules.note_unchanged(
+            c, run.started_at, [item_id for item_id in checked if item_id not in rates]
+        )
+    past = await store_schedules.past_checks(c, source.id, limit=_CHECKS + 1)
+    if past and (before is None or before.looked_at < past[0].at):
+        await store_schedules.store_freshness(c, source.id, await _learned(c, source, past))
 
 
 def _updated_rate(page: ChangedPage, prior: ChangeRate, walked_at: datetime, now: datetime) -> ChangeRate:
     """Return the change rate of a page after a check that found it changed."""
-    known_from = page.looked_at or page.created_at
-    seen_at = max(known_from, walked_at)
-    rate = page.rate.faded(_between_s(known_from, now), prior) if page.rate else prior
-    rate = rate.unchanged(_between_s(known_from, seen_at))
+    unchanged_from = page.looked_at or page.created_at
+    seen_at = max(unchanged_from, walked_at)
+    rate = page.rate.faded(_between_s(unchanged_from, now), prior) if page.rate else prior
+    rate = rate.unchanged(_between_s(unchanged_from, seen_at))
     modified = http_date(page.last_modified)
     if modified is not None and seen_at < modified and _between_s(modified, now) > _JUST_MADE_S:
         return rate.dated(_between_s(modified, now))
     return rate.changed(max(1.0, _between_s(seen_at, now)))
 
 
-async def _known(c: Connection, source: Source, past: Sequence[PastCheck]) -> SourceFreshness:
+async def _learned(c: Connection, source: Source, past: Sequence[PastCheck]) -> SourceFreshness:
     """Return the freshness of a source by its last checks; the first one found everything new."""
     newest = past[0].at
-    looks = [
-        SourceLook(_between_s(older.at, look.at), look.items, look.changed, _between_s(look.at, newest))
-        for look, older in pairwise(past)
+    checks = [
+        SourceLook(_between_s(older.at, check.at), check.items, check.changed, _between_s(check.at, newest))
+        for check, older in pairwise(past)
     ]
-    if len(looks) < _FEW_LOOKS:
+    if len(checks) < _FEW_CHECKS:
         dates = map(iso_moment, await store_schedules.modified_dates(c, source.id, limit=_ENOUGH_ITEMS))
-        looks += looks_from_ages([_between_s(date, newest) for date in dates if date is not None])
-    costs = [_cost(look) for look in past if not look.is_full] or [_cost(look) for look in past]
-    return SourceFreshness(newest, learned(looks), past[0].items, _median(costs[:_COSTS]))
-
-
-def _median(costs: Sequence[float]) -> float:
-    """Return the median; importing `statistics` takes 5 ms, and every run ends here."""
-    ordered = sorted(costs)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
-def _cost(look: PastCheck) -> float:
-    """Return the cost of a check, in requests; a second of work counts as one, so that large folders are not free."""
-    return max(1.0, look.requests, look.seconds)
+        checks += looks_from_ages([_between_s(date, newest) for date in dates if date is not None])
+    cheap = [check for check in past if not check.is_full] or past
+    # In requests; a second of work counts as one, so that large folders are not free.
+    costs = sorted(max(1.0, check.requests, check.seconds) for check in cheap[:_COSTS])
+    # Importing `statistics` takes 5 ms, and every run ends here.
+    median = (costs[(len(costs) - 1) // 2] + costs[len(costs) // 2]) / 2
+    return SourceFreshness(newest, learned(checks), past[0].items, median)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """The freshness of a source with an automatic schedule, and of its volatile pages."""
 
-    known: SourceFreshness
+    freshness: SourceFreshness
     pages: Sequence[VolatilePage]
     schedule: Schedule
     price: Allocation
@@ -215,15 +190,16 @@ class Outlook:
     @property
     def walk_s(self) -> float:
         """The interval between walks."""
-        known = self.known
-        return self.price.interval_s(_demand(known.rate, known.items - len(self.pages), known.requests, self.schedule))
+        freshness = self.freshness
+        items = freshness.items - len(self.pages)
+        return self.price.interval_s(_demand(freshness.rate, items, freshness.requests, self.schedule))
 
-    def next_look_s(self, now: datetime) -> float:
+    def next_check_s(self, now: datetime) -> float:
         """Return in how many seconds a check of the whole source or of some pages is worth it."""
         walk_s, shortest_s = self.walk_s, float(self.schedule.between[0])
-        passed_s = _between_s(self.known.looked_at, now)
+        elapsed_s = _between_s(self.freshness.looked_at, now)
         # After an interrupted walk the next one is not due at once.
-        waits = [walk_s - passed_s if passed_s < walk_s else walk_s]
+        waits = [walk_s - elapsed_s if elapsed_s < walk_s else walk_s]
         for page in self.pages:
             page_s = page.rate.interval_s(self.price.price_s, shortest_s=shortest_s, longest_s=max(shortest_s, walk_s))
             if page_s < walk_s:
@@ -232,9 +208,9 @@ class Outlook:
 
     def is_walk_due(self, now: datetime) -> bool:
         """Return whether a walk is due."""
-        return _between_s(self.known.looked_at, now) >= _DUE_SHARE * self.walk_s
+        return _between_s(self.freshness.looked_at, now) >= _DUE_SHARE * self.walk_s
 
-    def worth_looking(self, now: datetime) -> list[VolatilePage]:
+    def worth_checking(self, now: datetime) -> list[VolatilePage]:
         """Return the pages that are worth a check now, those with the highest gain first."""
         shortest_s = float(self.schedule.between[0])
         ages = [(_between_s(page.looked_at, now), page) for page in self.pages]
@@ -244,16 +220,18 @@ class Outlook:
         return [page for _, page in sorted(worth, key=lambda pair: (-pair[0], pair[1].item_id))]
 
 
-async def outlook(c: Connection, settings: Settings, source_id: int, schedule: Schedule) -> Outlook | None:
-    """Return the outlook of a source; None if it was never completely read."""
-    known = await store_schedules.freshness(c, source_id)
-    if known is None:
+async def outlook(c: Connection, settings: Settings, source_id: int, schedule: Schedule | None) -> Outlook | None:
+    """Return the outlook of a source with an automatic schedule; None if it was never completely read."""
+    if schedule is None or not schedule.is_auto:
+        return None
+    freshness = await store_schedules.freshness(c, source_id)
+    if freshness is None:
         return None
     pages = await store_schedules.volatile_pages(c, source_id, limit=_MOST_PAGES)
-    return Outlook(known, pages, schedule, await _price(c, settings))
+    return Outlook(freshness, pages, schedule, await _price(c, settings))
 
 
-async def next_look_s(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> float | None:
+async def next_check_s(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> float | None:
     """Return in how many seconds another check is worth it; None if the schedule decides or nothing is known yet.
 
     The polling interval that a stream announces takes precedence, and also holds for streams without a schedule.
@@ -264,26 +242,26 @@ async def next_look_s(c: Connection, settings: Settings, source_id: int, schedul
     announced_s = await polling_s(c, source_id, parsed)
     if announced_s is not None or parsed is None:
         return announced_s
-    known = await outlook(c, settings, source_id, parsed)
-    return None if known is None else known.next_look_s(await store_schedules.database_time(c))
+    source_outlook = await outlook(c, settings, source_id, parsed)
+    return None if source_outlook is None else source_outlook.next_check_s(await store_schedules.database_time(c))
 
 
 async def polling_s(c: Connection, source_id: int, schedule: Schedule | None = None) -> float | None:
     """Return the polling interval that a source announces, within the limits of its schedule."""
     kind, cursor = await store_schedules.kind_and_cursor(c, source_id)
-    announced = getattr(connector(kind), "polling_s", None) if kind in kinds() else None
-    wanted_s: float | None = announced(cursor) if announced is not None else None
-    if wanted_s is None:
+    method = getattr(connector(kind), "polling_s", None) if kind in kinds() else None
+    announced_s: float | None = method(cursor) if method is not None else None
+    if announced_s is None:
         return None
     shortest_s, longest_s = schedule.limits if schedule is not None and schedule.limits else _POLLING_S
-    return min(max(wanted_s, float(shortest_s)), float(longest_s))
+    return min(max(announced_s, float(shortest_s)), float(longest_s))
 
 
-async def worth_looking(c: Connection, settings: Settings, source: Source) -> list[VolatilePage]:
+async def worth_checking(c: Connection, settings: Settings, source: Source) -> list[VolatilePage]:
     """Return the pages of a source that are worth a check now; none if a walk is needed."""
     parsed = Schedule.parse(source.schedule) if source.schedule else None
-    known = await outlook(c, settings, source.id, parsed) if parsed and parsed.is_auto else None
-    return known.worth_looking(await store_schedules.database_time(c)) if known else []
+    source_outlook = await outlook(c, settings, source.id, parsed)
+    return source_outlook.worth_checking(await store_schedules.database_time(c)) if source_outlook else []
 
 
 async def task_for(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> dict[str, Any] | float:
@@ -292,15 +270,15 @@ async def task_for(c: Connection, settings: Settings, source_id: int, schedule: 
     The source waits while the daily requests are used up, or if no check is worth it after all.
     """
     parsed = Schedule.parse(schedule) if schedule else None
-    known = await outlook(c, settings, source_id, parsed) if parsed and parsed.is_auto else None
-    if known is None or await polling_s(c, source_id, parsed) is not None:
+    source_outlook = await outlook(c, settings, source_id, parsed)
+    if source_outlook is None or await polling_s(c, source_id, parsed) is not None:
         return {}
     if await store_schedules.requests_of_day(c) >= settings.refresh_requests_per_day:
-        return float(known.schedule.between[0])
+        return float(source_outlook.schedule.between[0])
     now = await store_schedules.database_time(c)
-    if known.is_walk_due(now):
+    if source_outlook.is_walk_due(now):
         return {}
-    return {"revisit": True} if known.worth_looking(now) else known.next_look_s(now)
+    return {"revisit": True} if source_outlook.worth_checking(now) else source_outlook.next_check_s(now)
 
 
 def _demand(rate: ChangeRate, items: float, requests: float, schedule: Schedule, number: float = 1.0) -> Demand:
@@ -313,19 +291,18 @@ async def _price(c: Connection, settings: Settings) -> Allocation:
     cached = await store_schedules.price(c, younger_than_s=_PRICE_KEPT_S)
     if cached is not None:
         return Allocation(*cached)
-    price = allocate(await _demands(c), requests_per_day=settings.refresh_requests_per_day)
-    await store_schedules.store_price(c, price.price_s, price.stretch)
-    return price
-
-
-async def _demands(c: Connection) -> list[Demand]:
-    """Return the demands of all sources, and of single pages of large sites."""
     sources = await store_schedules.auto_sources(c)
     schedules = {source.id: Schedule.parse(source.schedule) for source in sources}
-    whole = [_demand(each.rate, each.items - each.volatile, each.requests, schedules[each.id]) for each in sources]
+    demands = [
+        _demand(source.rate, source.items - source.volatile, source.requests, schedules[source.id])
+        for source in sources
+    ]
     number, sample = await store_schedules.volatile_sample(c, limit=_SAMPLE)
-    each = number / max(1, len(sample))
-    return whole + [_demand(rate, 1, 1, schedules[of], each) for of, rate in sample if of in schedules]
+    weight = number / max(1, len(sample))
+    demands += [_demand(rate, 1, 1, schedules[of], weight) for of, rate in sample if of in schedules]
+    price = allocate(demands, requests_per_day=settings.refresh_requests_per_day)
+    await store_schedules.store_price(c, price.price_s, price.stretch)
+    return price
 
 
 def _between_s(earlier: datetime, later: datetime) -> float:

@@ -22,7 +22,7 @@ from urllib.parse import urlencode, urlsplit
 
 from rowen.connectors import registry
 from rowen.errors import ConfigurationError, NotFoundError, SourceError, UsageError
-from rowen.formats.feeds import FeedLink, header_links, link_tags
+from rowen.formats.feeds import header_links, link_tags
 from rowen.harvest.engine import Engine
 from rowen.jobs.queue import POKED, put, put_renewal
 from rowen.model.hashes import Hash
@@ -39,24 +39,6 @@ from rowen.store.database import Connection
 
 if TYPE_CHECKING:
     from rowen.net.client import Client
-    from rowen.net.response import Response
-
-__all__ = [
-    "MOST_POKED",
-    "Concern",
-    "Topic",
-    "callback_hash",
-    "concerned",
-    "discover",
-    "lease_of",
-    "poke",
-    "push_key",
-    "put_renewals",
-    "renew",
-    "secret_of",
-    "subscribe",
-    "unsubscribe",
-]
 
 MOST_POKED = 100
 """The maximum number of URLs of a job. Each is a request; a walk of 10,000 records takes as many, and a change listing
@@ -173,12 +155,9 @@ def lease_of(seconds_text: str | None, now: datetime) -> tuple[datetime, datetim
 async def discover(engine: Engine, source: Source, url: str) -> Topic:
     """Return the topic of a page or feed by its headers or links, or that of the first feed that it links."""
     async with engine.client_for(source) as client:
-        answer, links = await _links(engine, client, url)
-        topic = _topic(answer.url, links)
-        feeds = [link.href for link in links if link.is_feed]
+        topic, feeds = await _topic(engine, client, url)
         if topic is None and feeds:
-            answer, links = await _links(engine, client, feeds[0])
-            topic = _topic(answer.url, links)
+            topic, _ = await _topic(engine, client, feeds[0])
     if topic is None:
         raise NotFoundError(
             f"{redact(url)} names no hub, so its changes cannot be pushed. Nothing was done.",
@@ -187,21 +166,16 @@ async def discover(engine: Engine, source: Source, url: str) -> Topic:
     return topic
 
 
-async def _links(engine: Engine, client: Client, url: str) -> tuple[Response, list[FeedLink]]:
+async def _topic(engine: Engine, client: Client, url: str) -> tuple[Topic | None, list[str]]:
+    """Return the topic that a page or feed declares, if any, and the feeds that it links."""
     answer = await client.get(url, max_bytes=_PAGE_BYTES)
     if not answer.ok:
         raise SourceError(f"{redact(url)} answered with status {answer.status}.")
     all_links = [*header_links(answer.headers.getall("Link", ())), *await engine.workers.call(link_tags, answer.body)]
-    absolute = [(link, joined(answer.url, link.href)) for link in all_links]
-    return answer, [link._replace(href=href) for link, href in absolute if href is not None]
-
-
-def _topic(url: str, links: list[FeedLink]) -> Topic | None:
-    hub = next((link.href for link in links if link.rel == "hub"), None)
-    if hub is None:
-        return None
-    itself = next((link.href for link in links if link.rel == "self"), url)
-    return Topic(itself, hub)
+    links = [(link, href) for link in all_links if (href := joined(answer.url, link.href)) is not None]
+    hub = next((href for link, href in links if link.rel == "hub"), None)
+    itself = next((href for link, href in links if link.rel == "self"), answer.url)
+    return None if hub is None else Topic(itself, hub), [href for link, href in links if link.is_feed]
 
 
 async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: datetime | None = None) -> Subscription:
@@ -209,7 +183,18 @@ async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: dateti
     at = now or datetime.now(UTC)
     key = push_key(engine.settings)
     token = callback_of(key, source, topic.url)
-    _refuse_unsafe(engine.settings.for_source(source.url), topic.hub)
+    is_safe = False
+    with suppress(ValueError):
+        hub = urlsplit(topic.hub)
+        networks = engine.settings.for_source(source.url).allow_addresses
+        is_safe = hub.scheme == "https" or (
+            hub.scheme == "http" and any(ip_address(hub.hostname or "") in network for network in networks)
+        )
+    if not is_safe:
+        raise UsageError(
+            f"The hub {redact(topic.hub)} would get the secret without encryption. Nothing was sent.",
+            hint="Ask the publisher for a hub with https, or give the source a schedule.",
+        )
     callback = _callback_url(engine.settings, token)
     async with engine.database.transaction() as c:
         # Stored first: a hub may verify the request before it answers.
@@ -287,20 +272,3 @@ def _callback_url(settings: Settings, token: str) -> str:
             hint="Set ROWEN_PUBLIC_URL to the address of this server as it is reached from outside.",
         )
     return f"{base.rstrip('/')}/push/websub/{token}"
-
-
-def _refuse_unsafe(settings: Settings, hub: str) -> None:
-    """Raise `UsageError` unless the hub uses TLS or is in an allowed private network: it gets a secret."""
-    is_encrypted = is_ours = False
-    with suppress(ValueError):
-        parts = urlsplit(hub)
-        is_encrypted = parts.scheme == "https"
-        is_ours = parts.scheme == "http" and any(
-            ip_address(parts.hostname or "") in network for network in settings.allow_addresses
-        )
-    if is_encrypted or is_ours:
-        return
-    raise UsageError(
-        f"The hub {redact(hub)} would get the secret without encryption. Nothing was sent.",
-        hint="Ask the publisher for a hub with https, or give the source a schedule.",
-    )

@@ -10,18 +10,6 @@ from rowen.store import jobs, schedules
 from rowen.store import schemas as schema_store
 from rowen.store.database import Connection, Database
 
-__all__ = [
-    "ASKED",
-    "POKED",
-    "Queue",
-    "put",
-    "put_delivery",
-    "put_extraction",
-    "put_extraction_if_behind",
-    "put_renewal",
-    "put_statements",
-]
-
 ASKED = 10
 """The priority of requested jobs, before scheduled ones, which have 0."""
 POKED = 20
@@ -89,6 +77,7 @@ async def _put(
     waits_under: str | None = None,
 ) -> int | None:
     """Enqueue a job of a task: at most one waits for each subject, and one runs under each lock."""
+    # The queue's library is loaded with the first job: a sync without a worker imports this module, but enqueues none.
     from procrastinate.jobs import Job as Entry
 
     from rowen.store import queue

@@ -8,7 +8,7 @@ skipped.
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
 
@@ -26,8 +26,6 @@ from rowen.publish.rdf import SparqlUpdate, updates
 from rowen.publish.webhooks import GIVE_UP, wait_s
 from rowen.store import changes, rdf
 from rowen.store.database import Database
-
-__all__ = ["StatementPush", "endpoint_as_source", "push_job"]
 
 # An update of 500 statements takes some hundred milliseconds; one that rebuilds indexes takes a minute.
 _LIMIT_S = 120.0
@@ -69,105 +67,92 @@ def endpoint_as_source(source: str, endpoint: str, headers: object) -> Source:
     return Source(0, f"endpoint of {source}", "statement endpoint", endpoint, options={"headers": headers})
 
 
+@dataclass
 class StatementPush:
     """Brings an endpoint up to date; `tries` is the number of tries of each request, by default the setting's."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        target: StatementTarget,
-        *,
-        tries: int | None = None,
-        is_stopped: Callable[[], bool] = lambda: False,
-        progress: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._engine = engine
-        self._database = engine.database
-        self._target = target
-        self._tries = tries
-        self._is_stopped = is_stopped
-        self._progress = progress
-        self._credentials = Credentials.of(target.endpoint, target.headers)
+    engine: Engine
+    target: StatementTarget
+    tries: int | None = None
+    is_stopped: Callable[[], bool] = lambda: False
+    progress: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._credentials = Credentials.of(self.target.endpoint, self.target.headers)
         self._counts: Counter[str] = Counter()
         self._position = self._sent = 0
 
     async def send(self, *, again: bool = False) -> StatementReport:
         """Send pending changes; with `again`, send the present state and remove statements known to be gone."""
-        target = self._target
+        target = self.target
         subject = endpoint_as_source(target.source, target.endpoint, dict(target.headers))
-        if not agreements.is_agreed(self._engine.settings, subject):
+        if not agreements.is_agreed(self.engine.settings, subject):
             raise RefusedError(
                 f"The endpoint {redact(target.endpoint)} needs secrets of this machine. That was not agreed to here, "
                 "and others may write to the database. Nothing was sent.",
                 hint=Hint(action("statements keep", target.source), " with the same address and headers agrees to it."),
             )
         async with (
-            rdf.hold_target(self._database, target.source_id, target.endpoint, target.graph) as is_alone,
-            direct_client(self._engine.settings, 1) as client,
+            rdf.hold_target(self.engine.database, target.source_id, target.endpoint, target.graph) as is_alone,
+            direct_client(self.engine.settings, 1) as client,
         ):
             if not is_alone:
                 raise BusyError(f"Another process is sending to {redact(target.endpoint)} at the moment.")
-            async with self._database.connection() as c:
+            async with self.engine.database.connection() as c:
                 stored = await rdf.target(c, target.source_id, target.endpoint, target.graph)
             after = self._position = self._sent = stored.number if stored else 0
             try:
                 if again or after == 0:
                     after = await self._send_all(client, with_removals=again)
-                async with aclosing(_changes_since(self._database, target.source, after)) as changed:
+                async with aclosing(_changes_since(self.engine.database, target.source, after)) as changed:
                     async for part in changed:
                         # Also before the first part: later changes alone would look like the whole state.
-                        if self._is_stopped():
+                        if self.is_stopped():
                             break
-                        after = await self._send(client, part) or after
+                        for update in updates(part, target.graph):
+                            await self._post(client, update)
+                            if update.number is not None:
+                                await self._advance(after := update.number)
+                            if self.is_stopped():
+                                break
             except RowenError:
-                await self._rewind()
+                # Also if another process went on meanwhile: the endpoint may apply the failed request later.
+                with suppress(StoreError):
+                    async with self.engine.database.transaction() as c:
+                        await rdf.rewind_target(c, target.source_id, target.endpoint, target.graph, self._sent)
                 raise
         counts = self._counts
         return StatementReport(redact(target.endpoint), counts["pages"], counts["added"], counts["removed"], after)
 
     async def _send_all(self, client: Client, *, with_removals: bool) -> int:
         """Send the present state; return the number of the last change that it includes."""
-        async with self._database.connection() as c:
+        async with self.engine.database.connection() as c:
             last = await changes.last_number(c)
         self._sent = last
         if with_removals:
-            async with aclosing(_changes_since(self._database, self._target.source, 0)) as changed:
+            async with aclosing(_changes_since(self.engine.database, self.target.source, 0)) as changed:
                 async for part in changed:
-                    await self._post_all(client, [await self._gone_now(change) for change in part])
+                    removals = []
+                    for change in part:
+                        page = None if self.target.graph else change.page
+                        async with self.engine.database.connection() as c:
+                            stated = await rdf.still_stated(c, self.target.source_id, list(change.removed), page=page)
+                        gone = [line for line in change.removed if line not in stated]
+                        removals.append(replace(change, added=(), removed=gone, elsewhere=()))
+                    await self._post_all(client, removals)
         async with (
-            self._database.connection() as c,
-            aclosing(rdf.current(c, self._target.source_id)) as batches,
+            self.engine.database.connection() as c,
+            aclosing(rdf.current(c, self.target.source_id)) as batches,
         ):
             async for batch in batches:
                 await self._post_all(client, [StatementChange(last, page.page, page.lines) for page in batch])
-        if not self._is_stopped():
+        if not self.is_stopped():
             await self._advance(last)
         return last
 
-    async def _gone_now(self, change: StatementChange) -> StatementChange:
-        """Return the removals of a change that no page states any more."""
-        graph, page = self._target.graph, change.page
-        async with self._database.connection() as c:
-            stated = await rdf.still_stated(
-                c, self._target.source_id, list(change.removed), page=None if graph else page
-            )
-        gone = [line for line in change.removed if line not in stated]
-        return replace(change, added=(), removed=gone, elsewhere=())
-
-    async def _send(self, client: Client, part: Sequence[StatementChange]) -> int | None:
-        """Send changes in order and store the offset after each request; return the last stored offset."""
-        taken = None
-        for update in updates(part, self._target.graph):
-            await self._post(client, update)
-            if update.number is not None:
-                await self._advance(taken := update.number)
-            if self._is_stopped():
-                break
-        return taken
-
     async def _post_all(self, client: Client, batch: Sequence[StatementChange]) -> None:
-        for update in updates(batch, self._target.graph):
-            if self._is_stopped():
+        for update in updates(batch, self.target.graph):
+            if self.is_stopped():
                 return
             await self._post(client, update)
 
@@ -177,26 +162,26 @@ class StatementPush:
             return
         response = await client.request(
             "POST",
-            self._target.endpoint,
+            self.target.endpoint,
             headers={"Content-Type": "application/sparql-update; charset=utf-8"},
             credentials=self._credentials,
             body=update.text.encode(),
             follow=False,
             limit_s=_LIMIT_S,
-            tries=self._tries,
+            tries=self.tries,
             max_bytes=_ANSWER_BYTES,
         )
-        self._progress()
+        self.progress()
         if not response.ok:
             raise ExportError(
-                f"{redact(self._target.endpoint)} refused an update (status {response.status}). "
+                f"{redact(self.target.endpoint)} refused an update (status {response.status}). "
                 "Earlier updates are recorded and will not be repeated.",
                 hint="If it needs a key, refer to it: --header 'Authorization: Bearer env:NAME'.",
             )
 
     async def _advance(self, number: int) -> None:
-        target = self._target
-        async with self._database.transaction() as c:
+        target = self.target
+        async with self.engine.database.transaction() as c:
             is_mine = await rdf.advance_target(
                 c, target.source_id, target.endpoint, target.graph, number, before=self._position
             )
@@ -206,13 +191,6 @@ class StatementPush:
                 "Changes after the last sent one will be repeated."
             )
         self._position = self._sent = number
-
-    async def _rewind(self) -> None:
-        """Rewind another process's progress after a failed request, which the endpoint may have applied later."""
-        target = self._target
-        with suppress(StoreError):
-            async with self._database.transaction() as c:
-                await rdf.rewind_target(c, target.source_id, target.endpoint, target.graph, self._sent)
 
 
 async def _changes_since(database: Database, source: str, after: int) -> AsyncGenerator[list[StatementChange]]:

@@ -19,8 +19,6 @@ from rowen.store import changes, schedules
 from rowen.store.database import Connection, Database
 from rowen.store.schedules import DueStatus
 
-__all__ = ["StatusChange", "count_failure", "mend", "next_time", "settle", "tell"]
-
 # A failing source is retried with doubled delays, but at least daily, since it may have been repaired.
 _LONGEST = timedelta(days=1)
 # The interval until the change rate of a source is known.
@@ -44,11 +42,11 @@ class StatusChange(NamedTuple):
 
 
 async def settle(
-    database: Database, settings: Settings, source: Source, run: Run, *, looked: Sequence[int] = ()
+    database: Database, settings: Settings, source: Source, run: Run, *, checked: Sequence[int] = ()
 ) -> None:
     """Update the source of a finished run: its due time, its failures and its change rate.
 
-    `looked` holds the items that a run of selected items checked. An extraction is enqueued if the run's changes need
+    `checked` holds the items that a run of selected items checked. An extraction is enqueued if the run's changes need
     one.
     """
     if run.status == "cancelled":
@@ -56,20 +54,20 @@ async def settle(
     error = (run.error or "") if run.status == "failed" else None
     async with database.transaction() as c:
         await put_extraction_if_behind(c, database, source.id)
-        await freshness.learn(c, source, run, looked=looked)
-        await tell(c, await _settle(c, settings, source, run.id, error=error))
+        await freshness.learn(c, source, run, checked=checked)
+        await append(c, await _settle(c, settings, source, run.id, error=error))
 
 
 async def count_failure(c: Connection, settings: Settings, source: Source, error: str) -> StatusChange | None:
-    """Count a failed job; the caller must write the returned line with `tell`, as the last step of the transaction."""
+    """Count a failed job; the caller must pass the result to `append` as the last step of the transaction."""
     return await _settle(c, settings, source, None, error=error)
 
 
-async def tell(c: Connection, *turns: StatusChange | None) -> None:
+async def append(c: Connection, *status_changes: StatusChange | None) -> None:
     """Write lines into the change log, as the last step of a transaction."""
-    for turn in turns:
-        if turn is not None:
-            await changes.append(c, turn.source, turn.run_id, [turn.line])
+    for change in status_changes:
+        if change is not None:
+            await changes.append(c, change.source, change.run_id, [change.line])
 
 
 async def _settle(
@@ -84,7 +82,7 @@ async def _settle(
     failures = 0 if error is None else before.failures + 1
     is_failing = failures >= settings.failing_after
     since = (before.failing_since or now) if is_failing else None
-    worth_s = await freshness.next_look_s(c, settings, source.id, text)
+    worth_s = await freshness.next_check_s(c, settings, source.id, text)
     at = next_time(text, now, salt=source.id + (run_id or 0), worth_s=worth_s)
     if at is not None and is_failing:
         # Beyond 2^10 it is always the longest.

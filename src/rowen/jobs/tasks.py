@@ -41,20 +41,6 @@ from rowen.store.queue import JobClaim
 if TYPE_CHECKING:
     from rowen.model.extraction import ExtractionReport
 
-__all__ = [
-    "TASKS",
-    "TRIES",
-    "ActiveJob",
-    "JobCancelledError",
-    "JobReleasedError",
-    "JobTrouble",
-    "JobTroubledError",
-    "Retry",
-    "Task",
-    "decide_retry",
-    "delay_after_loss",
-]
-
 TRIES = 4
 """One attempt and three retries within half an hour; longer outages are left to the schedule."""
 
@@ -233,7 +219,7 @@ async def sync(
     engine = active.engine
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
-        chosen = await freshness.worth_looking(c, engine.settings, source) if source and revisit and not only else []
+        chosen = await freshness.worth_checking(c, engine.settings, source) if source and revisit and not only else []
     if source is None or source.state == "paused" or (revisit and not only and not chosen):
         return
     only = only or [page.url for page in chosen]
@@ -255,8 +241,8 @@ async def sync(
         run = active.run = await engine.run(source, order, observe=active.observe, work=work)
     if run.status != "failed" and (chosen or not only):
         # A failure is counted when the job has failed after all attempts.
-        looked = [page.item_id for page in chosen]
-        await schedules.settle(engine.database, engine.settings, source, run, looked=looked)
+        checked = [page.item_id for page in chosen]
+        await schedules.settle(engine.database, engine.settings, source, run, checked=checked)
     elif only:
         async with engine.database.transaction() as c:
             await put_extraction_if_behind(c, engine.database, source_id)
@@ -287,7 +273,7 @@ async def extract(
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
         schemas = await schema_store.attached(c, source_id)
-    if source is None or all(schema not in (None, each.schema.name) for each in schemas):
+    if source is None or all(schema not in (None, row.schema.name) for row in schemas):
         return
     extraction = ExtractionOrder(**(order or {}))
 
@@ -318,21 +304,7 @@ async def subscribe(active: ActiveJob, *, source_id: int) -> None:
     await push.renew(active.engine, source_id)
 
 
-async def deliver(active: ActiveJob, *, webhook_id: int) -> None:
-    """Deliver changes to a webhook."""
-    from rowen.jobs.webhooks import deliver_job
-
-    await deliver_job(active, webhook_id=webhook_id)
-
-
-async def push_statements(active: ActiveJob, *, target_id: int) -> None:
-    """Send RDF statements to a SPARQL endpoint."""
-    from rowen.jobs.rdf import push_job
-
-    await push_job(active, target_id=target_id)
-
-
-async def _count_sync_failure(
+async def count_sync_failure(
     engine: Engine, c: Connection, arguments: Mapping[str, Any], why: str
 ) -> StatusChange | None:
     """Count the failure of a source; a sync of selected items does not count."""
@@ -341,12 +313,3 @@ async def _count_sync_failure(
     source_id = arguments.get("source_id")
     source = await sources.by_id(c, source_id) if isinstance(source_id, int) else None
     return None if source is None else await schedules.count_failure(c, engine.settings, source, why)
-
-
-TASKS: Mapping[str, Task] = {
-    "deliver": Task(deliver),
-    "extract": Task(extract),
-    "statements": Task(push_statements),
-    "subscribe": Task(subscribe),
-    "sync": Task(sync, _count_sync_failure),
-}

@@ -11,14 +11,11 @@ from random import Random
 from rowen.harvest.engine import Engine
 from rowen.jobs import freshness, push, schedules
 from rowen.jobs.queue import put, put_delivery, put_statements
-from rowen.jobs.schedules import StatusChange
 from rowen.jobs.tasks import Task, delay_after_loss
 from rowen.settings import Settings
 from rowen.store import jobs, queue, rdf, runs, webhooks
 from rowen.store import schedules as store_schedules
 from rowen.store.database import Connection
-
-__all__ = ["tick", "tidy"]
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +50,14 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
                 await put_delivery(c, engine.database, webhook_id)
             for target_id in await rdf.ready_targets(c):
                 await put_statements(c, engine.database, target_id)
+        lines = []
+        for job in lost:
+            log.warning("job %s: its worker died or fell silent", job.id)
+            task = tasks.get(job.task)
+            if job.given_up and task is not None and task.on_failure is not None:
+                lines.append(await task.on_failure(engine, c, job.arguments, "its workers died while they synced it"))
         # The log's lock is the last one that a transaction takes.
-        await schedules.tell(c, *[await _report_lost(engine, c, job, tasks.get(job.task)) for job in lost])
+        await schedules.append(c, *lines)
     return True
 
 
@@ -92,14 +95,7 @@ async def _enqueue(engine: Engine, c: Connection) -> None:
                 if job_id is None:
                     continue
                 salt += job_id
-                worth_s = await freshness.next_look_s(c, engine.settings, source.id, source.schedule)
+                worth_s = await freshness.next_check_s(c, engine.settings, source.id, source.schedule)
             status = await store_schedules.due_status(c, source.id)
             at = schedules.next_time(source.schedule, now, salt=salt, worth_s=worth_s)
             await store_schedules.store_due_status(c, source.id, status._replace(due_at=at))
-
-
-async def _report_lost(engine: Engine, c: Connection, lost: queue.Rescued, task: Task | None) -> StatusChange | None:
-    log.warning("job %s: its worker died or fell silent", lost.id)
-    if not lost.given_up or task is None or task.on_failure is None:
-        return None
-    return await task.on_failure(engine, c, lost.arguments, "its workers died while they synced it")

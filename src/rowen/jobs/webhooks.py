@@ -7,12 +7,12 @@ with the same id.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from itertools import islice
 from random import Random
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rowen.errors import FetchError, ItemError, RowenError
 from rowen.harvest import agreements
@@ -31,8 +31,6 @@ from rowen.settings import Settings
 from rowen.store import changes, webhooks
 from rowen.store.changes import LogBatch
 from rowen.store.webhooks import Attempt
-
-__all__ = ["deliver", "deliver_job", "direct_client", "subject_of"]
 
 # Concurrent requests to a receiver: at 50 ms each, 320 a second. A receiver can limit them with status 429.
 _AT_ONCE = 16
@@ -133,21 +131,21 @@ class _Delivery:
             if self.failure is None or attempt.number < self.failure.number:
                 self.failure = attempt
 
-    def _after(self) -> int:
-        """Return the number up to which all changes were acknowledged."""
+    def _progress(self) -> tuple[int, list[int]]:
+        """Return the number up to which all changes were acknowledged, and the later acknowledged numbers."""
         while self._first < len(self._lines) and self._lines[self._first].number in self._acknowledged:
             self._first += 1
+        after = self._lines[self._first - 1].number if self._first else self._webhook.after
         if self._first == len(self._lines):
-            return self._reached
-        return self._lines[self._first - 1].number if self._first else self._webhook.after
+            after = self._reached
+        return after, sorted(number for number in self._acknowledged if number > after)
 
     async def write(self) -> None:
-        """Store the acknowledgements since the last time."""
+        """Store the acknowledgements since the previous call."""
         attempts, self._unwritten = self._unwritten, []
-        after = self._after()
+        after, ahead = self._progress()
         if not attempts and after == self._webhook.after:
             return
-        ahead = sorted(number for number in self._acknowledged if number > after)
         async with self._engine.database.transaction() as c:
             await webhooks.record(c, self._webhook.id, attempts)
             await webhooks.settle_success(c, self._webhook, after=after, ahead=ahead)
@@ -155,8 +153,8 @@ class _Delivery:
 
     async def write_failure(self, random: Random) -> None:
         """Store acknowledgements, the failure and the time of the next try."""
-        webhook, after = self._webhook, self._after()
-        ahead = sorted(number for number in self._acknowledged if number > after)
+        webhook = self._webhook
+        after, ahead = self._progress()
         if self.count:
             # A webhook that failed before gets a single request first, and has accepted it.
             self._failures, self._failing_since = 0, None
@@ -202,32 +200,24 @@ async def _send_batch(
     if webhook.failures:
         # A webhook that failed gets a single request first.
         await send_pending(once=True)
-    async with _concurrently(send_pending, at_once) as calls:
-        while calls:
-            _, calls = await asyncio.wait(calls, timeout=_WRITE_S)
+    calls = [asyncio.create_task(send_pending()) for _ in range(at_once)]
+    try:
+        pending = set(calls)
+        while pending:
+            _, pending = await asyncio.wait(pending, timeout=_WRITE_S)
             if delivery.failure is None:
                 await delivery.write()
+    except BaseException:
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        raise
+    await asyncio.gather(*calls)
     if delivery.failure is not None:
         await delivery.write_failure(random)
     else:
         await delivery.write()
     return delivery.count
-
-
-@asynccontextmanager
-async def _concurrently(
-    work: Callable[[], Coroutine[Any, Any, None]], number: int
-) -> AsyncGenerator[set[asyncio.Task[None]]]:
-    """Run a number of equal tasks, cancel them if the block fails, and raise their first failure."""
-    tasks = {asyncio.create_task(work()) for _ in range(number)}
-    try:
-        yield set(tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
-    await asyncio.gather(*tasks)
 
 
 Send: TypeAlias = Callable[[Sequence[Change]], Awaitable[list[Attempt]]]
@@ -248,46 +238,40 @@ def _sender(engine: Engine, client: Client | None, webhook: Webhook) -> Send:
 
     async def call(part: Sequence[Change]) -> list[Attempt]:
         assert client is not None  # noqa: S101 (there are lines to send)
-        return [await _call(client, webhook, change, secrets) for change in part]
+        [change] = part
+        signed = message(webhook.id, change, secrets=secrets, timestamp=int(time.time()))
+        status = error = None
+        began = time.monotonic()
+        try:
+            with one_item(f"The delivery of change {change.number}"):
+                answer = await client.request(
+                    "POST",
+                    webhook.url,
+                    headers=signed.headers,
+                    body=signed.body,
+                    limit_s=_LIMIT_S,
+                    tries=1,
+                    follow=False,
+                    max_bytes=_ANSWER_BYTES,
+                )
+                status = answer.status
+                error = None if verdict(status) == "delivered" else f"It answered with status {status}."
+        except (FetchError, ItemError) as problem:
+            error = str(problem)
+        return [Attempt(change.number, status, error, time.monotonic() - began)]
 
     async def notify(part: Sequence[Change]) -> list[Attempt]:
-        return await _notify(engine, secrets[0], part)
+        """Send a notice about several changes, which succeeds or fails as a whole."""
+        error = None
+        began = time.monotonic()
+        async with engine.database.connection() as c:
+            published = await changes.published(c, [change.number for change in part])
+        try:
+            with one_item("A notice"):
+                await send(secrets[0], *notice(published), allowed=engine.settings.allow_addresses)
+        except RowenError as problem:
+            error = str(problem)
+        took_s = time.monotonic() - began
+        return [Attempt(change.number, None, error, took_s) for change in part]
 
     return notify if webhook.form == "notice" else call
-
-
-async def _notify(engine: Engine, address: str, part: Sequence[Change]) -> list[Attempt]:
-    """Send a notice about several changes, which succeeds or fails as a whole."""
-    began = time.monotonic()
-    async with engine.database.connection() as c:
-        published = await changes.published(c, [change.number for change in part])
-    error = None
-    try:
-        with one_item("A notice"):
-            await send(address, *notice(published), allowed=engine.settings.allow_addresses)
-    except RowenError as problem:
-        error = str(problem)
-    took_s = time.monotonic() - began
-    return [Attempt(change.number, None, error, took_s) for change in part]
-
-
-async def _call(client: Client, webhook: Webhook, change: Change, secrets: Sequence[str]) -> Attempt:
-    signed = message(webhook.id, change, secrets=secrets, timestamp=int(time.time()))
-    began = time.monotonic()
-    try:
-        with one_item(f"The delivery of change {change.number}"):
-            answer = await client.request(
-                "POST",
-                webhook.url,
-                headers=signed.headers,
-                body=signed.body,
-                limit_s=_LIMIT_S,
-                tries=1,
-                follow=False,
-                max_bytes=_ANSWER_BYTES,
-            )
-    except (FetchError, ItemError) as problem:
-        return Attempt(change.number, None, str(problem), time.monotonic() - began)
-    took_s = time.monotonic() - began
-    error = None if verdict(answer.status) == "delivered" else f"It answered with status {answer.status}."
-    return Attempt(change.number, answer.status, error, took_s)

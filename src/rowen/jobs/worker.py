@@ -27,8 +27,8 @@ from procrastinate.manager import JobManager
 from rowen.errors import JobLimitError, JobSilentError, RowenError, StoreError
 from rowen.harvest.engine import Engine
 from rowen.jobs import schedules
+from rowen.jobs.rdf import push_job
 from rowen.jobs.tasks import (
-    TASKS,
     ActiveJob,
     JobCancelledError,
     JobReleasedError,
@@ -36,9 +36,14 @@ from rowen.jobs.tasks import (
     JobTroubledError,
     Retry,
     Task,
+    count_sync_failure,
     decide_retry,
+    extract,
+    subscribe,
+    sync,
 )
 from rowen.jobs.ticks import tick, tidy
+from rowen.jobs.webhooks import deliver_job
 from rowen.model.queue import SIDE_PLACES, JobEnd, JobState
 from rowen.net.politeness import backoff_s
 from rowen.settings import Settings
@@ -47,16 +52,22 @@ from rowen.store.database import Connection, translate_database_errors
 from rowen.store.queue import Ending, JobClaim
 from rowen.version import __version__
 
-__all__ = ["BlockedLoop", "Watch", "Worker"]
-
 log = logging.getLogger(__name__)
+
+TASKS: Mapping[str, Task] = {
+    "deliver": Task(deliver_job),
+    "extract": Task(extract),
+    "statements": Task(push_job),
+    "subscribe": Task(subscribe),
+    "sync": Task(sync, count_sync_failure),
+}
 
 # How often running jobs are checked: a leak of 100 MB a second is caught within half a gigabyte.
 LOOK_S = 5.0
 # A job that does not end within this time is cancelled: a transaction takes a fraction of it.
 GRACE_S = 60.0
 # Our own code blocks the event loop for less than a second; a machine that swaps may take longer.
-_BLOCKED_LOOKS = 60
+_BLOCKED_CHECKS = 60
 _BLOCKED = 70  # what sysexits(3) calls an internal software error
 _MB = 1 << 20
 
@@ -83,7 +94,7 @@ class Watch:
         """Whether this process has reached its memory limit."""
         return self._memory() > self.limit_bytes
 
-    def look(self, jobs: Iterable[ActiveJob]) -> list[ActiveJob]:
+    def check(self, jobs: Iterable[ActiveJob]) -> list[ActiveJob]:
         """Stop jobs that exceed their limits, the newest first; return stopped jobs that did not end in time."""
         live = list(jobs)
         now = self._clock()
@@ -114,8 +125,8 @@ class BlockedLoop:
     It counts checks, not time, so that a process that was suspended continues.
     """
 
-    def __init__(self, *, looks: int = _BLOCKED_LOOKS, pause_s: float = LOOK_S) -> None:
-        self._looks, self._pause_s = looks, pause_s
+    def __init__(self, *, limit: int = _BLOCKED_CHECKS, pause_s: float = LOOK_S) -> None:
+        self._limit, self._pause_s = limit, pause_s
         self._missed = 0
         self._over = threading.Event()
         self._loop = asyncio.get_running_loop()
@@ -131,7 +142,7 @@ class BlockedLoop:
     def _watch(self) -> None:
         while not self._over.wait(self._pause_s):
             self._missed += 1
-            if self._missed > self._looks:
+            if self._missed > self._limit:
                 sys.stderr.write("rowen: a job blocks this worker. It ends; others take its jobs. It was here:\n")
                 faulthandler.dump_traceback(sys.stderr)
                 os._exit(_BLOCKED)
@@ -202,15 +213,25 @@ class Worker:
         `is_worn_out` is set if it ended because it uses too much memory and should be restarted.
         """
         self._until_idle = until_idle
+
+        async def cancel_stuck_jobs() -> None:
+            """Cancel jobs that ignore their stop."""
+            while True:
+                await asyncio.sleep(LOOK_S)
+                active = {job: task for task, job in self._jobs.items() if not job.over}
+                for stuck in self._watch.check(active) if active else ():
+                    active[stuck].cancel()
+
         with BlockedLoop():
             async with self._engine.work():
-                watching = asyncio.create_task(self._look_after())
+                watching = asyncio.create_task(cancel_stuck_jobs())
                 try:
-                    await self._live()
+                    await self._work()
                 finally:
                     await self._left(watching)
 
-    async def _live(self) -> None:
+    async def _work(self) -> None:
+        """Serve until stopped, with a new connection after each failure of the database."""
         failures = 0
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -224,11 +245,13 @@ class Worker:
                 # Log an outage of an hour a dozen times, not two thousand times.
                 if not failures & (failures - 1):
                     log.error("lost the database connection; retrying: %s", problem)
-                await self._rest(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
+                await self._pause(failures)
 
-    async def _rest(self, seconds: float) -> None:
+    async def _pause(self, failures: int) -> None:
+        """Wait before the next try, or until the worker leaves."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+            wait_s = backoff_s(min(failures, _SLOWEST_RECONNECT), self._random)
+            await asyncio.wait_for(self._stopping.wait(), wait_s)
 
     async def _serve(self) -> None:
         """Work while the connection for notifications is open."""
@@ -254,19 +277,16 @@ class Worker:
             # First, since other workers wait for it, and only briefly.
             await queue.lock_worker(c, self._id)
             if await queue.heartbeat(c, self._id):
-                await self._release_unknown(c, self._id)
+                # Jobs that were claimed by a statement whose answer was lost.
+                known = [active.job.id for active in self._jobs.values()]
+                if number := await queue.release_unknown(c, self._id, known):
+                    log.warning("released %d jobs whose claim was lost with a connection", number)
                 return self._id
         self._id = await queue.register(
             c, self._manager, host=socket.gethostname(), pid=os.getpid(), version=__version__, places=self._places
         )
         await queue.lock_worker(c, self._id)
         return self._id
-
-    async def _release_unknown(self, c: Connection, worker_id: int) -> None:
-        """Release jobs that were claimed by a statement whose answer was lost."""
-        known = [active.job.id for active in self._jobs.values()]
-        if number := await queue.release_unknown(c, worker_id, known):
-            log.warning("released %d jobs whose claim was lost with a connection", number)
 
     async def _beat(self, c: Connection, worker_id: int) -> None:
         """Send heartbeats, enqueue due work and wait for notifications."""
@@ -326,30 +346,24 @@ class Worker:
             if self._watch.is_full and not self._jobs:
                 log.warning("restarting this worker, which uses too much memory without a job")
                 self.is_worn_out = True
-                return self.stop()
-            job = await self._claim(worker_id)
+                self.stop()
+                return
+            job = None
+            busy = Counter(active.job.queue for active in self._jobs.values())
+            free = [name for name, places in self._places.items() if busy[name] < places]
+            if free and not self._is_paused and not self._watch.is_full:
+                job = await queue.claim(self._manager, free, worker_id)
             if job is not None:
-                self._begin(job)
+                active = ActiveJob(self._engine, job)
+                if self._stopping.is_set():
+                    active.stop()
+                task = asyncio.create_task(self._do(active))
+                self._jobs[task] = active
+                task.add_done_callback(self._done)
             elif self._until_idle and not self._jobs and await self._is_idle():
-                return None
+                return
             else:
                 await self._wake.wait()
-        return None
-
-    async def _claim(self, worker_id: int) -> JobClaim | None:
-        taken = Counter(active.job.queue for active in self._jobs.values())
-        free = [name for name, places in self._places.items() if taken[name] < places]
-        if not free or self._is_paused or self._watch.is_full:
-            return None
-        return await queue.claim(self._manager, free, worker_id)
-
-    def _begin(self, job: JobClaim) -> None:
-        active = ActiveJob(self._engine, job)
-        if self._stopping.is_set():
-            active.stop()
-        task = asyncio.create_task(self._do(active))
-        self._jobs[task] = active
-        task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._jobs[task]
@@ -371,20 +385,33 @@ class Worker:
         failures = 0
         while not await self._store_end(active, ending):
             failures += 1
-            await self._rest(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
+            await self._pause(failures)
             if self._stopping.is_set():
                 return
 
     async def _store_end(self, active: ActiveJob, ending: Ending | Retry | JobTrouble) -> bool:
         """Store how a job ended; return False if the database cannot."""
         job = active.job
+        decided: Ending | Retry
         try:
             async with self._database.connection() as c:
                 if isinstance(ending, JobTrouble):
+                    # The class of the error decides whether the job is retried or has failed.
+                    again_s = self._engine.settings.job_retry_s
+                    decided = decide_retry(ending, job.attempts + 1, self._random, first_s=again_s) or "failed"
                     async with c.transaction():
-                        was_ours, decided = await self._end_badly(c, job, ending)
+                        was_ours = await _end(c, job, decided)
+                        if was_ours:
+                            log.warning("job %s: %s", job.id, ending.words)
+                            waited = isinstance(decided, Retry) and not decided.counted
+                            await queue.note(c, job.id, ending.words, ending.code, waited=waited)
+                            task = self._tasks.get(job.task)
+                            if decided == "failed" and task is not None and task.on_failure is not None:
+                                line = await task.on_failure(self._engine, c, job.arguments, ending.words)
+                                await schedules.append(c, line)
                 else:
-                    was_ours, decided = await _end(c, job, ending), ending
+                    decided = ending
+                    was_ours = await _end(c, job, decided)
         except StoreError as problem:
             log.warning("could not store the end of job %s: %s", job.id, problem)
             return False
@@ -418,29 +445,6 @@ class Worker:
             log.exception("job %s failed with a bug", job.id)
             return JobTrouble(f"{type(problem).__name__}: {problem}")
         return "succeeded"
-
-    async def _end_badly(self, c: Connection, job: JobClaim, trouble: JobTrouble) -> tuple[bool, Ending | Retry]:
-        """Retry or fail a job by the class of its error; return whether it was still ours, and the decision."""
-        again_s = self._engine.settings.job_retry_s
-        failed: Ending = "failed"
-        decided = decide_retry(trouble, job.attempts + 1, self._random, first_s=again_s) or failed
-        was_ours = await _end(c, job, decided)
-        if was_ours:
-            log.warning("job %s: %s", job.id, trouble.words)
-            waited = isinstance(decided, Retry) and not decided.counted
-            await queue.note(c, job.id, trouble.words, trouble.code, waited=waited)
-            task = self._tasks.get(job.task)
-            if decided == "failed" and task is not None and task.on_failure is not None:
-                await schedules.tell(c, await task.on_failure(self._engine, c, job.arguments, trouble.words))
-        return was_ours, decided
-
-    async def _look_after(self) -> None:
-        """Cancel jobs that ignore their stop."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            active = {job: task for task, job in self._jobs.items() if not job.over}
-            for stuck in self._watch.look(active) if active else ():
-                active[stuck].cancel()
 
     async def _is_idle(self) -> bool:
         async with self._database.connection() as c:

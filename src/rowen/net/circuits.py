@@ -1,7 +1,7 @@
 """Circuit breakers: a service that fails too often in a row is left alone for a while.
 
-They know nothing about HTTP: the caller of a service asks to be admitted, and reports the result with its ticket.
-Reports of calls that were admitted before the last change of state are stale, and change nothing.
+Circuits are independent of HTTP: the caller of a service requests admission, and reports the result with its ticket.
+Reports of calls that were admitted before the last change of state are stale and change nothing.
 """
 
 import time
@@ -12,8 +12,6 @@ from enum import StrEnum
 from rowen.errors import CircuitOpenError
 from rowen.net.politeness import LruCache
 from rowen.settings import Settings
-
-__all__ = ["Breaker", "Breakers", "Changed", "CircuitLimits", "State", "Stats"]
 
 # 320 bytes each, so 3 MB. A circuit that is forgotten counts from zero again, as a closed one does after a success.
 _MOST_CIRCUITS = 10_000
@@ -128,14 +126,23 @@ class Breaker:
             self._close()
 
     def fail(self, ticket: int, *, rate_limited: bool = False) -> None:
-        """Return the call failed; `rate_limited` lengthens the pause that may follow, once per opening."""
+        """Report a failed call; `rate_limited` lengthens the pause that may follow, once per opening."""
         self._failures += 1
         if ticket != self._generation:
             return
         self._rate_limited |= rate_limited
         self._in_a_row += 1
         if self._state is State.HALF_OPEN or self._in_a_row >= self._limits.failure_threshold:
-            self._open()
+            now = self._clock()
+            if self._state is State.CLOSED:
+                self._opened_at = now
+            if self._rate_limited:
+                longer_s = self._recovery_s * self._limits.rate_limit_multiplier
+                self._recovery_s = min(longer_s, self._limits.max_recovery_s)
+            self._rate_limited = False
+            self._times_opened += 1
+            self._open_until = now + self._recovery_s
+            self._become(State.OPEN)
 
     def stats(self) -> Stats:
         """Return the counts so far, and the current state."""
@@ -156,16 +163,6 @@ class Breaker:
         """Close the circuit in any state; calls in progress no longer count."""
         self._generation += 1
         self._close()
-
-    def _open(self) -> None:
-        if self._state is State.CLOSED:
-            self._opened_at = self._clock()
-        if self._rate_limited:
-            self._recovery_s = min(self._recovery_s * self._limits.rate_limit_multiplier, self._limits.max_recovery_s)
-        self._rate_limited = False
-        self._times_opened += 1
-        self._open_until = self._clock() + self._recovery_s
-        self._become(State.OPEN)
 
     def _close(self) -> None:
         self._in_a_row = 0
@@ -222,10 +219,6 @@ class Breakers:
 
     def reset(self, name: str | None = None) -> None:
         """Close one circuit, or every one."""
-        if name is not None:
-            breaker = self._breakers.get(name)
+        for breaker in self._breakers.values() if name is None else (self._breakers.get(name),):
             if breaker is not None:
                 breaker.reset()
-            return
-        for breaker in self._breakers.values():
-            breaker.reset()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
 
 from yarl import URL
 
@@ -18,7 +18,7 @@ from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, Redire
 from rowen.model.text import header
 from rowen.net.circuits import Breaker, Breakers, CircuitLimits, State
 from rowen.net.credentials import Credentials
-from rowen.net.politeness import LruCache, Pace, Permit, Throttle, backoff_s
+from rowen.net.politeness import LruCache, Permit, Throttle, backoff_s
 from rowen.net.response import Hop, RequestMeter, Response, Stream, respond
 from rowen.net.sessions import TRANSPORT_ERRORS, Exchange, Sessions, aiohttp, translated
 from rowen.net.target import Target, is_own, join, parse, redact
@@ -27,8 +27,6 @@ from rowen.tracing import span
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
-
-__all__ = ["Client", "Defaults", "Request", "RequestOptions", "prepare"]
 
 # The caller's headers that are sent to another origin after a redirect.
 _HARMLESS = ("accept", "accept-language", "content-type")
@@ -57,7 +55,7 @@ class RequestOptions(TypedDict, total=False):
 
 @dataclass(slots=True)
 class Request:
-    """A request to one target; a redirect makes another one of it."""
+    """A request to one target; a redirect turns it into another one."""
 
     method: str
     target: Target
@@ -81,9 +79,7 @@ class Request:
         return sent
 
     def redirected(self, status: int, target: Target, spent_s: float) -> "Request":
-        """Return the request that follows a redirect, without validators: they belong to the URL that they
-        came from.
-        """
+        """Return the request that follows a redirect, without validators: they belong to their own URL."""
         dropped = {"if-none-match", "if-modified-since"}
         rewritten = status == 303 or (status in (301, 302) and self.method == "POST")
         if rewritten:
@@ -99,49 +95,6 @@ class Request:
         return replace(
             self, method=method, target=target, headers=headers, body=body, limit_s=left_s, conditional=False
         )
-
-
-class Defaults(NamedTuple):
-    """The limits of requests whose caller sets none."""
-
-    limit_bytes: int
-    limit_s: float
-    tries: int
-
-
-def prepare(method: str, url: str, options: RequestOptions, defaults: Defaults) -> Request:
-    """Build a request from a caller's options."""
-    target = parse(url)
-    etag, modified = header(options.get("etag")), header(options.get("last_modified"))
-    return Request(
-        method.upper(),
-        target,
-        options.get("max_bytes") or defaults.limit_bytes,
-        options.get("limit_s") or defaults.limit_s,
-        options.get("tries") or defaults.tries,
-        _headers(options, etag, modified),
-        _credentials(target, options.get("credentials")),
-        options.get("body"),
-        bool(etag or modified),
-        options.get("follow", True),
-        options.get("idle_s"),
-    )
-
-
-def _headers(options: RequestOptions, etag: str | None, modified: str | None) -> dict[str, str]:
-    headers = dict(options.get("headers") or ())
-    if accept := options.get("accept"):
-        headers["Accept"] = accept
-    if etag:
-        headers["If-None-Match"] = etag
-    if modified:
-        headers["If-Modified-Since"] = modified
-    return headers
-
-
-def _credentials(target: Target, passed: Credentials | None) -> tuple[Credentials, ...]:
-    own = Credentials(target.origin, {"Authorization": target.login}) if target.login else None
-    return tuple(credentials for credentials in (own, passed) if credentials is not None)
 
 
 _log = logging.getLogger(__name__)
@@ -164,10 +117,6 @@ class _Unread:
     bytes: int = 0
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Client:
     """Sends HTTP requests, as an async context manager.
 
@@ -181,11 +130,11 @@ class Client:
         settings: Settings,
         *,
         meter: RequestMeter | None = None,
-        throttle: Pace | None = None,
+        throttle: Throttle | None = None,
         breakers: Breakers | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         random: Random | None = None,
         proxy: str | None = None,
         resolver: "AbstractResolver | None" = None,
@@ -197,20 +146,15 @@ class Client:
         self._sleep = sleep
         self._now = now
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
-        self.throttle: Pace = (
-            throttle
-            if throttle is not None
-            else Throttle(
-                delay_s=settings.host_delay_s,
-                concurrency=settings.host_concurrency,
-                longest_s=settings.retry_after_limit_s,
-                clock=clock,
-                sleep=sleep,
-                random=self._random,
-            )
+        self.throttle = throttle or Throttle(
+            delay_s=settings.host_delay_s,
+            concurrency=settings.host_concurrency,
+            longest_s=settings.retry_after_limit_s,
+            clock=clock,
+            sleep=sleep,
+            random=self._random,
         )
-        self.breakers = breakers if breakers is not None else Breakers(CircuitLimits.of(settings), clock=clock)
-        self._defaults = Defaults(settings.body_limit_bytes, settings.total_limit_s, settings.fetch_tries)
+        self.breakers = breakers or Breakers(CircuitLimits.of(settings), clock=clock)
         self._usual_timeout = _timeout(settings, settings.total_limit_s)
         # Hosts of one's own need no pause, unless one was set by hand: for all of them, or for the source.
         self._spares_own = "host_delay_s" not in settings.model_fields_set
@@ -268,73 +212,98 @@ class Client:
     async def stream(
         self, url: str, *, method: str = "GET", **options: Unpack[RequestOptions]
     ) -> AsyncIterator[Stream]:
-        """Fetch a body that is too large to hold; it is not retried once the body has begun."""
-        wanted = self._prepare(method, url, options)
-        answer = await self._persist(wanted, self._begin)
+        """Fetch a body that is too large for memory; it is not retried once the body has begun."""
+        request = self._prepare(method, url, options)
+        answer = await self._persist(request, self._begin)
         if isinstance(answer, Response):
-            yield Stream(replace(answer, body=b""), _once(answer.body))
+            body = answer.body
+
+            async def whole() -> AsyncIterator[bytes]:
+                if body:
+                    yield body
+
+            yield Stream(replace(answer, body=b""), whole())
             return
         with answer as exchange:
-            pieces = exchange.pieces(wanted.limit_bytes)
+            pieces = exchange.pieces(request.limit_bytes)
             try:
                 yield Stream(self._respond(exchange, b""), pieces)
             finally:
                 await pieces.aclose()
 
     def _prepare(self, method: str, url: str, options: RequestOptions) -> Request:
-        return prepare(method, url, options, self._defaults)
+        """Return a request with the caller's options, the settings' limits, and the credentials of the URL itself."""
+        target, settings = parse(url), self._settings
+        etag, modified = header(options.get("etag")), header(options.get("last_modified"))
+        headers = dict(options.get("headers") or ())
+        named = {"Accept": options.get("accept"), "If-None-Match": etag, "If-Modified-Since": modified}
+        headers |= {name: value for name, value in named.items() if value}
+        own = Credentials(target.origin, {"Authorization": target.login}) if target.login else None
+        return Request(
+            method.upper(),
+            target,
+            options.get("max_bytes") or settings.body_limit_bytes,
+            options.get("limit_s") or settings.total_limit_s,
+            options.get("tries") or settings.fetch_tries,
+            headers,
+            tuple(filter(None, (own, options.get("credentials")))),
+            options.get("body"),
+            bool(etag or modified),
+            options.get("follow", True),
+            options.get("idle_s"),
+        )
 
-    async def _persist(self, wanted: Request, attempt: Callable[[Request], Awaitable[T]]) -> T:
-        """Retry until there is an answer worth keeping, or retrying cannot help."""
+    async def _persist(self, request: Request, attempt: Callable[[Request], Awaitable[T]]) -> T:
+        """Retry until an attempt succeeds, or retrying cannot help."""
         tried = 0
         while True:
             tried += 1
             try:
-                result = await attempt(wanted)
+                result = await attempt(request)
             except FetchError as error:
-                if not (error.retryable and self._may_retry(wanted, tried)):
+                if not (error.retryable and self._may_retry(request, tried)):
                     raise
                 wait_s, why = backoff_s(tried, self._random), type(error).__name__
             else:
                 if not (isinstance(result, Response) and result.status in _RETRIED):
                     return result
-                wanted_s = await self._wait_s(result, tried)
-                if wanted_s is None or not self._may_retry(wanted, tried):
+                requested_s = await self._wait_s(result, tried)
+                if requested_s is None or not self._may_retry(request, tried):
                     return result
-                wait_s, why = wanted_s, f"status {result.status}"
+                wait_s, why = requested_s, f"status {result.status}"
             await self._sleep(wait_s)
-            _log.info("waited %.1f s to ask %s again after %s", wait_s, redact(wanted.target.url), why)
+            _log.info("waited %.1f s to ask %s again after %s", wait_s, redact(request.target.url), why)
 
-    def _may_retry(self, wanted: Request, tried: int) -> bool:
-        return tried < wanted.tries and self.breakers.of(wanted.target.host).state() is not State.OPEN
+    def _may_retry(self, request: Request, tried: int) -> bool:
+        return tried < request.tries and self.breakers.of(request.target.host).state() is not State.OPEN
 
     async def _wait_s(self, response: Response, tried: int) -> float | None:
         """Return the wait before the next try; None if the server asks for more than the limit."""
-        asked_s = response.retry_after_s
-        if not asked_s:
+        wait_s = response.retry_after_s
+        if not wait_s:
             return backoff_s(tried, self._random)
-        await self.throttle.hold(parse(response.url).host, asked_s)
-        if asked_s <= self._settings.retry_after_limit_s:
-            return asked_s
-        _log.warning(
-            "gave up on %s: it asked to wait %.0f s, the limit (ROWEN_RETRY_AFTER_LIMIT_S) is %.0f s",
-            redact(response.url),
-            asked_s,
-            self._settings.retry_after_limit_s,
-        )
-        return None
+        await self.throttle.hold(parse(response.url).host, wait_s)
+        limit_s = self._settings.retry_after_limit_s
+        if wait_s > limit_s:
+            _log.warning(
+                "gave up on %s: it asked to wait %.0f s, the limit (ROWEN_RETRY_AFTER_LIMIT_S) is %.0f s",
+                redact(response.url),
+                wait_s,
+                limit_s,
+            )
+        return None if wait_s > limit_s else wait_s
 
-    async def _read(self, wanted: Request) -> Response:
-        with await self._arrive(wanted) as exchange:
-            return self._respond(exchange, await exchange.read(wanted.limit_bytes))
+    async def _read(self, request: Request) -> Response:
+        with await self._arrive(request) as exchange:
+            return self._respond(exchange, await exchange.read(request.limit_bytes))
 
-    async def _begin(self, wanted: Request) -> Response | Exchange:
+    async def _begin(self, request: Request) -> Response | Exchange:
         """Return an open exchange, or an error page as a whole."""
-        exchange = await self._arrive(wanted)
+        exchange = await self._arrive(request)
         if exchange.status < 400:
             return exchange
         with exchange:
-            return self._respond(exchange, await exchange.read(wanted.limit_bytes))
+            return self._respond(exchange, await exchange.read(request.limit_bytes))
 
     def _respond(self, exchange: Exchange, body: bytes) -> Response:
         return respond(
@@ -347,70 +316,67 @@ class Client:
             now=self._now,
         )
 
-    async def _arrive(self, wanted: Request) -> Exchange:
+    async def _arrive(self, request: Request) -> Exchange:
         """Follow redirects, hop by hop, to the final answer."""
         hops: tuple[Hop, ...] = ()
         while True:
-            exchange = await self._open(wanted, hops)
+            exchange = await self._open(request, hops)
             location = exchange.headers.get("Location")
-            if not wanted.follow or exchange.status not in _REDIRECTS or not location:
+            if not request.follow or exchange.status not in _REDIRECTS or not location:
                 return exchange
             with exchange:
                 await exchange.drain()
-                target = join(wanted.target, location)
-                hops = (*hops, Hop(wanted.target.url, exchange.status, target.url, exchange.headers))
-                _check(hops)
-            wanted = wanted.redirected(exchange.status, target, self._clock() - exchange.started)
+                target = join(request.target, location)
+                hops = (*hops, Hop(request.target.url, exchange.status, target.url, exchange.headers))
+                start = redact(hops[0].url)
+                if any(target.url == hop.url for hop in hops):
+                    raise RedirectError(f"{start} redirects in a loop, back to {redact(target.url)}.")
+                if len(hops) > _MOST_REDIRECTS:
+                    raise RedirectError(f"{start} redirects more than {_MOST_REDIRECTS} times.")
+            request = request.redirected(exchange.status, target, self._clock() - exchange.started)
 
-    async def _open(self, wanted: Request, hops: tuple[Hop, ...]) -> Exchange:
+    async def _open(self, request: Request, hops: tuple[Hop, ...]) -> Exchange:
         """Wait for the host's turn, send one request, and wait for the head of the answer."""
-        host = wanted.target.host
+        host = request.target.host
         breaker = self.breakers.of(host)
         breaker.admit()
-        if self._spares_own and host not in self._paced and self._is_own(host):
-            self.throttle.pace(host, delay_s=0.0)
+        if self._spares_own and host not in self._paced:
+            is_own_host = self._own.get(host)
+            if is_own_host is None:
+                is_own_host = self._own.put(host, is_own(host, self._settings))
+            if is_own_host:
+                self.throttle.pace(host, delay_s=0.0)
         permit = await self.throttle.enter(host)
         try:
             # While this request waited for its turn, others may have opened the circuit.
             ticket = breaker.admit()
             started = self._clock()
-            answer = await self._send(wanted, breaker, ticket, permit)
+            answer = await self._send(request, breaker, ticket, permit)
         except BaseException:
             permit.release()
             raise
         self._meter.requests += 1
-        exchange = Exchange(
-            answer,
-            wanted.target,
-            permit=permit,
-            breaker=breaker,
-            ticket=ticket,
-            meter=self._meter,
-            hops=hops,
-            started=started,
-        )
-        if exchange.status == 304:
-            self._check_asked(wanted, exchange)
+        exchange = Exchange(answer, request.target, permit, breaker, ticket, self._meter, hops, started)
+        if exchange.status == 304 and request.conditional:
+            self._meter.not_modified += 1
+        elif exchange.status == 304:
+            with exchange:
+                raise BadAnswerError(f"{redact(request.target.url)} answered 304 to a request without validators.")
         return exchange
 
-    def _is_own(self, host: str) -> bool:
-        """Return whether a host belongs to the user's own network; the result is cached by name."""
-        known = self._own.get(host)
-        return self._own.put(host, is_own(host, self._settings)) if known is None else known
-
-    async def _send(self, wanted: Request, breaker: Breaker, ticket: int, permit: Permit) -> aiohttp.ClientResponse:
-        target = wanted.target
+    async def _send(self, request: Request, breaker: Breaker, ticket: int, permit: Permit) -> aiohttp.ClientResponse:
+        target = request.target
         try:
             with span(
-                wanted.method, {"http.request.method": wanted.method, "server.address": target.host}, is_client=True
+                request.method, {"http.request.method": request.method, "server.address": target.host}, is_client=True
             ) as note:
                 answer = await self._sessions.of(target).request(
-                    wanted.method,
+                    request.method,
                     URL(target.url, encoded=True),
-                    headers=wanted.wire_headers(),
-                    data=wanted.body,
+                    headers=request.wire_headers(),
+                    data=request.body,
                     allow_redirects=False,
-                    timeout=self._timeout(wanted.limit_s, wanted.idle_s),
+                    timeout=self._timeout(request.limit_s, request.idle_s),
                     trace_request_ctx=permit,
                 )
                 note({"http.response.status_code": answer.status})
@@ -422,13 +388,6 @@ class Client:
         self._meter.requests += not isinstance(error, AddressRefusedError)
         raise error
 
-    def _check_asked(self, wanted: Request, exchange: Exchange) -> None:
-        if wanted.conditional:
-            self._meter.not_modified += 1
-            return
-        with exchange:
-            raise BadAnswerError(f"{redact(wanted.target.url)} answered 304 to a request without validators.")
-
     def _timeout(self, limit_s: float, idle_s: float | None) -> aiohttp.ClientTimeout:
         if limit_s == self._usual_timeout.total and idle_s is None:
             return self._usual_timeout
@@ -438,17 +397,3 @@ class Client:
 def _timeout(settings: Settings, total_s: float, idle_s: float | None = None) -> aiohttp.ClientTimeout:
     idle_s = settings.idle_limit_s if idle_s is None else idle_s
     return aiohttp.ClientTimeout(total=total_s, sock_connect=settings.connect_limit_s, sock_read=idle_s)
-
-
-def _check(hops: tuple[Hop, ...]) -> None:
-    """Refuse redirect loops, and chains that are too long."""
-    start, last = redact(hops[0].url), hops[-1]
-    if any(last.to == hop.url for hop in hops):
-        raise RedirectError(f"{start} redirects in a loop, back to {redact(last.to)}.")
-    if len(hops) > _MOST_REDIRECTS:
-        raise RedirectError(f"{start} redirects more than {_MOST_REDIRECTS} times.")
-
-
-async def _once(body: bytes) -> AsyncIterator[bytes]:
-    if body:
-        yield body

@@ -18,19 +18,6 @@ from rowen.errors import ConfigurationError
 from rowen.model.url import Address
 from rowen.net.target import parse
 
-__all__ = [
-    "Credentials",
-    "destinations",
-    "exposed",
-    "exposed_in",
-    "is_exposed",
-    "leaves",
-    "references",
-    "resolve",
-    "shown",
-    "troubles_with_headers",
-]
-
 _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 # RFC 9110, section 5.6.2; servers take names of some dozen letters.
@@ -126,9 +113,7 @@ def shown(value: Any, name: str = "") -> Any:
 
 
 def exposed_in(address: str) -> str | None:
-    """Return the kind of secret that an address contains in clear text: a login, or a parameter with a credential's
-    name.
-    """
+    """Return the kind of secret that an address contains in clear text: a login, or a parameter named like one."""
     address = re.sub(r"[\x00-\x20]", "", address)
     user = _USERINFO.match(address)
     # The user of ssh is no secret, and part of the address.

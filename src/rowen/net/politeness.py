@@ -7,11 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from rowen.model.dates import http_date
-
-__all__ = ["Lane", "LruCache", "Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
 
 T = TypeVar("T")
 
@@ -41,32 +39,29 @@ class LruCache(Generic[T]):
         yield from list(self._values.values())
 
     def get(self, name: str) -> T | None:
-        """Return the value of a name, if it is remembered."""
+        """Return the value of a name, if it is cached."""
         value = self._values.get(name)
         if value is not None:
             self._values.move_to_end(name)
         return value
 
     def put(self, name: str, value: T) -> T:
-        """Remember a value, and forget others if there are too many."""
+        """Cache a value, and remove others if there are too many."""
         self._values.pop(name, None)
-        self._make_room()
+        for _ in range(len(self._values)):
+            if len(self._values) < self._most:
+                break
+            oldest = next(iter(self._values))
+            if self._may_go(self._values[oldest]):
+                del self._values[oldest]
+            else:
+                self._values.move_to_end(oldest)
         self._values[name] = value
         return value
 
     def drop(self, name: str) -> None:
-        """Forget a value, if it is remembered."""
+        """Remove a value, if it is cached."""
         self._values.pop(name, None)
-
-    def _make_room(self) -> None:
-        for _ in range(len(self._values)):
-            if len(self._values) < self._most:
-                return
-            name = next(iter(self._values))
-            if self._may_go(self._values[name]):
-                del self._values[name]
-            else:
-                self._values.move_to_end(name)
 
 
 # Up to half of a delay is added to it (the setting says so): at 0 two processes stay in step for hours, at 1 a crawl
@@ -78,45 +73,6 @@ _BACKOFF_BASE_S = 1.0
 _BACKOFF_MOST_S = 30.0
 # 300 bytes each, so 3 MB. A dropped host has been idle while ten thousand others were requested.
 _MOST_HOSTS = 10_000
-
-
-class Permit(Protocol):
-    """The permission to have one exchange with a host."""
-
-    def sent(self) -> None:
-        """Note that the request has left: the gap to the next one counts from here."""
-        ...
-
-    def release(self) -> None:
-        """End the exchange; the next one may start."""
-        ...
-
-
-class Pace(Protocol):
-    """Decides when a request to a host may start.
-
-    `Throttle` decides for one process, `SharedThrottle` for all processes that share a database: methods that may have
-    to wait for it are awaited, and the others learn about `release` later.
-    """
-
-    def pace(
-        self,
-        host: str,
-        *,
-        delay_s: float | None = None,
-        concurrency: int | None = None,
-        crawl_delay_s: float | None = None,
-    ) -> None:
-        """Set the pace of one host."""
-        ...
-
-    async def hold(self, host: str, wait_s: float) -> None:
-        """Start no request to a host for `wait_s`."""
-        ...
-
-    async def enter(self, host: str) -> Permit:
-        """Wait until a request to a host may start."""
-        ...
 
 
 @dataclass(slots=True)
@@ -143,18 +99,23 @@ class Lane:
 
 
 @dataclass(slots=True)
-class _HostPermit:
-    """A permit of a lane; it is returned to the gate that issued it, even if the lane has another gate by then."""
+class Permit:
+    """The permission to have one exchange with a host.
+
+    It is returned to the gate that issued it, even if the lane has another gate by then.
+    """
 
     lane: Lane
     gate: asyncio.Semaphore
     clock: Callable[[], float]
 
     def sent(self) -> None:
+        """Note that the request was sent: the gap to the next one counts from here."""
         if gap_s := self.lane.least_gap_s:
             self.lane.free_at = max(self.lane.free_at, self.clock() + gap_s)
 
     def release(self) -> None:
+        """End the exchange; the next one may start."""
         self.lane.users -= 1
         self.gate.release()
 
@@ -211,7 +172,7 @@ class Throttle:
     async def enter(self, host: str) -> Permit:
         """Wait for the host's turn; the caller releases the permit when its exchange is over."""
         lane = self._lane(host)
-        permit = _HostPermit(lane, lane.gate, self._clock)
+        permit = Permit(lane, lane.gate, self._clock)
         lane.users += 1
         try:
             await permit.gate.acquire()
@@ -239,10 +200,9 @@ class Throttle:
             lane.free_at = self._clock() + gap_s
 
     def _lane(self, host: str) -> Lane:
-        return self._lanes.get(host) or self._lanes.put(host, self._new_lane())
-
-    def _new_lane(self) -> Lane:
-        return Lane(self._concurrency, asyncio.Semaphore(self._concurrency), self._delay_s)
+        return self._lanes.get(host) or self._lanes.put(
+            host, Lane(self._concurrency, asyncio.Semaphore(self._concurrency), self._delay_s)
+        )
 
     def _is_idle(self, lane: Lane) -> bool:
         return not lane.users and lane.free_at <= self._clock()

@@ -2,28 +2,63 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from playwright.async_api import BrowserContext, CDPSession, Page, Request, Route, WebSocketRoute
+import psutil  # type: ignore[import-untyped] # its stubs are another package
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    CDPSession,
+    Page,
+    Request,
+    Route,
+    WebSocketRoute,
+    async_playwright,
+)
 from playwright.async_api import Error as BrowserError
 
-from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
+from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, SourceError
 from rowen.net.client import Client
-from rowen.net.credentials import Credentials
+from rowen.net.render import Rendered, RenderJob
 from rowen.net.response import Response
 from rowen.net.target import parse, redact
-
-__all__ = ["BrowserError", "PageRender", "RenderJob", "RenderSources", "ScriptCache"]
 
 # Between an answer and the next request of a page lie its own scripts, not the network. Half of it may cut off pages
 # on a slow machine; twice as much costs each page half a second more.
 QUIET_S = 0.5
 # The time of a page beside waiting for answers: timers, animations, pages that never become idle.
 PATIENCE_S = 10.0
+# For serialising a page whose time is up: no network is involved, only its size, which `max_bytes` bounds.
+READ_LIMIT_S = 5.0
+# Closing waits for no network either: a browser that cannot close a page in this time is closed as a whole.
+_CLOSE_LIMIT_S = 10.0
+# Generous, since a cold start on a loaded machine is no fault. One that hangs costs a run this much, once.
+_START_LIMIT_S = 60.0
+# Four checks a second: in between, a page can exceed its limit only for a moment.
+_WATCH_S = 0.25
+_FLAGS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--dns-prefetch-disable",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--js-flags=--max-old-space-size=512",
+    "--no-first-run",
+    "--no-pings",
+    "--proxy-bypass-list=<-loopback>",
+    "--proxy-server=http://nowhere.invalid:1",
+    # Telephony sends datagrams past the proxy; the flag's name differs between releases.
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+)
 _TICK_S = 0.05  # a tenth of the quiet time
 # Bounds the cost of a page that sends requests without end; at one request a second and host its time limit comes
 # first.
@@ -35,11 +70,11 @@ _CACHE_BYTES = 64 << 20
 
 # Pictures, fonts and films have no text; frames are pages of their own; streams never end.
 _FETCHED = frozenset({"script", "stylesheet", "xhr", "fetch"})
-_KEPT = frozenset({"script", "stylesheet"})
+_CACHED = frozenset({"script", "stylesheet"})
 _POSTED = frozenset({"xhr", "fetch"})
 # The client names itself, sends its own credentials, and keeps neither cookies nor a cache.
 _UNSENT = ("cookie", "user-agent", "host", "connection", "content-length", "range", "sec-", "if-", "accept-encoding")
-_UNTOLD = frozenset({"content-disposition", "content-encoding", "content-length", "set-cookie", "transfer-encoding"})
+_DROPPED = frozenset({"content-disposition", "content-encoding", "content-length", "set-cookie", "transfer-encoding"})
 
 _NO_WAY_OUT = (
     "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete globalThis[name]"
@@ -120,14 +155,113 @@ class RenderSources(NamedTuple):
     may: Callable[[str], Awaitable[bool]]
 
 
-class RenderJob(NamedTuple):
-    """The answer to render, under the requested URL (with its fragment)."""
+class Chromium:
+    """A running browser with the limits of its pages."""
 
-    url: str
-    answer: Response
-    credentials: Credentials | None
-    limit_s: float
-    max_bytes: int
+    def __init__(self, client: Client, may: Callable[[str], Awaitable[bool]], memory_bytes: int) -> None:
+        self._sources = RenderSources(client, ScriptCache(), may)
+        self._memory_bytes = memory_bytes
+        self._browser: Browser | None = None
+        self._open = AsyncExitStack()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the browser can open pages."""
+        return self._browser is not None and self._browser.is_connected()
+
+    async def start(self, path: Path) -> None:
+        """Start the browser; raises `SourceError` if that fails."""
+        try:
+            async with asyncio.timeout(_START_LIMIT_S):
+                playwright = await async_playwright().start()
+                self._open.push_async_callback(_within_limit, playwright.stop)
+                browser = await playwright.chromium.launch(
+                    executable_path=path,
+                    args=_FLAGS,
+                    chromium_sandbox=os.geteuid() != 0,
+                    # Chromium needs no variable of this process, least of all its secrets.
+                    env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                )
+                self._open.push_async_callback(_within_limit, browser.close)
+                self._open.push_async_callback(self._sources.scripts.clear)
+                watch = asyncio.create_task(self._watch(browser))
+                self._open.push_async_callback(_ended, watch)
+                self._browser = browser
+        except (BrowserError, TimeoutError, OSError) as problem:
+            await self.close()
+            raise SourceError(f"{path} could not be started: {_first_line(problem)}") from None
+
+    async def close(self) -> None:
+        """Close the browser."""
+        await self._open.aclose()
+
+    async def render(self, job: RenderJob) -> Rendered:
+        """Return a rendered page; raises `ItemError` if it cannot be rendered."""
+        assert self._browser is not None  # noqa: S101 (it was started)
+        browser, page = self._browser, PageRender(job, self._sources)
+        try:
+            try:
+                async with asyncio.timeout(_START_LIMIT_S):
+                    context = await browser.new_context(
+                        accept_downloads=False, service_workers="block", locale="en-US", timezone_id="UTC"
+                    )
+            except BaseException:
+                # The next page starts another browser.
+                self._browser = None
+                raise
+            try:
+                async with asyncio.timeout(job.limit_s + READ_LIMIT_S):
+                    html = await page.run(context)
+            finally:
+                # A browser that cannot close a page is closed as a whole, and started again when needed.
+                if not await _within_limit(context.close):
+                    await _within_limit(browser.close)
+        except TimeoutError:
+            raise ItemError(
+                f"{redact(job.url)} could not be rendered: its scripts did not finish in {job.limit_s:g} s."
+            ) from None
+        except BrowserError as problem:
+            raise ItemError(f"{redact(job.url)} could not be rendered: {_first_line(problem)}") from None
+        return Rendered(page.left_for or job.url, html)
+
+    async def _watch(self, browser: Browser) -> None:
+        """Kill the process of a page that takes too much memory; its render fails, the others continue."""
+        with suppress(BrowserError):
+            session = await browser.new_browser_cdp_session()
+            while True:
+                answer = await session.send("SystemInfo.getProcessInfo")
+                for process in answer["processInfo"]:
+                    if process["type"] == "renderer":
+                        with suppress(psutil.Error):
+                            renderer = psutil.Process(int(process["id"]))
+                            if renderer.memory_info().rss > self._memory_bytes:
+                                renderer.kill()
+                await asyncio.sleep(_WATCH_S)
+
+
+async def _within_limit(close: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        async with asyncio.timeout(_CLOSE_LIMIT_S):
+            await close()
+    except TimeoutError:
+        return False
+    except BrowserError:
+        return True
+    return True
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _first_line(problem: Exception) -> str:
+    """Return the reason of an error: the first line of the log that Playwright puts into it."""
+    text = str(problem).strip() or type(problem).__name__
+    return text.splitlines()[0]
 
 
 class PageRender:
@@ -144,7 +278,7 @@ class PageRender:
         self._origin = parse(job.url).origin
         self._site = _site(job.url)
         self._opened = False
-        self._asked = 0
+        self._requested = 0
         self._left_bytes = _MOST_BYTES
         self._under_way: set[asyncio.Task[Response | None]] = set()
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -169,30 +303,14 @@ class PageRender:
         await context.add_init_script(_NO_WAY_OUT)
         page = await context.new_page()
         await page.route("**/*", self._route)
-        page.on("crash", self._note_crash)
+        crash = ItemError(f"{redact(self._job.url)} could not be rendered: it exceeded the memory limit.")
+        page.on("crash", lambda _: self._fail(crash))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._job.limit_s):
                 await page.goto(self._job.url, wait_until="domcontentloaded", timeout=0)
-                world = await _World.of(page)
-                await self._come_to_rest(world)
+                await self._settle(await _World.of(page))
         if self.trouble is not None:
             raise self.trouble
-        return await self._read(page)
-
-    async def _come_to_rest(self, world: "_World") -> None:
-        """Wait until the page requests nothing more, and has had time to process the answers."""
-        last_asked, own_s, quiet_s = -1, 0.0, 0.0
-        while own_s < PATIENCE_S:
-            await asyncio.sleep(_TICK_S)
-            own_s += 0 if self._under_way else _TICK_S
-            quiet_s = 0 if self._under_way or last_asked != self._asked else quiet_s + _TICK_S
-            last_asked = self._asked
-            if quiet_s >= QUIET_S:
-                await world.evaluate(_IDLE)
-                if last_asked == self._asked:
-                    return
-
-    async def _read(self, page: Page) -> str:
         url, most = self._job.url.partition("#")[0], self._job.max_bytes
         world = await _World.of(page)
         html = await world.evaluate(f"({_SERIALISE})({json.dumps(url)}, {most})")
@@ -203,8 +321,18 @@ class PageRender:
             )
         return str(html)
 
-    def _note_crash(self, _: Page) -> None:
-        self._fail(ItemError(f"{redact(self._job.url)} could not be rendered: it exceeded the memory limit."))
+    async def _settle(self, world: "_World") -> None:
+        """Wait until the page requests nothing more, and has had time to process the answers."""
+        last, own_s, quiet_s = -1, 0.0, 0.0
+        while own_s < PATIENCE_S:
+            await asyncio.sleep(_TICK_S)
+            own_s += 0 if self._under_way else _TICK_S
+            quiet_s = 0 if self._under_way or last != self._requested else quiet_s + _TICK_S
+            last = self._requested
+            if quiet_s >= QUIET_S:
+                await world.evaluate(_IDLE)
+                if last == self._requested:
+                    return
 
     def _fail(self, error: BaseException) -> None:
         if not self._over.done():
@@ -212,90 +340,82 @@ class PageRender:
 
     async def _route(self, route: Route) -> None:
         """Answer a request of the browser in place of the network."""
-        request = route.request
-        answer = self._navigate(request) if request.is_navigation_request() else await self._supply(request)
+        request, answer = route.request, None
+        if not request.is_navigation_request():
+            answer = await self._supply(request)
+        elif request.frame.parent_frame is None and not self._opened:
+            self._opened, answer = True, self._job.answer
+        elif request.frame.parent_frame is None:
+            is_other = request.url.partition("#")[0] != self._job.url.partition("#")[0]
+            if is_other and not self._over.done():
+                self.left_for = request.url
+                self._over.set_result("")
         with suppress(BrowserError):
             if answer is None:
                 await route.abort("aborted")
             else:
-                await route.fulfill(status=answer.status, headers=_told(answer), body=answer.body)
-
-    def _navigate(self, request: Request) -> Response | None:
-        if request.frame.parent_frame is not None:
-            return None
-        if not self._opened:
-            self._opened = True
-            return self._job.answer
-        if request.url.partition("#")[0] != self._job.url.partition("#")[0]:
-            self._leave(request.url)
-        return None
-
-    def _leave(self, url: str) -> None:
-        if not self._over.done():
-            self.left_for = url
-            self._over.set_result("")
+                headers: dict[str, str] = {}
+                for name, value in answer.headers.items():
+                    lower = name.lower()
+                    if lower not in _DROPPED:
+                        headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+                await route.fulfill(status=answer.status, headers=headers, body=answer.body)
 
     async def _supply(self, request: Request) -> Response | None:
-        if not self._wanted(request) or self._asked >= _MOST_REQUESTS or self._left_bytes <= 0:
+        kind = request.resource_type
+        if request.method == "POST":
+            is_wanted = kind in _POSTED and request.url.startswith(self._origin + "/")
+        else:
+            is_wanted = request.method in ("GET", "HEAD") and kind in _FETCHED
+        if not is_wanted or self._requested >= _MOST_REQUESTS or self._left_bytes <= 0:
             return None
-        self._asked += 1
+        self._requested += 1
         task = asyncio.create_task(self._fetch(request))
         self._under_way.add(task)
         try:
             await asyncio.wait({task})
-            return self._judge(request, task)
         finally:
             self._under_way.discard(task)
-
-    def _wanted(self, request: Request) -> bool:
-        kind = request.resource_type
-        if request.method == "POST":
-            return kind in _POSTED and request.url.startswith(self._origin + "/")
-        return request.method in ("GET", "HEAD") and kind in _FETCHED
-
-    async def _fetch(self, request: Request) -> Response | None:
-        client, scripts, may = self._sources
-        if not await may(request.url):
-            return None
-        if request.resource_type in _KEPT:
-            return await scripts.get(request.url, lambda: self._ask(client, request))
-        return await self._ask(client, request)
-
-    async def _ask(self, client: Client, request: Request) -> Response:
-        return await client.request(
-            request.method,
-            request.url,
-            headers=_sent(request.headers),
-            body=request.post_data_buffer,
-            credentials=self._job.credentials,
-            max_bytes=self._job.max_bytes,
-            limit_s=self._job.limit_s / 2,
-            tries=1 if request.method == "POST" else None,
-        )
-
-    def _judge(self, request: Request, task: "asyncio.Task[Response | None]") -> Response | None:
         if task.cancelled():
             return None
         match task.exception():
             case None:
-                return self._weigh(request, task.result())
+                answer = task.result()
+                if answer is not None:
+                    self._left_bytes -= len(answer.body)
+                    if answer.status >= 500 or answer.status == 429:
+                        self._miss(FetchError(f"{redact(request.url)} answered with status {answer.status}."), request)
+                return answer
             case FetchError() as error:
                 if error.retryable or isinstance(error, CircuitOpenError):
-                    self._mind(request.url, error)
+                    self._miss(error, request)
             case BaseException() as error:
                 self._fail(error)
         return None
 
-    def _weigh(self, request: Request, answer: Response | None) -> Response | None:
-        if answer is not None:
-            self._left_bytes -= len(answer.body)
-            if answer.status >= 500 or answer.status == 429:
-                self._mind(request.url, FetchError(f"{redact(request.url)} answered with status {answer.status}."))
-        return answer
+    async def _fetch(self, request: Request) -> Response | None:
+        client, scripts, may = self._sources
+        headers = {name: value for name, value in request.headers.items() if not name.lower().startswith(_UNSENT)}
 
-    def _mind(self, url: str, error: FetchError) -> None:
+        async def ask() -> Response:
+            return await client.request(
+                request.method,
+                request.url,
+                headers=headers,
+                body=request.post_data_buffer,
+                credentials=self._job.credentials,
+                max_bytes=self._job.max_bytes,
+                limit_s=self._job.limit_s / 2,
+                tries=1 if request.method == "POST" else None,
+            )
+
+        if not await may(request.url):
+            return None
+        return await scripts.get(request.url, ask) if request.resource_type in _CACHED else await ask()
+
+    def _miss(self, error: FetchError, request: Request) -> None:
         """Note that data of the site itself is missing. Counters and adverts of others may fail."""
-        if self.trouble is None and _site(url) == self._site:
+        if self.trouble is None and _site(request.url) == self._site:
             self.trouble = error
 
 
@@ -328,19 +448,6 @@ async def _hang_up(socket: WebSocketRoute) -> None:
 async def _refuse(route: Route) -> None:
     with suppress(BrowserError):
         await route.abort()
-
-
-def _sent(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if not name.lower().startswith(_UNSENT)}
-
-
-def _told(answer: Response) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for name, value in answer.headers.items():
-        lower = name.lower()
-        if lower not in _UNTOLD:
-            headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
-    return headers
 
 
 def _site(url: str) -> str:

@@ -21,38 +21,12 @@ from rowen.model.dates import http_date
 from rowen.model.text import header
 from rowen.net.politeness import retry_after_s
 
-__all__ = [
-    "ACCEPT_ENCODING",
-    "BodyDecoder",
-    "Hop",
-    "RequestMeter",
-    "Response",
-    "Stream",
-    "decoder",
-    "media_type",
-    "next_link",
-    "respond",
-    "sniff",
-]
-
 # The size of decoded pieces, and so the cost of a small packed body before its limit is checked.
 PIECE_BYTES = 1 << 16
 # A packed body may be several streams one after the other. A thousand empty ones in 20 kB are no body.
 _MOST_MEMBERS = 1000
 # RFC 9659: a content coding of zstd needs no larger window than 8 MB.
 _ZSTD_WINDOW_LOG = 23
-
-
-class BodyDecoder(Protocol):
-    """Unpacks one body."""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decode bytes into pieces of bounded size."""
-        ...
-
-    def finish(self) -> None:
-        """Raise `TruncatedError` if the body is not whole."""
-        ...
 
 
 def _module(*names: str) -> Any:
@@ -168,7 +142,7 @@ class _Zstd:
             raise TruncatedError("The encoded body ended early.")
 
 
-def decoder(content_encoding: str) -> BodyDecoder | None:
+def decoder(content_encoding: str) -> _Zlib | _Brotli | _Zstd | None:
     """Return the decoder for a Content-Encoding header; None where there is nothing to unpack."""
     match content_encoding.strip().lower():
         case "" | "identity":
@@ -228,63 +202,45 @@ _VAGUE = frozenset(
 
 
 def media_type(content_type: str | None, body: bytes) -> str | None:
-    """Return the media type, lower case and without parameters: the declared one unless it is absent, vague
-    or wrong.
-    """
-    declared = _essence(content_type)
+    """Return the media type in lower case, without parameters: the declared one unless absent, vague or wrong."""
+    declared = (content_type or "").partition(";")[0].partition(",")[0].strip().lower()
+    if not re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", declared):
+        declared = ""
     sniffed = sniff(body) if body else None
     if sniffed is None:
-        return declared
-    if declared is None or declared in _VAGUE or _contradicts(declared, sniffed):
+        return declared or None
+    if not declared or declared in _VAGUE:
         return sniffed
-    return declared
+    # The declared type counts unless the bytes exclude it. Text that looks like another type may be an example of it.
+    if sniffed not in ("text/html", "application/xml", "application/json"):
+        is_wrong = declared.startswith("text/") or declared in ("application/json", "application/xml")
+    else:
+        may_hold_html = declared.endswith(("xml", "html")) or declared.startswith(("text/", "application/x-"))
+        is_wrong = sniffed == "text/html" and not may_hold_html
+    return sniffed if is_wrong else declared
 
 
 def sniff(body: bytes) -> str | None:
-    """Return the media type that the first bytes give away, if they do."""
+    """Return the media type by the first bytes, if they show it."""
     for signature, name in _SIGNATURES:
+        if body.startswith(signature) and name == "application/zip":
+            if mimetype := _ZIP_MIMETYPE.match(body[:_HEAD_BYTES]):
+                return mimetype[1].decode("ascii")
+            # The directory at the end repeats the names of all entries.
+            ends = body[:4096] + body[-65536:]
+            return next((packed for entry, packed in _ZIP_ENTRIES if entry in ends), name)
         if body.startswith(signature):
-            return _packed(body) if name == "application/zip" else name
-    head = _text_head(body)
+            return name
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        head = body[: 2 * _HEAD_BYTES].decode("utf-16", "ignore").encode("utf-8", "ignore")
+    else:
+        head = body[:_HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
     if _HTML.match(head):
         return "text/html"
     if head.lstrip()[:5].lower() == b"<?xml":
         return "text/html" if b"<html" in head.lower() else "application/xml"
     is_json = _JSON.match(head) and body[-64:].rstrip().endswith((b"}", b"]"))
     return "application/json" if is_json else None
-
-
-def _essence(content_type: str | None) -> str | None:
-    if content_type is None:
-        return None
-    essence = content_type.partition(";")[0].partition(",")[0].strip().lower()
-    return essence if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", essence) else None
-
-
-def _contradicts(declared: str, sniffed: str) -> bool:
-    """Return whether the bytes exclude the declared type. Text that looks like another type may be an example of it."""
-    binary = sniffed not in ("text/html", "application/xml", "application/json")
-    if binary:
-        return declared.startswith("text/") or declared in ("application/json", "application/xml")
-    return sniffed == "text/html" and not declared.startswith("text/") and not _may_hold_html(declared)
-
-
-def _may_hold_html(declared: str) -> bool:
-    return declared.endswith(("xml", "html")) or declared.startswith("application/x-")
-
-
-def _packed(body: bytes) -> str:
-    if named := _ZIP_MIMETYPE.match(body[:_HEAD_BYTES]):
-        return named[1].decode("ascii")
-    # The directory at the end repeats the names of all entries.
-    ends = body[:4096] + body[-65536:]
-    return next((name for entry, name in _ZIP_ENTRIES if entry in ends), "application/zip")
-
-
-def _text_head(body: bytes) -> bytes:
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return body[: 2 * _HEAD_BYTES].decode("utf-16", "ignore").encode("utf-8", "ignore")
-    return body[:_HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
 
 
 _NEXT = re.compile(r'\brel="?next"?', re.IGNORECASE)
@@ -339,7 +295,7 @@ class Response:
 
     @property
     def moved_to(self) -> str | None:
-        """The address to ask from now on: as far as the redirects were permanent from the start."""
+        """The new address, as far as the redirects are permanent from the start."""
         moved = None
         for hop in self.redirects:
             if not hop.permanent:
@@ -374,7 +330,10 @@ def respond(
     if status == 304:
         return Response(url, 304, headers, b"", redirects, etag, modified, not_modified=True, elapsed_s=elapsed_s)
     kind = headers.get("Content-Type")
-    retry_after = headers.get("Retry-After")
+    retry_in_s = None
+    if retry_after := headers.get("Retry-After"):
+        # Dates refer to the origin's own clock, if it sends one.
+        retry_in_s = retry_after_s(retry_after, http_date(headers.get("Date")) or now())
     return Response(
         url,
         status,
@@ -385,14 +344,9 @@ def respond(
         modified,
         media_type=media_type(kind, body),
         charset=charset.declared(kind, body) if body or kind else None,
-        retry_after_s=retry_after_s(retry_after, _sent_at(headers, now())) if retry_after else None,
+        retry_after_s=retry_in_s,
         elapsed_s=elapsed_s,
     )
-
-
-def _sent_at(headers: CIMultiDictProxy[str], now: datetime) -> datetime:
-    """Return the origin's own clock, if it sends one: dates in its answer refer to it."""
-    return http_date(headers.get("Date")) or now
 
 
 def next_link(header: str) -> str | None:

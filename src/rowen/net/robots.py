@@ -15,8 +15,6 @@ from rowen.net.politeness import LruCache
 from rowen.net.response import sniff
 from rowen.net.target import parse
 
-__all__ = ["PRODUCT", "Robots", "RobotsRules", "read_rules"]
-
 PRODUCT = "Rowen"
 
 # RFC 9309, 2.5: a crawler parses at least 500 KiB.
@@ -97,17 +95,17 @@ class Robots:
     async def rules(self, url: str) -> RobotsRules:
         """Return the rules of a URL's origin; raises an error if it may not be reached, or its circuit is open."""
         origin = parse(url).origin
-        if rules := self._kept(origin):
+        if rules := self._cached(origin):
             return rules
         async with self._locks.get(origin) or self._locks.put(origin, asyncio.Lock()):
-            if rules := self._kept(origin):
+            if rules := self._cached(origin):
                 return rules
             rules = await self._fetch(origin)
             kept_s = self._kept_s if rules.refused is None else min(self._kept_s, _KEPT_UNREACHABLE_S)
             self._rules.put(origin, (self._clock() + kept_s, rules))
             return rules
 
-    def _kept(self, origin: str) -> RobotsRules | None:
+    def _cached(self, origin: str) -> RobotsRules | None:
         until, rules = self._rules.get(origin) or (0.0, None)
         return rules if self._clock() < until else None
 
@@ -117,8 +115,14 @@ class Robots:
 
     async def _fetch(self, origin: str) -> RobotsRules:
         address = f"{origin}/robots.txt"
+        body = bytearray()
         try:
-            status, body = await self._download(address)
+            async with self._client.stream(address) as answer:
+                status = answer.head.status
+                async for piece in answer:
+                    body += piece
+                    if len(body) >= _PARSED_BYTES:
+                        break
         except (AddressRefusedError, CircuitOpenError):
             raise
         except RedirectError:
@@ -127,13 +131,4 @@ class Robots:
             return RobotsRules(refused=f"{address} could not be read: {error}")
         if status >= 500 or status == 429:
             return RobotsRules(refused=f"{address} answered with status {status}.")
-        return read_rules(body) if 200 <= status < 300 else RobotsRules()
-
-    async def _download(self, address: str) -> tuple[int, bytes]:
-        body = bytearray()
-        async with self._client.stream(address) as answer:
-            async for piece in answer:
-                body += piece
-                if len(body) >= _PARSED_BYTES:
-                    break
-            return answer.head.status, bytes(body[:_PARSED_BYTES])
+        return read_rules(bytes(body[:_PARSED_BYTES])) if 200 <= status < 300 else RobotsRules()

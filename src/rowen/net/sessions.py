@@ -2,7 +2,7 @@
 
 aiohttp is imported here for the whole program, without the machine's certificate authorities, which are read before
 the first handshake. aiohttp creates two contexts when it is imported, and reads the authorities for each: 30 ms apiece,
-a sixth of a sync that finds nothing new, and in vain where a source is asked over plain HTTP.
+a sixth of a sync that finds nothing new, and wasted if a source is read over plain HTTP.
 """
 
 import asyncio
@@ -10,9 +10,11 @@ import ssl
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from rowen.errors import (
@@ -56,10 +58,10 @@ class _LateAuthorities(ssl.SSLContext):
 @contextmanager
 def _authorities_put_off() -> Iterator[None]:
     """Let contexts that are made inside, in this thread, read their authorities late."""
-    read, here = ssl.SSLContext.set_default_verify_paths, threading.get_ident()
+    read, thread = ssl.SSLContext.set_default_verify_paths, threading.get_ident()
 
     def put_off(context: ssl.SSLContext) -> None:
-        if threading.get_ident() == here:
+        if threading.get_ident() == thread:
             context.__class__ = _LateAuthorities
         else:
             read(context)
@@ -86,20 +88,14 @@ _KEEPALIVE_S = 30.0
 _NAMES_KEPT = 1_000
 
 
-def _departures() -> aiohttp.TraceConfig:
-    """Report to each permit when its request was sent: connecting may take long after the permit was issued.
+async def _report_sent(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+    """Report to a permit that its request was sent: connecting may take long after the permit was issued.
 
-    aiohttp reports it before it writes the head in this turn of the loop, or head and body in the next one. A starved
-    process may lose its processor in between for longer than the gap, so the permit is told after both.
+    aiohttp calls this before it writes the head in this turn of the loop, or head and body in the next one. A starved
+    process may lose its processor in between for longer than the gap, so the permit is informed after both.
     """
-
-    async def departing(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-        loop, permit = asyncio.get_running_loop(), context.trace_request_ctx
-        loop.call_soon(loop.call_soon, permit.sent)
-
-    traced = aiohttp.TraceConfig()
-    traced.on_request_headers_sent.append(departing)
-    return traced
+    loop, permit = asyncio.get_running_loop(), context.trace_request_ctx
+    loop.call_soon(loop.call_soon, permit.sent)
 
 
 class Sessions:
@@ -126,7 +122,13 @@ class Sessions:
 
     def of(self, target: Target) -> aiohttp.ClientSession:
         """Return the session for a target; raises `AddressRefusedError` for one that a proxy must not be sent to."""
-        if self._proxied is None or self._bypassed(target.host):
+        host = target.host
+        name = host if host.startswith("[") else host.partition(":")[0]
+        is_bypassed = any(
+            rule == "*" or name == (domain := rule.lstrip("*.")) or name.endswith(f".{domain}")
+            for rule in self._settings.no_proxy
+        )
+        if self._proxied is None or is_bypassed:
             return self._direct
         self._guard.check_name(target.host)
         return self._proxied
@@ -148,22 +150,17 @@ class Sessions:
             keepalive_timeout=_KEEPALIVE_S,
             socket_factory=self._guard.open_socket if guarded else None,
         )
+        tracing = aiohttp.TraceConfig()
+        tracing.on_request_headers_sent.append(_report_sent)
         return aiohttp.ClientSession(
             connector=connector,
             proxy=proxy,
             headers={"User-Agent": self._settings.user_agent or USER_AGENT, "Accept-Encoding": ACCEPT_ENCODING},
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
-            trace_configs=[_departures()],
+            trace_configs=[tracing],
             max_line_size=_HEADER_BYTES,
             max_field_size=_HEADER_BYTES,
-        )
-
-    def _bypassed(self, host: str) -> bool:
-        name = host if host.startswith("[") else host.partition(":")[0]
-        return any(
-            rule == "*" or name == (domain := rule.lstrip("*.")) or name.endswith(f".{domain}")
-            for rule in self._settings.no_proxy
         )
 
 
@@ -173,44 +170,28 @@ _BODILESS = frozenset({204, 304})
 _DRAIN_BYTES = 1 << 16
 
 
+@dataclass(slots=True, eq=False)
 class Exchange:
-    """A response whose body is still to be read. Leaving it releases the host's permit and reports to its circuit."""
+    """A response whose body is still to be read; exiting it releases the host's permit and reports to its circuit."""
 
-    __slots__ = (
-        "_answer",
-        "_breaker",
-        "_meter",
-        "_permit",
-        "_ticket",
-        "headers",
-        "hops",
-        "started",
-        "status",
-        "target",
-    )
+    answer: aiohttp.ClientResponse
+    target: Target
+    permit: Permit
+    breaker: Breaker
+    ticket: int
+    meter: RequestMeter
+    hops: tuple[Hop, ...]
+    started: float
 
-    def __init__(
-        self,
-        answer: aiohttp.ClientResponse,
-        target: Target,
-        *,
-        permit: Permit,
-        breaker: Breaker,
-        ticket: int,
-        meter: RequestMeter,
-        hops: tuple[Hop, ...],
-        started: float,
-    ) -> None:
-        self._answer = answer
-        self._permit = permit
-        self._breaker = breaker
-        self._ticket = ticket
-        self._meter = meter
-        self.target = target
-        self.hops = hops
-        self.started = started
-        self.status = answer.status
-        self.headers = answer.headers
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return self.answer.status
+
+    @property
+    def headers(self) -> CIMultiDictProxy[str]:
+        """The headers of the answer."""
+        return self.answer.headers
 
     def __enter__(self) -> Self:
         return self
@@ -218,13 +199,17 @@ class Exchange:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._answer.release()
-        self._permit.release()
+        self.answer.release()
+        self.permit.release()
         if error is None or isinstance(error, FetchError):
-            _report(self._breaker, self._ticket, error, self.status)
+            # Any answer is a success, except 429 and server errors.
+            if error.trips_circuit if error else (self.status >= 500 or self.status == 429):
+                self.breaker.fail(self.ticket, rate_limited=self.status == 429)
+            else:
+                self.breaker.succeed(self.ticket)
 
     async def read(self, limit_bytes: int) -> bytes:
-        """Return the whole body, unpacked. That of an error page is cut rather than refused."""
+        """Return the whole decoded body; that of an error page is truncated rather than refused."""
         if self.status in _BODILESS:
             return b""
         body = bytearray()
@@ -237,7 +222,7 @@ class Exchange:
         return bytes(body)
 
     async def drain(self) -> None:
-        """Read an unwanted body, if it is small, so that the connection can be reused."""
+        """Read a small unwanted body, so that the connection can be reused."""
         try:
             async for _ in self.pieces(_DRAIN_BYTES):
                 pass
@@ -246,17 +231,17 @@ class Exchange:
 
     async def pieces(self, limit_bytes: int) -> AsyncGenerator[bytes, None]:
         """Yield the decoded body as it arrives; never more than `limit_bytes` of it."""
-        if self._answer.method == "HEAD" or self.status in _BODILESS:
+        if self.answer.method == "HEAD" or self.status in _BODILESS:
             return
         packed = self.headers.get("Content-Encoding")
         unpack = decoder(packed) if packed else None
-        if unpack is None and (self._answer.content_length or 0) > limit_bytes:
+        if unpack is None and (self.answer.content_length or 0) > limit_bytes:
             raise self._too_large(limit_bytes)
         wire_bytes = size_bytes = 0
         try:
-            async for data in self._answer.content.iter_any():
+            async for data in self.answer.content.iter_any():
                 wire_bytes += len(data)
-                self._meter.bytes += len(data)
+                self.meter.bytes += len(data)
                 for piece in unpack.feed(data) if unpack else (data,):
                     size_bytes += len(piece)
                     if size_bytes > limit_bytes:
@@ -274,16 +259,8 @@ class Exchange:
     def _too_large(self, limit_bytes: int) -> BodyTooLargeError:
         return BodyTooLargeError(
             f"The body of {redact(self.target.url)} is larger than {limit_bytes:,} bytes; it was not kept.",
-            hint="ROWEN_BODY_LIMIT_BYTES sets the largest body that is read.",
+            hint="ROWEN_BODY_LIMIT_BYTES sets the maximum size of a body.",
         )
-
-
-def _report(breaker: Breaker, ticket: int, error: FetchError | None, status: int) -> None:
-    """Report to the circuit. Any answer is a success, except 429 and server errors."""
-    if error.trips_circuit if error else (status >= 500 or status == 429):
-        breaker.fail(ticket, rate_limited=status == 429)
-    else:
-        breaker.succeed(ticket)
 
 
 def translated(problem: Exception, target: Target) -> FetchError:
@@ -291,7 +268,11 @@ def translated(problem: Exception, target: Target) -> FetchError:
     url = redact(target.url)
     match problem:
         case aiohttp.ClientConnectorCertificateError():
-            return _untrusted(problem, target.host)
+            reason = getattr(problem.certificate_error, "verify_message", "") or "it is not valid"
+            return TlsError(
+                f"The certificate of {target.host} cannot be trusted: {reason}.",
+                hint="If your own authority signed it, set SSL_CERT_FILE to that authority's file.",
+            )
         case ssl.SSLError() | aiohttp.ClientSSLError():
             reason = str(getattr(problem, "reason", "") or "handshake failed").replace("_", " ").lower()
             return TlsError(f"No encrypted connection to {target.host}: {reason}.")
@@ -319,11 +300,3 @@ def translated(problem: Exception, target: Target) -> FetchError:
             return ConnectError(f"No connection to {target.host}: {problem.strerror or 'it was closed'}.")
         case _:
             return ConnectError(f"{target.host} closed the connection without an answer for {url}.")
-
-
-def _untrusted(problem: aiohttp.ClientConnectorCertificateError, host: str) -> TlsError:
-    reason = getattr(problem.certificate_error, "verify_message", "") or "it is not valid"
-    return TlsError(
-        f"The certificate of {host} cannot be trusted: {reason}.",
-        hint="If your own authority signed it, set SSL_CERT_FILE to that authority's file.",
-    )

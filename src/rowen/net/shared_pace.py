@@ -32,8 +32,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 from rowen.errors import StoreError
 from rowen.net.politeness import Lane, Permit, Throttle
 
-__all__ = ["LEASE_S", "HostAnswer", "HostNews", "HostReport", "HostSlots", "SharedThrottle"]
-
 log = logging.getLogger(__name__)
 
 LEASE_S = 5.0
@@ -43,7 +41,7 @@ at twice, the places of a killed process are unused for ten seconds.
 
 # How often a process reports its progress, and so how long a second one waits at first. A statement costs half a
 # millisecond; at a tenth of the time it would slow down a crawl of an unchanged site.
-_TELL_S = 1.0
+_REPORT_S = 1.0
 # A host without requests for this time is left, so that the next process there is alone. Between two pages of a catalog
 # lies the time to parse one.
 _LINGER_S = 2.0
@@ -117,14 +115,14 @@ class HostSlots(Protocol):
 
 @dataclass(slots=True)
 class _Post:
-    """The state of this process at a host: `active` requests are in progress, of which others know `told`.
+    """The state of this process at a host: `active` requests are in progress, of which it has `reported` some.
 
-    It paces itself until `alone_until`, as one of `crowd` if the database is unreachable. Otherwise it asks for the
+    It paces itself until `alone_until`, as one of `crowd` if the database is unreachable. Otherwise it requests the
     next start at `next_at`; without a gap, it reuses its places until `turn_until`.
     """
 
     active: int = 0
-    told: int = 0
+    reported: int = 0
     next_at: float = _NEVER
     turn_until: float = _NEVER
     alone_until: float = _NEVER
@@ -136,25 +134,23 @@ class _Post:
 
 
 @dataclass(slots=True)
-class _SharedPermit:
+class _SharedPermit(Permit):
     """A permit whose start and end are reported to other processes."""
 
-    permit: Permit
     host: str
-    lane: Lane
     post: _Post
     pace: "SharedThrottle"
     is_sent: bool = False
 
     def sent(self) -> None:
         self.is_sent = True
-        self.permit.sent()
+        Permit.sent(self)
         self.pace.depart(self.host, self.lane, self.post)
 
     def release(self) -> None:
         if not self.is_sent:
             self.sent()
-        self.permit.release()
+        Permit.release(self)
         self.pace.end(self.lane, self.post)
 
 
@@ -180,31 +176,32 @@ class SharedThrottle(Throttle):
         async with self._speaking:
             keeper.cancel()
         await asyncio.gather(keeper, *self._departures, return_exceptions=True)
-        await self._tell(leaving=True)
+        await self._report(leaving=True)
 
     async def hold(self, host: str, wait_s: float) -> None:
         """Start no request to a host for `wait_s`, in no process."""
         await super().hold(host, wait_s)
         self._post(host)
-        await self._tell(host, is_held=True)
+        await self._report(host, is_held=True)
 
     async def enter(self, host: str) -> Permit:
         """Wait for the host's turn among all processes."""
         permit = await super().enter(host)
-        return _SharedPermit(permit, host, self._lane(host), self._post(host), self)
+        return _SharedPermit(permit.lane, permit.gate, permit.clock, host, self._post(host), self)
 
     def depart(self, host: str, lane: Lane, post: _Post) -> None:
         """Note that a request was sent. A background task reports it, for which nothing waits."""
+
+        async def report() -> None:
+            # Without this report, other processes wait for a second, and then continue.
+            with suppress(StoreError, TimeoutError):
+                async with self._patience():
+                    await self._slots.sent(host)
+
         if lane.least_gap_s and not self._is_alone(post):
-            task = asyncio.create_task(self._tell_departure(host))
+            task = asyncio.create_task(report())
             self._departures.add(task)
             task.add_done_callback(self._departures.discard)
-
-    async def _tell_departure(self, host: str) -> None:
-        # Without this report, other processes wait for a second, and then continue.
-        with suppress(StoreError, TimeoutError):
-            async with self._patience():
-                await self._slots.sent(host)
 
     def end(self, lane: Lane, post: _Post) -> None:
         """Note that a request ended. Others are informed soon if they may need the place before the next request."""
@@ -229,7 +226,7 @@ class SharedThrottle(Throttle):
         post = self._post(host)
         while True:
             if not self._is_alone(post):
-                if await self._is_started(host, lane, post):
+                if await self._await_start(host, lane, post):
                     return
             elif (wait_s := lane.free_at - self._clock()) > 0:
                 await self._sleep(wait_s)
@@ -241,20 +238,20 @@ class SharedThrottle(Throttle):
                 self._note_start(lane, times=post.crowd)
                 return
 
-    async def _is_started(self, host: str, lane: Lane, post: _Post) -> bool:
+    async def _await_start(self, host: str, lane: Lane, post: _Post) -> bool:
         """Ask until a request may start, one task at a time; False where this process is to pace itself."""
         async with post.asking:
             while not self._is_alone(post):
-                if post.told > post.active and post.turn_until > self._clock():
+                if post.reported > post.active and post.turn_until > self._clock():
                     post.active += 1
                     return True
                 if (wait_s := post.next_at - self._clock()) > 0:
                     await self._sleep(wait_s)
-                elif await self._is_given(host, lane, post):
+                elif await self._request_start(host, lane, post):
                     return True
         return False
 
-    async def _is_given(self, host: str, lane: Lane, post: _Post) -> bool:
+    async def _request_start(self, host: str, lane: Lane, post: _Post) -> bool:
         """Ask once, and wait for an issued start; one that was missed by far is returned."""
         start_s = await self._take(host, lane, post)
         if start_s is None:
@@ -274,7 +271,7 @@ class SharedThrottle(Throttle):
         return True
 
     async def _take(self, host: str, lane: Lane, post: _Post) -> float | None:
-        """In how many seconds a request may start, if that is known."""
+        """Return in how many seconds a request may start; None if this process paces itself or must ask again."""
         async with self._speaking:
             sent_at = self._clock()
             more = lane.users > post.active + 1
@@ -284,46 +281,46 @@ class SharedThrottle(Throttle):
                         host, active=post.active, more=more, most=lane.concurrency, gap_s=lane.least_gap_s
                     )
             except (StoreError, TimeoutError) as problem:
-                self._go_on([post], problem)
+                self._continue_alone([post], problem)
                 return None
-            return self._taken(lane, post, answer, sent_at)
-
-    def _taken(self, lane: Lane, post: _Post, answer: HostAnswer, sent_at: float) -> float | None:
-        post.others = answer.others
-        if answer.verdict == "alone":
-            self._be_alone(lane, post, sent_at, answer.wait_s)
-            return None
-        post.next_at = self._clock() + answer.next_s
-        post.active += answer.verdict == "start"
-        post.told = post.active
-        if answer.verdict == "wait":
-            return None
-        if not lane.least_gap_s:
-            post.turn_until = sent_at + _TURN_S
-        return answer.wait_s
+            post.others = answer.others
+            if answer.verdict == "alone":
+                self._set_alone(lane, post, sent_at, answer.wait_s)
+                return None
+            post.next_at = self._clock() + answer.next_s
+            post.active += answer.verdict == "start"
+            post.reported = post.active
+            if answer.verdict == "wait":
+                return None
+            if not lane.least_gap_s:
+                post.turn_until = sent_at + _TURN_S
+            return answer.wait_s
 
     async def _keep(self) -> None:
-        """Report the progress regularly, as long as there are hosts."""
+        """Report the progress regularly, as long as there are hosts, and free places soon if others wait for them."""
         while self._posts:
-            untold = await self._untold()
-            if untold is None or untold:
-                await self._tell(*(untold or ()))
+            try:
+                await asyncio.wait_for(self._has_news.wait(), _REPORT_S)
+            except TimeoutError:
+                await self._report()
+                continue
+            self._has_news.clear()
+            await asyncio.sleep(_SOON_S)
+            if freed := [host for host, post in self._posts.items() if post.others and post.reported > post.active]:
+                await self._report(*freed)
 
-    async def _untold(self) -> list[str] | None:
-        """Return hosts with free places for which others wait, as soon as there are some; None when all reports are
-        due.
-        """
-        try:
-            await asyncio.wait_for(self._has_news.wait(), _TELL_S)
-        except TimeoutError:
-            return None
-        self._has_news.clear()
-        await asyncio.sleep(_SOON_S)
-        return [host for host, post in self._posts.items() if post.others and post.told > post.active]
-
-    async def _tell(self, *only: str, leaving: bool = False, is_held: bool = False) -> None:
+    async def _report(self, *only: str, leaving: bool = False, is_held: bool = False) -> None:
+        """Report the progress at some or all hosts; hosts without recent requests are left."""
         async with self._speaking:
-            reports = self._reports(only or tuple(self._posts), leaving=leaving, is_held=is_held)
+            reports: dict[str, HostReport] = {}
+            for host in only or tuple(self._posts):
+                post, lane = self._posts[host], self._lane(host)
+                is_idle = not lane.users and self._clock() - post.used_at > _LINGER_S
+                is_own = self._is_alone(post) or is_held
+                free_s = max(0.0, lane.free_at - self._clock()) if is_own else 0.0
+                reports[host] = HostReport(host, post.active, free_s, leaving or is_idle)
+                if leaving or is_idle:
+                    del self._posts[host]
             posts = {host: self._posts[host] for host in reports if host in self._posts}
             for post in posts.values():
                 post.alone_until = post.turn_until = _NEVER
@@ -332,29 +329,16 @@ class SharedThrottle(Throttle):
                 async with self._patience():
                     news = await self._slots.tell(list(reports.values())) if reports else []
             except (StoreError, TimeoutError) as problem:
-                return self._go_on(posts.values(), problem)
+                return self._continue_alone(posts.values(), problem)
             for host, alone, wait_s, others, since_s in news:
-                if (its_post := posts.get(host)) is not None:
-                    its_post.others, its_post.told = others, reports[host].active
+                if (reported_post := posts.get(host)) is not None:
+                    reported_post.others, reported_post.reported = others, reports[host].active
                     if alone:
                         lane = self._lane(host)
-                        self._be_alone(lane, its_post, sent_at, max(wait_s, lane.least_gap_s - since_s))
+                        self._set_alone(lane, reported_post, sent_at, max(wait_s, lane.least_gap_s - since_s))
         return None
 
-    def _reports(self, hosts: Sequence[str], *, leaving: bool, is_held: bool) -> dict[str, HostReport]:
-        """Return the reports about some hosts; hosts without recent requests are left."""
-        reports: dict[str, HostReport] = {}
-        for host in hosts:
-            post, lane = self._posts[host], self._lane(host)
-            is_idle = not lane.users and self._clock() - post.used_at > _LINGER_S
-            is_own = self._is_alone(post) or is_held
-            free_s = max(0.0, lane.free_at - self._clock()) if is_own else 0.0
-            reports[host] = HostReport(host, post.active, free_s, leaving or is_idle)
-            if leaving or is_idle:
-                del self._posts[host]
-        return reports
-
-    def _be_alone(self, lane: Lane, post: _Post, sent_at: float, wait_s: float) -> None:
+    def _set_alone(self, lane: Lane, post: _Post, sent_at: float, wait_s: float) -> None:
         post.alone_until, post.crowd = sent_at + self._slots.lease_s, 1
         if wait_s > 0:
             lane.free_at = max(lane.free_at, self._clock() + wait_s)
@@ -367,7 +351,7 @@ class SharedThrottle(Throttle):
         async with asyncio.timeout(_PATIENCE_S):
             yield
 
-    def _go_on(self, posts: Iterable[_Post], problem: Exception) -> None:
+    def _continue_alone(self, posts: Iterable[_Post], problem: Exception) -> None:
         """Continue alone, as one of the processes in the last answer of the database."""
         now = self._clock()
         if now >= self._away_until:

@@ -19,19 +19,6 @@ from rowen.errors import AddressRefusedError, BadUrlError
 from rowen.model.url import trimmed
 from rowen.settings import Settings
 
-__all__ = [
-    "REFUSED",
-    "AddressGuard",
-    "Target",
-    "address_refused",
-    "is_own",
-    "join",
-    "parse",
-    "plain_name",
-    "redact",
-    "refusal",
-]
-
 _USERINFO = re.compile(r"(?<=//)[^/?#]*@")
 _SECRET = re.compile(
     r"(?:^|[^a-z])(?:(?:api|access|subscription)?[_-]?(?:key|token)|secret|pass(?:word|wd)?|pwd|auth(?:orization)?|"
@@ -72,7 +59,11 @@ def parse(url: str) -> Target:
     authority, slash, path = rest.partition("/")
     user, at, host = authority.rpartition("@")
     origin = f"{scheme}://{host}"
-    return Target(f"{origin}{slash}{path}", host, origin, _basic(user) if at else None)
+    login = None
+    if at:
+        name, _, password = user.partition(":")
+        login = "Basic " + base64.b64encode(unquote_to_bytes(name) + b":" + unquote_to_bytes(password)).decode()
+    return Target(f"{origin}{slash}{path}", host, origin, login)
 
 
 # By origin, not by URL: more origins than a crawl meets.
@@ -108,12 +99,6 @@ def redact(url: str) -> str:
 def _redact_parameter(parameter: str) -> str:
     name, equals, _ = parameter.partition("=")
     return f"{name}=…" if equals and _SECRET.search(name) else parameter
-
-
-def _basic(user: str) -> str:
-    name, _, password = user.partition(":")
-    login = unquote_to_bytes(name) + b":" + unquote_to_bytes(password)
-    return "Basic " + base64.b64encode(login).decode()
 
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -173,19 +158,14 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
     """Return why an address may not be reached; None if it may."""
-    inner = _embedded(address) if isinstance(address, IPv6Address) else None
+    inner: IPv4Address | None = None
+    if isinstance(address, IPv6Address):
+        # An IPv6 address may be another spelling of an IPv4 address, or a gateway to it.
+        is_nat64 = address in _NAT64
+        inner = IPv4Address(int(address) & 0xFFFF_FFFF) if is_nat64 else address.ipv4_mapped or address.sixtofour
     if any(spelling in network for network in allowed for spelling in (address, inner) if spelling is not None):
         return None
-    if inner is not None:
-        return _special(inner)
-    return _special(address)
-
-
-def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that an IPv6 address is another spelling of, or a gateway to."""
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFF_FFFF)
-    return address.ipv4_mapped or address.sixtofour
+    return _special(inner or address)
 
 
 def _special(address: Address) -> str | None:
@@ -250,23 +230,15 @@ def plain_name(host: str) -> str | None:
     return name.strip("[]").rstrip(".")
 
 
-def _network_of(addresses: str) -> str:
-    """Return the network to allow: all of loopback, else the address itself."""
-    address = addresses.split(" ", 1)[0]
-    return "127.0.0.0/8" if address.startswith("127.") else address
-
-
-def _name_of(host: str) -> str:
-    """Return a host without its port."""
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() and not name.endswith(":") else host
-
-
 def address_refused(host: str, refusals: str) -> AddressRefusedError:
     """Return the error for a host that leads to a refused address, with the setting that would allow it."""
     addresses = " and ".join(_REFUSAL.findall(refusals)) or refusals
+    first = addresses.split(" ", 1)[0]
+    network = "127.0.0.0/8" if first.startswith("127.") else first
+    name, colon, port = host.rpartition(":")
+    name = name if colon and port.isdigit() and not name.endswith(":") else host
     return AddressRefusedError(
         f"{host} leads to {addresses}, which is not a public address; no connection was made.",
-        hint=f"If you trust it: export ROWEN_ALLOW_ADDRESSES_FOR={_name_of(host)}={_network_of(addresses)} opens it to "
+        hint=f"If you trust it: export ROWEN_ALLOW_ADDRESSES_FOR={name}={network} opens it to "
         "sources of this host alone, ROWEN_ALLOW_ADDRESSES to all sources.",
     )

@@ -186,7 +186,7 @@ class Runs(ResourceGroup):
     async def _drop_if_never_found(self, source: Source) -> None:
         """Remove a source that was just added if its address does not exist; keep it during an outage."""
         try:
-            await self._engine.look(source)
+            await self._engine.probe(source)
         except SourceGoneError as problem:
             await self._client.sources.remove(source.name)
             raise SourceGoneError(f"{problem} Nothing was added.", hint=problem.hint) from problem

@@ -216,7 +216,7 @@ class SourceEditor(ResourceGroup):
             )
             if schedule != source.schedule:
                 await plan_source(c, source, schedule)
-        agreements.agree_again(self._settings, source, stored, given=options or () if reach is Reach.ALL else ())
+        agreements.agree_again(self._settings, source, stored, entered=options or () if reach is Reach.ALL else ())
         return await self._client.sources.get(rename or source.name)
 
     async def apply(
@@ -279,7 +279,7 @@ class SourceEditor(ResourceGroup):
         """Raise if a source cannot be read at the moment; nothing is stored."""
         registry.recognise(source.url, source.kind)
         registry.check_options(source.kind, dict(source.options))
-        await self._engine.look(source)
+        await self._engine.probe(source)
 
     async def _keep(
         self,

@@ -35,8 +35,6 @@ from rowen.server.requests import (
     place_of,
 )
 
-__all__ = ["LOCAL", "SESSION", "Admission", "caller_of", "login_routes"]
-
 log = logging.getLogger(__name__)
 
 LOCAL = Principal("local", Scope.ADMIN)
@@ -84,8 +82,8 @@ class Admission:
         except UnauthenticatedError as problem:
             if scope["method"] != "GET" or not wants_page(scope):
                 return await response_of(problem)(scope, receive, send)
-            wanted = quote(path_of(scope), safe="/")
-            login = RedirectResponse(f"{scope.get('root_path', '')}/login?next={wanted}", 303)
+            target = quote(path_of(scope), safe="/")
+            login = RedirectResponse(f"{scope.get('root_path', '')}/login?next={target}", 303)
             return await login(scope, receive, send)
         except RowenError as problem:
             return await response_of(problem)(scope, receive, send)
@@ -95,7 +93,15 @@ class Admission:
         path, method = path_of(scope), scope["method"]
         if path in _PROBES:
             return None
-        self._check_host(scope)
+        # A foreign site may point its own name to this machine (DNS rebinding).
+        host = host_of(scope)
+        if not host:
+            raise UsageError("The request does not say which host it is for.")
+        if host not in self._names and not is_loopback(host) and not is_address(host):
+            raise RefusedError(
+                f"{host!r} is not a name of this server. Nothing was done.",
+                hint="The operator sets its names by ROWEN_PUBLIC_URL or ROWEN_HOSTS.",
+            )
         if "\x00" in path or b"%00" in scope["query_string"]:
             raise UsageError("The address contains a NUL character, which is not allowed. Nothing was done.")
         if method not in SAFE:
@@ -117,17 +123,6 @@ class Admission:
             Requirement(Scope.READ if reads else Scope.WRITE).check(principal)
         return principal
 
-    def _check_host(self, scope: Asked) -> None:
-        """Refuse foreign host names, since a foreign site may point its own name to this machine (DNS rebinding)."""
-        host = host_of(scope)
-        if not host:
-            raise UsageError("The request does not say which host it is for.")
-        if host not in self._names and not is_loopback(host) and not is_address(host):
-            raise RefusedError(
-                f"{host!r} is not a name of this server. Nothing was done.",
-                hint="The operator sets its names by ROWEN_PUBLIC_URL or ROWEN_HOSTS.",
-            )
-
     def _check_origin(self, scope: Asked) -> None:
         """Refuse writes from pages of other sites, by Fetch Metadata and Origin."""
         headers = headers_of(scope)
@@ -137,7 +132,8 @@ class Admission:
         if site is not None:
             is_ours = site in ("same-origin", "none")
         else:
-            is_ours = origin is None or origin_host(origin) in self._origins(scope)
+            own = origin_host(f"{scope.get('scheme', 'http')}://{headers.get('host', '')}")
+            is_ours = origin is None or origin_host(origin) in {*self._own, own}
         if not is_ours:
             raise RefusedError(
                 "The request comes from a page of another site. Nothing was done.",
@@ -158,10 +154,6 @@ class Admission:
             hint="Links to it work. ROWEN_CORS_ORIGINS lists the origins whose pages may send requests, with a token.",
         )
 
-    def _origins(self, scope: Asked) -> set[tuple[str, int | None]]:
-        called = origin_host(f"{scope.get('scheme', 'http')}://{headers_of(scope).get('host', '')}")
-        return self._own | {called}
-
     async def _identified(self, scope: Asked) -> Principal:
         secret = _secret(scope)
         if secret is not None:
@@ -173,11 +165,15 @@ class Admission:
                 raise UnauthenticatedError("The token is unknown, or has expired. Nothing was done.", hint=_HINT)
             return principal
         # Over TLS the plain name is ignored: a sibling host can set it.
-        wanted = cookie_name(scope, SESSION)
+        target = cookie_name(scope, SESSION)
         for name, value in cookies_of(scope):
-            if name == wanted and (session := await self._rowen.access.identify_session(value)):
+            if name == target and (session := await self._rowen.access.identify_session(value)):
                 return session
-        if self._trusts_loopback and _is_local(scope):
+        # A request comes from this machine if no proxy passed it on and the host name is local; a Unix socket has no
+        # client address.
+        client, headers = client_of(scope), headers_of(scope)
+        is_near = (not client or is_loopback(client)) and is_loopback(host_of(scope))
+        if self._trusts_loopback and is_near and not any(name in headers for name in _FORWARDED):
             return LOCAL
         if self._rowen.settings.public_read:
             return PUBLIC
@@ -191,15 +187,6 @@ def caller_of(scope: Asked) -> str:
     """Return the caller for rate limits: a token, a person or, for anonymous requests, an address."""
     principal: Principal | None = scope["state"].get("principal")
     return place_of(scope) if principal in (None, PUBLIC) else f"@{principal.name}"
-
-
-def _is_local(scope: Asked) -> bool:
-    """Return whether a request comes from this machine: without a proxy, and to a local host name."""
-    headers = headers_of(scope)
-    client = client_of(scope)
-    # A Unix socket has no address.
-    near = not client or is_loopback(client)
-    return near and is_loopback(host_of(scope)) and not any(name in headers for name in _FORWARDED)
 
 
 def _secret(scope: Asked) -> str | None:
@@ -265,11 +252,11 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
     async def log_in(request: Request) -> Response:
         tries.take(place_of(request.scope))
         form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
-        wanted = allowed_next(form.get("next", ["/"])[0])
+        target = allowed_next(form.get("next", ["/"])[0])
         session = await rowen.access.open_session(form.get("token", [""])[0].strip())
         if session is None:
-            return _form(request, wanted, trouble=_WRONG, rowen=rowen)
-        answer = RedirectResponse(request.scope.get("root_path", "") + wanted, 303)
+            return _form(request, target, trouble=_WRONG, rowen=rowen)
+        answer = RedirectResponse(request.scope.get("root_path", "") + target, 303)
         _set_cookie(answer, request, session.secret, _left_s(session))
         return answer
 
@@ -281,15 +268,18 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         return answer
 
     async def leave_for_provider(request: Request) -> Response:
-        wanted = allowed_next(request.query_params.get("next", "/"))
+        target = allowed_next(request.query_params.get("next", "/"))
         address, pending = await rowen.access.begin_login(_back_to(request, rowen))
         answer = RedirectResponse(address, 303)
-        _set_pending_cookie(answer, request, f"{pending}.{wanted}")
+        # The cookie proves that this browser started the login; lax, since another site redirects back.
+        name, is_safe = cookie_name(request.scope, _PENDING), request.url.scheme == "https"
+        value = f"{pending}.{target}"
+        answer.set_cookie(name, value, max_age=_PENDING_S, path="/", secure=is_safe, httponly=True, samesite="lax")
         return answer
 
     async def come_back(request: Request) -> Response:
         pending = cookie_name(request.scope, _PENDING)
-        state, nonce, verifier, wanted = [*request.cookies.get(pending, "").split(".", 3), "", "", "", ""][:4]
+        state, nonce, verifier, target = [*request.cookies.get(pending, "").split(".", 3), "", "", "", ""][:4]
         query = request.query_params
         session = await rowen.access.finish_login(
             code=query.get("code", ""),
@@ -300,7 +290,7 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         if session is None:
             return _form(request, "/", trouble=_STRANGER, rowen=rowen)
         # A strict cookie is not sent with a redirect from another site, so a page of this server redirects once more.
-        address = escape(request.scope.get("root_path", "") + allowed_next(wanted))
+        address = escape(request.scope.get("root_path", "") + allowed_next(target))
         answer = HTMLResponse(_ONWARD.format(address=address), headers={"Cache-Control": "no-store"})
         _set_cookie(answer, request, session.secret, _left_s(session))
         answer.delete_cookie(pending, path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
@@ -321,12 +311,6 @@ def _back_to(request: Request, rowen: Rowen) -> str:
     return f"{base.rstrip('/')}/login/callback"
 
 
-def _set_pending_cookie(answer: Response, request: Request, value: str) -> None:
-    """Set the cookie that proves that this browser started the login; lax, since another site redirects back."""
-    name, is_safe = cookie_name(request.scope, _PENDING), request.url.scheme == "https"
-    answer.set_cookie(name, value, max_age=_PENDING_S, path="/", secure=is_safe, httponly=True, samesite="lax")
-
-
 def _left_s(session: NewSession) -> int:
     return max(0, int((session.expires_at - datetime.now(UTC)).total_seconds()))
 
@@ -338,9 +322,9 @@ def _set_cookie(answer: Response, request: Request, secret: str, left_s: int) ->
     answer.set_cookie(name, secret, max_age=left_s, path="/", secure=is_safe, httponly=True, samesite="strict")
 
 
-def _form(request: Request, wanted: str, *, rowen: Rowen, trouble: str = "") -> Response:
+def _form(request: Request, target: str, *, rowen: Rowen, trouble: str = "") -> Response:
     base = request.scope.get("root_path", "")
-    link = f"{base}/login/oidc?next={quote(wanted)}"
+    link = f"{base}/login/oidc?next={quote(target)}"
     people = _PEOPLE.format(link=escape(link)) if rowen.settings.oidc_issuer else ""
-    page = _PAGE.format(next=escape(wanted), base=escape(base), trouble=trouble, people=people)
+    page = _PAGE.format(next=escape(target), base=escape(base), trouble=trouble, people=people)
     return HTMLResponse(page, 401 if trouble else 200, {"Cache-Control": "no-store"})

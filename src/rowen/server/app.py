@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -32,40 +32,6 @@ from rowen.server.requests import is_loopback
 from rowen.server.streams import Streams
 from rowen.store.database import Patience
 
-__all__ = ["Assistants", "HttpServer", "Interfaces", "assemble", "serve"]
-
-
-class Assistants:
-    """The routes for assistants: MCP, if its package is installed, and `/llms.txt`."""
-
-    def __init__(self, rowen: Rowen) -> None:
-        self._rowen = rowen
-        self._app: McpApp | None = None
-        if find_spec("mcp") is not None:
-            self._app = mcp.http_app(rowen, allow_writes=rowen.settings.mcp_writes)
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        routes: list[BaseRoute] = [Route("/llms.txt", self._llms_txt, methods=["GET"])]
-        # GET would open a stream without messages, since requests are independent.
-        return routes if self._app is None else [*routes, Route("/mcp", self._app, methods=["POST"])]
-
-    def end_streams(self) -> None:
-        """End the streams of changes."""
-        if self._app is not None:
-            self._app.end_streams()
-
-    async def close(self) -> None:
-        """Close the MCP application."""
-        if self._app is not None:
-            await self._app.close()
-
-    async def _llms_txt(self, request: Request) -> PlainTextResponse:
-        base = self._rowen.settings.public_url or str(request.base_url)
-        page = await mcp.llms_txt(self._rowen, base=base, assistants=self._app is not None)
-        return PlainTextResponse(page, media_type="text/markdown")
-
-
 log = logging.getLogger(__name__)
 
 # A worker that uses too much memory without a job ends. Here it is restarted after a while in the same process.
@@ -77,15 +43,16 @@ _TIDY_S = 3600.0
 class Interfaces:
     """The application: `asgi` answers requests, `close` ends streams before the server waits for their clients."""
 
-    def __init__(self, asgi: ASGIApp, inner: FastAPI, assistants: Assistants) -> None:
+    def __init__(self, asgi: ASGIApp, inner: FastAPI, mcp_app: McpApp | None) -> None:
         self.asgi = asgi
         self.inner = inner
-        self._assistants = assistants
+        self._mcp_app = mcp_app
 
     def close(self) -> None:
         """End streams, since the server waits for their clients."""
         self.inner.state.closing.set()
-        self._assistants.end_streams()
+        if self._mcp_app is not None:
+            self._mcp_app.end_streams()
 
 
 def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Interfaces:
@@ -95,9 +62,19 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Int
     """
     settings = rowen.settings
     inner = api_of(rowen)
-    assistants = Assistants(rowen)
-    inner.router.routes.extend([*login_routes(rowen), *assistants.routes(), *web.routes(rowen)])
-    inner.router.lifespan_context = lambda _: _beside(rowen, assistants, works=works)
+    # Its package is optional.
+    mcp_app = None if find_spec("mcp") is None else mcp.http_app(rowen, allow_writes=settings.mcp_writes)
+
+    async def llms_txt(request: Request) -> PlainTextResponse:
+        base = settings.public_url or str(request.base_url)
+        page = await mcp.llms_txt(rowen, base=base, assistants=mcp_app is not None)
+        return PlainTextResponse(page, media_type="text/markdown")
+
+    # GET would open a stream without messages, since requests are independent.
+    routes = [] if mcp_app is None else [Route("/mcp", mcp_app, methods=["POST"])]
+    routes.insert(0, Route("/llms.txt", llms_txt, methods=["GET"]))
+    inner.router.routes.extend([*login_routes(rowen), *routes, *web.routes(rowen)])
+    inner.router.lifespan_context = lambda _: _beside(rowen, mcp_app, works=works)
     layers: ASGIApp = Repeats(Streams(Heads(inner), rowen), rowen)
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)
     layers = ProblemPages(Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies))
@@ -115,21 +92,40 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Int
         layers = BasePath(layers, base)
     if settings.proxies:
         layers = ProxyHeadersMiddleware(layers, trusted_hosts=[str(network) for network in settings.proxies])  # type: ignore[arg-type, assignment]
-    return Interfaces(layers, inner, assistants)
+    return Interfaces(layers, inner, mcp_app)
 
 
 @asynccontextmanager
-async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> AsyncIterator[None]:
+async def _beside(rowen: Rowen, mcp_app: McpApp | None, *, works: bool) -> AsyncIterator[None]:
     """Run the background tasks of the server."""
-    tasks = [asyncio.create_task(_tidy(rowen)), asyncio.create_task(_count(rowen))]
+
+    async def count() -> None:
+        """Compute the counts of the first page in advance."""
+        with suppress(StoreError):
+            await rowen.status.get()
+
+    async def delete_expired() -> None:
+        while True:
+            with suppress(StoreError):
+                await rowen.access.delete_expired()
+            await asyncio.sleep(_TIDY_S)
+
+    async def work() -> None:
+        while not closing.is_set() and await rowen.queue.work():
+            log.warning("the worker of this server uses too much memory; it is restarted after a pause")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(closing.wait(), _WORKER_REST_S)
+
     closing = asyncio.Event()
-    worker = asyncio.create_task(_work(rowen, closing)) if works else None
+    tasks = [asyncio.create_task(delete_expired()), asyncio.create_task(count())]
+    worker = asyncio.create_task(work()) if works else None
     if worker is not None:
         worker.add_done_callback(_report)
     try:
         yield
     finally:
-        await assistants.close()
+        if mcp_app is not None:
+            await mcp_app.close()
         for task in tasks:
             task.cancel()
         closing.set()
@@ -137,31 +133,11 @@ async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> Async
         await asyncio.gather(*tasks, *([worker] if worker else []), return_exceptions=True)
 
 
-async def _work(rowen: Rowen, closing: asyncio.Event) -> None:
-    while not closing.is_set() and await rowen.queue.work():
-        log.warning("the worker of this server uses too much memory; it is restarted after a pause")
-        with suppress(TimeoutError):
-            await asyncio.wait_for(closing.wait(), _WORKER_REST_S)
-
-
 def _report(worker: "asyncio.Task[None]") -> None:
     if not worker.cancelled() and (problem := worker.exception()) is not None:
         log.error(
             "the worker of this server ended with a bug; restart the server to start another one", exc_info=problem
         )
-
-
-async def _count(rowen: Rowen) -> None:
-    """Compute the counts of the first page in advance."""
-    with suppress(StoreError):
-        await rowen.status.get()
-
-
-async def _tidy(rowen: Rowen) -> None:
-    while True:
-        with suppress(StoreError):
-            await rowen.access.delete_expired()
-        await asyncio.sleep(_TIDY_S)
 
 
 # Pending answers take less; streams have been ended before.
@@ -196,10 +172,24 @@ async def serve(
     With `patience`, wait for the end of an outage of the database at the start.
     """
     settings = rowen.settings
-    near = is_loopback(settings.host)
-    if not near:
-        await _refuse_open(rowen, patience)
-    interfaces = assemble(rowen, trusts_loopback=near, works=works)
+    is_local = is_loopback(settings.host)
+    has_access_control = is_local or settings.oidc_issuer or settings.public_read
+    while not has_access_control:
+        try:
+            tokens = await rowen.access.list_tokens()
+        except StoreUnavailableError as problem:
+            if patience is None:
+                raise
+            outage = problem
+        else:
+            if tokens:
+                break
+            raise RefusedError(
+                f"{settings.host} can be reached from outside, but there is no token. Nothing was started.",
+                hint=Hint(action("token add", "NAME"), " creates one; without --host only this machine has access."),
+            )
+        await patience.rest(outage)
+    interfaces = assemble(rowen, trusts_loopback=is_local, works=works)
     connections = OpenConnections(settings, files=raise_file_limit())
     config = uvicorn.Config(
         interfaces.asgi,
@@ -219,35 +209,13 @@ async def serve(
         interfaces.close()
         server.should_exit = True
 
-    listening = _listen(settings.host, settings.port)
-    with listening:
+    with _listen(settings.host, settings.port) as listening:
         started(_address(settings.host, listening.getsockname()[1]), stop)
         watch = asyncio.create_task(connections.watch())
         try:
             await server.serve(sockets=[listening])
         finally:
             await end([watch])
-
-
-async def _refuse_open(rowen: Rowen, patience: Patience | None) -> None:
-    """Refuse to serve other machines if neither tokens nor an identity provider exist."""
-    if rowen.settings.oidc_issuer or rowen.settings.public_read or await _has_tokens(rowen, patience):
-        return
-    raise RefusedError(
-        f"{rowen.settings.host} can be reached from outside, but there is no token. Nothing was started.",
-        hint=Hint(action("token add", "NAME"), " creates one; without --host only this machine has access."),
-    )
-
-
-async def _has_tokens(rowen: Rowen, patience: Patience | None) -> bool:
-    while True:
-        try:
-            return bool(await rowen.access.list_tokens())
-        except StoreUnavailableError as problem:
-            if patience is None:
-                raise
-            outage = problem
-        await patience.rest(outage)
 
 
 def _listen(host: str, port: int) -> socket.socket:

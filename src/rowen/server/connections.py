@@ -22,8 +22,6 @@ from rowen.server.layers import BODY_S
 from rowen.server.requests import is_within, place_of_address
 from rowen.settings import Settings
 
-__all__ = ["ACCEPTED_AT_ONCE", "OpenConnections", "raise_file_limit"]
-
 log = logging.getLogger(__name__)
 
 # The interval of checks, by which a connection may exceed its time.
@@ -170,7 +168,12 @@ class HttpConnection(H11Protocol):
 
     def waiting(self) -> tuple[_Due | None, float]:
         """Return what the client owes, and for how many seconds."""
-        due, now = self._due(), time.monotonic()
+        due: _Due | None = None
+        if self.flow.write_paused or self.transport.is_closing():
+            due = "reading"
+        elif self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            due = "headers" if self.conn.their_state is h11.IDLE else "body"
+        now = time.monotonic()
         if self._seen != (due, self._turns):
             self._seen, self._since = (due, self._turns), now
         return due, now - self._since
@@ -187,13 +190,6 @@ class HttpConnection(H11Protocol):
     def abort(self) -> None:
         """Close the connection at once."""
         self.transport.abort()
-
-    def _due(self) -> _Due | None:
-        if self.flow.write_paused or self.transport.is_closing():
-            return "reading"
-        if self.conn.their_state is h11.IDLE:
-            return "headers"
-        return "body" if self.conn.their_state is h11.SEND_BODY else None
 
     def _end(self, problem: RowenError, **more: Any) -> None:
         """Answer with a problem, unless an answer has started, and close."""

@@ -15,8 +15,6 @@ from rowen.model.access import Principal, RepeatedAnswer
 from rowen.operations import Rowen
 from rowen.server.requests import SAFE, headers_of, path_of
 
-__all__ = ["BODY_S", "BasePath", "BodyLimit", "Heads", "ProblemPages", "Repeats", "wants_page"]
-
 
 class BasePath:
     """The layer for a server below a path, which adds the path to `Location` and `Link` headers."""
@@ -33,22 +31,19 @@ class BasePath:
         if path != self._base and not path.startswith(f"{self._base}/"):
             scope["path"] = self._base + path
         scope["root_path"] = self._base
-        return await self._app(scope, receive, self._sending(send))
 
-    def _sending(self, send: Send) -> Send:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, opening in (("location", ""), ("link", "<")):
                     value = headers.get(name)
                     if value is not None and value.startswith(f"{opening}/"):
-                        headers[name] = opening + self._below(value.removeprefix(opening))
+                        address = value.removeprefix(opening)
+                        below = address if address.startswith(f"{self._base}/") else self._base + address
+                        headers[name] = opening + below
             await send(message)
 
-        return sending
-
-    def _below(self, address: str) -> str:
-        return address if address.startswith(f"{self._base}/") else self._base + address
+        return await self._app(scope, receive, sending)
 
 
 # Event streams have no end, and the export would be discarded.
@@ -99,7 +94,12 @@ class BodyLimit:
         if body is None:
             return None
         scope.setdefault("state", {})["body"] = body
-        return await self._app(scope, _again(body, receive), send)
+        first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return first.pop() if first else await receive()
+
+        return await self._app(scope, replay, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Return the body; None if the client has disconnected."""
@@ -123,16 +123,6 @@ class BodyLimit:
                 f"The body has more than {self._most:,} bytes. Nothing was done.",
                 hint="ROWEN_REQUEST_LIMIT_BYTES sets the limit.",
             )
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that delivers the body and then the further messages."""
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return first.pop() if first else await receive()
-
-    return replay
 
 
 _HEADER = "idempotency-key"
@@ -233,7 +223,8 @@ class ProblemPages:
 
         async def sending(message: Message) -> None:
             nonlocal start, body
-            if message["type"] == "http.response.start" and _is_problem(message):
+            problem = (b"content-type", MEDIA_TYPE_PROBLEM.encode())
+            if message["type"] == "http.response.start" and problem in message["headers"]:
                 start = message
             elif start is None:
                 await send(message)
@@ -249,7 +240,3 @@ class ProblemPages:
                 page.raw_headers.extend(header for header in start["headers"] if header[0].lower() in _PROBLEM_HEADERS)
                 await page(scope, receive, send)
         return None
-
-
-def _is_problem(message: Message) -> bool:
-    return (b"content-type", MEDIA_TYPE_PROBLEM.encode()) in message["headers"]

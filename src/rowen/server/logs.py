@@ -17,8 +17,6 @@ from rowen.operations import Rowen
 from rowen.server.requests import REQUEST_ID, SAFE, client_of, path_of
 from rowen.tracing import span
 
-__all__ = ["Journal", "log_as_json"]
-
 
 class JsonLine(logging.Formatter):
     """Formats a record as a JSON line: time, level, logger, message and the fields of the event."""
@@ -110,21 +108,21 @@ class Journal:
             fields |= {"ms": round((time.perf_counter() - began) * 1000, 1)}
             fields |= {"principal": principal.name if principal else None}
             log.info("answered a request", extra={"fields": fields})
-            if principal is not None:
-                await self._audit(scope, principal, status, number)
+            is_write = scope["method"] not in SAFE and not path_of(scope).startswith((*OPEN, "/mcp"))
+            if principal is not None and is_write:
+                try:
+                    await self._rowen.access.record_write(
+                        principal,
+                        address=client_of(scope) or None,
+                        method=scope["method"],
+                        path=path_of(scope)[:_LONGEST_PATH],
+                        status=status,
+                        request=number,
+                    )
+                except StoreError as problem:
+                    log.error("could not store a request of %s in the audit log: %s", principal.name, problem)
             REQUEST_ID.reset(token)
         return None
-
-    async def _audit(self, scope: Scope, principal: Principal, status: int, number: str) -> None:
-        """Store a write request in the audit log."""
-        path = path_of(scope)
-        if scope["method"] in SAFE or path.startswith((*OPEN, "/mcp")):
-            return
-        what = {"method": scope["method"], "path": path[:_LONGEST_PATH], "status": status, "request": number}
-        try:
-            await self._rowen.access.record_write(principal, address=client_of(scope) or None, **what)
-        except StoreError as problem:
-            log.error("could not store a request of %s in the audit log: %s", principal.name, problem)
 
 
 def _logged_path(path: str) -> str:

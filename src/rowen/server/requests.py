@@ -10,23 +10,6 @@ from starlette.types import Scope
 
 from rowen.settings.values import Networks
 
-__all__ = [
-    "REQUEST_ID",
-    "SAFE",
-    "client_of",
-    "cookie_name",
-    "cookies_of",
-    "headers_of",
-    "host_of",
-    "is_address",
-    "is_loopback",
-    "is_within",
-    "origin_host",
-    "path_of",
-    "place_of",
-    "place_of_address",
-]
-
 REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
 """The id of the current request, for the log."""
 
@@ -75,7 +58,9 @@ def is_within(client: str, networks: Networks) -> bool:
 
 def host_of(scope: Scope) -> str:
     """Return the host name of a request, without its port."""
-    return _host(headers_of(scope).get("host", ""))
+    value = headers_of(scope).get("host", "")
+    name = value[1:].partition("]")[0] if value.startswith("[") else value.partition(":")[0]
+    return name.lower()
 
 
 def origin_host(origin: str) -> tuple[str, int | None]:
@@ -102,12 +87,6 @@ def is_address(host: str) -> bool:
 def cookie_name(scope: Scope, name: str) -> str:
     """Return the name of a cookie; over TLS with the `__Host-` prefix, which other hosts cannot set."""
     return f"__Host-{name}" if scope.get("scheme") == "https" else name
-
-
-def _host(value: str) -> str:
-    if value.startswith("["):
-        return value[1:].partition("]")[0].lower()
-    return value.partition(":")[0].lower()
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -14,8 +14,6 @@ from rowen.operations import Rowen
 from rowen.server.admission import caller_of
 from rowen.server.requests import headers_of
 
-__all__ = ["Streams"]
-
 log = logging.getLogger(__name__)
 
 # How long a stream may outlive its token. A check is one statement for all streams.
@@ -40,15 +38,28 @@ class Streams:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, and count its stream while it lasts."""
-        if scope["type"] != "http" or not _may_stream(scope):
+        # Only answers to these requests may be endless streams; event streams of tool calls end by themselves.
+        if scope["type"] != "http" or not (
+            scope["method"] in ("GET", "HEAD") or (scope["method"], headers_of(scope).get("mcp-method")) == _LISTEN
+        ):
             return await self._app(scope, receive, send)
         stream = _Stream(scope)
 
         async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start" and _is_stream(message):
-                await self._begin(stream, scope, receive, send, message)
-            else:
+            is_stream = message["type"] == "http.response.start" and any(
+                name.lower() == b"content-type" and value.startswith(_EVENTS) for name, value in message["headers"]
+            )
+            if is_stream and scope["method"] == "HEAD":
                 await send(message)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await stream.end_here()
+            elif is_stream:
+                try:
+                    self._add(stream)
+                except TooManyRequestsError as problem:
+                    await response_of(problem)(scope, receive, send)
+                    await stream.end_here()
+            await send(message)
 
         try:
             async with stream.lifetime:
@@ -57,24 +68,15 @@ class Streams:
             if not stream.lifetime.expired():
                 raise
         finally:
-            is_unfinished = stream in self._open and stream.lifetime.expired()
-            self._remove(stream)
-        if is_unfinished:
+            is_open = stream in self._open
+            if is_open:
+                del self._open[stream]
+                self._of_caller[stream.caller] -= 1
+                if not self._of_caller[stream.caller]:
+                    del self._of_caller[stream.caller]
+        if is_open and stream.lifetime.expired():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         return None
-
-    async def _begin(self, stream: "_Stream", scope: Scope, receive: Receive, send: Send, start: Message) -> None:
-        """Start a stream, or answer that there are too many."""
-        if scope["method"] == "HEAD":
-            await send(start)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            await stream.end_here()
-        try:
-            self._add(stream)
-        except TooManyRequestsError as problem:
-            await response_of(problem)(scope, receive, send)
-            await stream.end_here()
-        await send(start)
 
     def _add(self, stream: "_Stream") -> None:
         if self._of_caller[stream.caller] >= self._per_caller:
@@ -93,14 +95,6 @@ class Streams:
         self._of_caller[stream.caller] += 1
         if self._checking is None or self._checking.done():
             self._checking = asyncio.create_task(self._check())
-
-    def _remove(self, stream: "_Stream") -> None:
-        if stream not in self._open:
-            return
-        del self._open[stream]
-        self._of_caller[stream.caller] -= 1
-        if not self._of_caller[stream.caller]:
-            del self._of_caller[stream.caller]
 
     async def _check(self) -> None:
         """End streams whose credentials are no longer valid."""
@@ -137,13 +131,3 @@ class _Stream:
         self.end()
         while True:
             await asyncio.Event().wait()
-
-
-def _may_stream(scope: Scope) -> bool:
-    """Return whether the answer may be an endless stream; event streams of tool calls end by themselves."""
-    method = scope["method"]
-    return method in ("GET", "HEAD") or (method, headers_of(scope).get("mcp-method")) == _LISTEN
-
-
-def _is_stream(start: Message) -> bool:
-    return any(name.lower() == b"content-type" and value.startswith(_EVENTS) for name, value in start["headers"])

@@ -8,11 +8,10 @@ from typing import Any
 
 from rowen.errors import ConfigurationError
 
-__all__ = ["FILE", "folder_file", "own_file", "read", "read_toml", "same"]
-
 # Rowen's own keys have three parts at most. The parser's time and memory grow with the square of the parts of a key: a
 # key of 40 kB took 16 s, one of 400 kB took 17 GB. At 16 parts, no text costs more than twice as much as plain keys.
 _MOST_KEY_PARTS = 16
+_ENDS = frozenset("\n=,[]{}")
 _TOKEN = re.compile(
     r'"""(?:\\.|(?!""")[^\\])*+(?:"""|\\?\Z)'
     r"|'''(?:(?!''').)*+(?:'''|\Z)"
@@ -27,9 +26,17 @@ _TOKEN = re.compile(
 
 def read_toml(text: str) -> dict[str, Any]:
     """Parse TOML; raises `ValueError` if it is invalid, nested too deeply, or has keys of too many parts."""
+    dots = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] != ".":
+            dots = 0 if token[0] in _ENDS else dots
+            continue
+        dots += 1
+        if dots >= _MOST_KEY_PARTS:
+            line = text.count("\n", 0, token.start()) + 1
+            raise ValueError(f"a key has more than {_MOST_KEY_PARTS} parts (at line {line})")
     if not text:
         return {}
-    _check_keys(text)
     # Most commands read no file, and the parser takes 5 ms to import.
     import tomllib
 
@@ -39,28 +46,13 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
 
 
-def _check_keys(text: str) -> None:
-    dots = 0
-    for token in _TOKEN.finditer(text):
-        if token[0] == ".":
-            dots += 1
-            if dots >= _MOST_KEY_PARTS:
-                line = text.count("\n", 0, token.start()) + 1
-                raise ValueError(f"a key has more than {_MOST_KEY_PARTS} parts (at line {line})")
-        elif token[0] in _ENDS:
-            dots = 0
-
-
-_ENDS = frozenset("\n=,[]{}")
-
-
 FILE = "rowen.toml"
 # All settings with a comment each fill 10 kB. Ten times that is no list of settings.
 _FILE_BYTES = 100_000
 
 
 def own_file(named: Any) -> Path:
-    """Return the user's own file. One that is named, by flag or by ROWEN_CONFIG, must be there."""
+    """Return the user's own file; one that is named by a flag or ROWEN_CONFIG must exist."""
     named = named or next((value for key, value in os.environ.items() if key.upper() == "ROWEN_CONFIG" and value), None)
     if named is None:
         import platformdirs
@@ -81,10 +73,10 @@ def folder_file() -> Path:
         return Path(FILE)
 
 
-def same(one: Path, other: Path) -> bool:
+def same(first: Path, second: Path) -> bool:
     """Return whether two names are of one file."""
     try:
-        return one.samefile(other)
+        return first.samefile(second)
     except OSError:
         return False
 

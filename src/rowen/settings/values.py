@@ -12,8 +12,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
 
-__all__ = ["Field", "Harmless", "Network", "Networks", "SecretStr", "SettingField", "declared", "parse"]
-
 T = TypeVar("T")
 _HARMLESS = "may stand in the file of the current folder"
 Harmless = Annotated[T, _HARMLESS]
@@ -70,7 +68,7 @@ class SettingField:
         return self.default_factory() if self.default_factory else self.default
 
 
-def Field(*, description: str, **how: Any) -> Any:  # noqa: N802 (it declares, as it does in the options of kinds)
+def Field(description: str, **how: Any) -> Any:  # noqa: N802 (it declares, as it does in the options of kinds)
     """Declare a setting."""
     return SettingField(description=description, **how)
 
@@ -92,12 +90,7 @@ def parse(field: SettingField, value: Any) -> Any:
     """Parse the value of a setting; raises `ValueError` with a description of the error."""
     if value is None and field.optional:
         return None
-    parsed = _PARSERS[field.type](value)
-    _check(field, parsed)
-    return parsed
-
-
-def _check(field: SettingField, value: Any) -> None:
+    value = _PARSERS[field.type](value)
     if field.ge is not None and value < field.ge:
         raise ValueError(f"{value} is too small; it must be {field.ge} or more")
     if field.gt is not None and value <= field.gt:
@@ -106,6 +99,7 @@ def _check(field: SettingField, value: Any) -> None:
         raise ValueError(f"{value} is too large; it must be {field.le} or less")
     if field.pattern is not None and not field.pattern.search(value):
         raise ValueError(f"{value!r} does not have the form {field.pattern.pattern}")
+    return value
 
 
 def _whole(value: Any) -> int:
@@ -154,7 +148,7 @@ def _secret(value: Any) -> SecretStr:
 
 
 def _list(value: Any) -> list[Any]:
-    """Several values, separated by commas or as a list."""
+    """Parse several values, separated by commas or as a list."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
@@ -167,41 +161,36 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _networks(value: Any) -> Networks:
-    return tuple(network for item in _list(value) for network in _network(item))
-
-
-def _network(value: Any) -> Networks:
-    """Parse one network; `localhost` stands for loopback, and other names are not resolved."""
-    if isinstance(value, IPv4Network | IPv6Network):
-        return (value,)
-    text = _text(value)
-    if text.casefold().rstrip(".") == "localhost":
-        return _LOOPBACK
-    try:
-        return (ip_network(text),)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a network, such as 127.0.0.0/8, 192.168.1.20 or localhost") from None
+    """Parse networks; `localhost` stands for loopback, and other names are not resolved."""
+    networks: list[Network] = []
+    for item in _list(value):
+        if isinstance(item, IPv4Network | IPv6Network):
+            networks.append(item)
+        elif _text(item).casefold().rstrip(".") == "localhost":
+            networks.extend(_LOOPBACK)
+        else:
+            try:
+                networks.append(ip_network(item))
+            except ValueError:
+                raise ValueError(f"{item!r} is not a network, such as 127.0.0.0/8, 192.168.1.20 or localhost") from None
+    return tuple(networks)
 
 
 def _networks_of_hosts(value: Any) -> dict[str, Networks]:
     if isinstance(value, str):
-        value = _by_host(value)
+        by_host: dict[str, list[str]] = {}
+        host = ""
+        for part in _list(value):
+            name, equals, network = part.rpartition("=")
+            # A further network of the same host needs no name again.
+            host = name.strip().lower().rstrip(".") if equals else host
+            if not host or not network:
+                raise ValueError(f"{part!r} is not of the form host=network")
+            by_host.setdefault(host, []).append(network.strip())
+        value = by_host
     if not isinstance(value, Mapping):
         raise ValueError(f"{value!r} is not of the form host=network")
     return {_text(host): _networks(networks) for host, networks in value.items()}
-
-
-def _by_host(text: str) -> dict[str, list[str]]:
-    bound: dict[str, list[str]] = {}
-    host = ""
-    for part in _list(text):
-        name, equals, network = part.rpartition("=")
-        # A further network of the same host needs no name again.
-        host = name.strip().lower().rstrip(".") if equals else host
-        if not host or not network:
-            raise ValueError(f"{part!r} is not of the form host=network")
-        bound.setdefault(host, []).append(network.strip())
-    return bound
 
 
 def _roles(value: Any) -> dict[str, str]:
