@@ -27,8 +27,8 @@ from rowen.harvest import parse_pool
 from rowen.harvest import run as run_module
 from rowen.harvest.parse_worker import Text, Uncut
 from rowen.jobs import worker as worker_module
-from rowen.jobs.worker import TASKS
 from rowen.jobs.ticks import tick
+from rowen.jobs.worker import TASKS
 from rowen.model.items import Raw
 from rowen.model.queue import JobEnd
 from tests.conftest import ScratchDatabase, Server
