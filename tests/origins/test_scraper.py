@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import CircuitOpenError
-from rowen.jobs.tasks import TASKS, ActiveJob
+from rowen.jobs.tasks import ActiveJob
+from rowen.jobs.worker import TASKS
 from rowen.model.hashes import canonical_json
 from rowen.net.circuits import Breaker, CircuitLimits
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
