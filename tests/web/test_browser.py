@@ -193,7 +193,7 @@ async def test_a_keeper_follows_an_event_stream_extracts_facts_and_revokes_a_tok
 async def _follow_a_stream(seen: Eyes, notices: LdesSite) -> None:
     page = seen.page
     await seen.visit("/following")
-    await page.get_by_role("link", name="Follow another").click()
+    await page.get_by_role("link", name="Add a feed").click()
     # What is pasted is looked at without a click.
     paste = "(at, text) => { at.value = text; at.dispatchEvent(new ClipboardEvent('paste', {bubbles: true})); }"
     await page.get_by_label("Address of a site").evaluate(paste, notices.address)
@@ -250,7 +250,7 @@ async def _revoke(seen: Eyes, rowen: Rowen) -> None:
     await page.get_by_role("link", name="Revoke dashboard").click()
     await expect(page.locator("main")).to_contain_text("it was last used")
     await seen.picture("revoke")
-    await page.get_by_role("button", name="Revoke it").click()
+    await page.get_by_role("button", name="Revoke").click()
     await expect(page.locator("main")).to_contain_text("There are no tokens yet")
     after = await _asked_with(seen, secret)
 

@@ -31,7 +31,7 @@ async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(
     assert preview["items"][0]["title"] == "Soil samples of field 0"
     assert looked == [(0, 0)]
     assert (kept.status, job["task"], job["source"], job["state"]) == (303, "sync", "valley", "waiting")
-    assert "No worker runs" in waiting.text
+    assert "No worker is running" in waiting.text
     assert (source.kind, source.schedule) == ("ckan", "every 6h")
     assert again["kept_as"] == "valley"
 
@@ -111,7 +111,7 @@ async def test_held_deletions_are_kept_or_accepted_one_by_one(database: ScratchD
     assert held["p5"].kept_at is not None
     assert "p6" not in held
     assert len(held) == 22
-    assert "this is the last copy" in copy.text
+    assert "this is its last copy" in copy.text
 
 
 async def test_a_schema_is_carried_and_dropped(database: ScratchDatabase) -> None:

@@ -250,7 +250,7 @@ async def test_sources_show_state_items_next_run_and_last_error(lived_in: Scratc
         page, valley = await interface.get("/sources"), await interface.get("/sources/valley")
 
     assert re.search(r"<dt>Expected fresh</dt><dd><div[^>]*>[\d.]+ %</div>", valley.text)
-    assert "19 deletions held" in row_of(page, "docs")
+    assert "19 pending deletions" in row_of(page, "docs")
     assert re.search(r"fresh 47 .* in \d+ (?:h|min)", row_of(page, ">valley<"))
     assert "every 6 hours" in row_of(page, "docs")
     assert "failed" in row_of(page, "gone-quiet")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rowen.errors import Hint, action
 from rowen.interfaces.web import charts, words
-from rowen.interfaces.web.addresses import PageAddresses, joined, local, outside
 from rowen.interfaces.web.prose import MOST_HTML, first_part, prose
+from rowen.interfaces.web.view import PageAddresses, joined, local, outside
 from rowen.model.runs import Run, RunStats, RunStatus
 from rowen.model.sources import Overview
 
@@ -129,9 +129,9 @@ def standing(**more: object) -> Overview:
         ({"state": "paused"}, "stale", "paused"),
         ({"last_status": None}, "waiting", "not read yet"),
         ({"last_status": "running"}, "waiting", "reading now"),
-        ({"deletions_held": 52}, "waiting", "52 deletions held"),
+        ({"deletions_held": 52}, "waiting", "52 pending deletions"),
         ({"last_status": "failed"}, "failing", "failed"),
-        ({"last_status": "partial"}, "failing", "not seen whole"),
+        ({"last_status": "partial"}, "failing", "incomplete"),
     ],
 )
 def test_a_state_is_one_of_four_shapes_with_its_own_word(more: dict[str, object], meaning: str, word: str) -> None:

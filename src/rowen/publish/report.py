@@ -1,7 +1,7 @@
-"""What a snapshot holds, as a page for people."""
+"""The report of a snapshot: a Markdown page with its sources, distributions and the share of filled fields."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,10 +9,8 @@ from typing import Any
 from rowen.model.wording import count, inline, moment, percent
 from rowen.publish.row import ExportRow
 
-__all__ = ["FIELDS", "OTHERS", "REPORT", "Coverage", "Distributions", "ReportedSource", "cell", "kind_of", "report"]
-
 REPORT = "report.md"
-# What fits a screen; coverage.json has all of them.
+# As many rows as fit a screen; coverage.json has all.
 _SHOWN = 25
 _HEADINGS = {
     "kind": ("By kind", "kind", "items"),
@@ -21,20 +19,18 @@ _HEADINGS = {
     "language": ("By language", "language", "items"),
 }
 FIELDS = ("description", "licence", "publisher", "tags", "resources", "spatial", "temporal", "modified")
-DISTRIBUTIONS = ("kind", "format", "licence", "language")
-"""What is counted: items by kind, licence and language, files by format."""
 OTHERS = "(others)"
-"""What is counted together, since there are too many different ones."""
+"""The value under which rare ones are counted together."""
 UNKNOWN = "(not given)"
-# Portals name some hundred licences and formats. A portal that writes a text of its own for each dataset must not fill
-# memory: of ten thousand values of this length the counts take a few MB.
+# Portals name some hundred licences and formats. A portal with its own text for each dataset must not fill memory:
+# counts of ten thousand values of this length take a few MB.
 _MOST_VALUES = 10_000
 _LONGEST_VALUE = 120
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedSource:
-    """One source, as the report lists it."""
+    """One source in the report."""
 
     name: str
     kind: str
@@ -44,7 +40,7 @@ class ReportedSource:
 
 
 class Coverage:
-    """Counts the items of one source that have something to say under each heading."""
+    """The number of items with a value in each field."""
 
     def __init__(self) -> None:
         self.items = 0
@@ -54,7 +50,7 @@ class Coverage:
     def add(self, rows: Sequence[ExportRow]) -> None:
         """Count some rows."""
         for row in rows:
-            # Of a dataset without a description the text begins with the list of its resources.
+            # The text of a dataset without a description begins with the list of its resources.
             self.have["description"] += bool(row["text"]) and not row["text"].startswith("## ")
             self.have.update(name for name in FIELDS[1:] if row[name])  # type: ignore[literal-required]
             self.copies += row["duplicate_of"] is not None
@@ -76,95 +72,59 @@ class Coverage:
 
 
 class Distributions:
-    """Counts of all items, by what they say of themselves."""
+    """The number of items by kind, licence and language, and of files by format."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, Counter[str]] = {name: Counter() for name in DISTRIBUTIONS}
+        self._counts: dict[str, Counter[str]] = {name: Counter() for name in _HEADINGS}
 
     def add(self, rows: Sequence[ExportRow]) -> None:
         """Count some rows."""
         for row in rows:
-            for name, value in _values(row):
-                self._count(self._counts[name], " ".join(value.split())[:_LONGEST_VALUE] or UNKNOWN)
+            self._count("kind", row["record_kind"] or row["kind"])
+            self._count("licence", row["licence"] or "")
+            for language in row["languages"] or [row["language"] or ""]:
+                self._count("language", language)
+            for resource in row["resources"]:
+                self._count("format", resource.format or resource.media_type)
+
+    def _count(self, name: str, value: str) -> None:
+        counts = self._counts[name]
+        value = " ".join(value.split())[:_LONGEST_VALUE] or UNKNOWN
+        counts[value if value in counts or len(counts) < _MOST_VALUES else OTHERS] += 1
 
     def by(self, name: str) -> list[tuple[str, int]]:
-        """Return the counts of one distribution, the greatest first."""
+        """Return the counts of one distribution in descending order."""
         return sorted(self._counts[name].items(), key=lambda pair: (-pair[1], pair[0]))
 
     def to_json(self) -> dict[str, Any]:
         """Return all counts."""
-        return {name: dict(self.by(name)) for name in DISTRIBUTIONS}
-
-    def _count(self, counts: Counter[str], value: str) -> None:
-        known = value in counts or len(counts) < _MOST_VALUES
-        counts[value if known else OTHERS] += 1
+        return {name: dict(self.by(name)) for name in _HEADINGS}
 
 
 def report(
     sources: Sequence[ReportedSource], whole: Coverage, spread: Distributions, *, now: datetime, last_change: int
 ) -> str:
-    """Return the page, as Markdown."""
+    """Return the page as Markdown."""
     copies = f" Copies of others among them: {whole.copies:,}." if whole.copies else ""
-    held = f"{count(whole.items, 'item')} of {count(len(sources), 'source')}"
-    lines = [
-        "# Report",
-        "",
-        f"{held}, {moment(now)}, up to change {last_change:,}.{copies}",
-        *_sources(sources),
-        *(line for name in DISTRIBUTIONS for line in _distribution(name, spread)),
-        *_filled(whole),
-    ]
+    content = f"{count(whole.items, 'item')} of {count(len(sources), 'source')}"
+    lines = ["# Report", "", f"{content}, {moment(now)}, up to change {last_change:,}.{copies}"]
+    lines += ["", "## By source", "", "| source | kind | items | last seen whole | complete |", "|---|---|--:|---|---|"]
+    for source in sources:
+        seen, complete = moment(source.last_complete_at), "yes" if source.complete else "no"
+        lines.append(f"| {cell(source.name)} | {source.kind} | {source.items:,} | {seen} | {complete} |")
+    for name, (heading, noun, unit) in _HEADINGS.items():
+        if not (counts := spread.by(name)):
+            continue
+        total, rest = sum(number for _, number in counts), sum(number for _, number in counts[_SHOWN:])
+        lines += ["", f"## {heading}", "", f"| {noun} | {unit} | share |", "|---|--:|--:|"]
+        for value, number in [*counts[:_SHOWN], *([(OTHERS, rest)] if rest else [])]:
+            lines.append(f"| {cell(value)} | {number:,} | {percent(number / total)} |")
+    if whole.items:
+        lines += ["", "## Filled in", "", "| field | items | share |", "|---|--:|--:|"]
+        lines += [f"| {name} | {whole.have[name]:,} | {percent(whole.have[name] / whole.items)} |" for name in FIELDS]
     return "\n".join(lines) + "\n"
 
 
 def cell(text: str) -> str:
-    """Others' words within a table."""
+    """Return foreign text for a cell of a table."""
     return inline(text).replace("|", "\\|")
-
-
-def _sources(sources: Sequence[ReportedSource]) -> Iterator[str]:
-    yield from (
-        "",
-        "## By source",
-        "",
-        "| source | kind | items | last seen whole | complete |",
-        "|---|---|--:|---|---|",
-    )
-    for source in sources:
-        seen = moment(source.last_complete_at)
-        complete = "yes" if source.complete else "no"
-        yield f"| {cell(source.name)} | {source.kind} | {source.items:,} | {seen} | {complete} |"
-
-
-def _distribution(name: str, spread: Distributions) -> Iterator[str]:
-    heading, noun, counted = _HEADINGS[name]
-    counts = spread.by(name)
-    if not counts:
-        return
-    total = sum(number for _, number in counts)
-    yield from ("", f"## {heading}", "", f"| {noun} | {counted} | share |", "|---|--:|--:|")
-    shown, rest = counts[:_SHOWN], sum(number for _, number in counts[_SHOWN:])
-    for value, number in [*shown, *([(OTHERS, rest)] if rest else [])]:
-        yield f"| {cell(value)} | {number:,} | {percent(number / total)} |"
-
-
-def _filled(whole: Coverage) -> Iterator[str]:
-    if not whole.items:
-        return
-    yield from ("", "## Filled in", "", "| field | items | share |", "|---|--:|--:|")
-    for name in FIELDS:
-        yield f"| {name} | {whole.have[name]:,} | {percent(whole.have[name] / whole.items)} |"
-
-
-def kind_of(row: ExportRow) -> str:
-    """What sort of thing an item is: as its record says, else the kind of its source."""
-    return row["record_kind"] or row["kind"]
-
-
-def _values(row: ExportRow) -> Iterator[tuple[str, str]]:
-    yield "kind", kind_of(row)
-    yield "licence", row["licence"] or ""
-    for language in row["languages"] or [row["language"] or ""]:
-        yield "language", language
-    for resource in row["resources"]:
-        yield "format", resource.format or resource.media_type

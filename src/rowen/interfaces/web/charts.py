@@ -1,5 +1,6 @@
-"""Pictures as SVG, made by the server: a few hundred bytes each, coloured by the style sheet, with words for all."""
+"""Charts as SVG of a few hundred bytes, coloured by the style sheet, with a label in words."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,50 +9,38 @@ from markupsafe import Markup, escape
 from rowen.model.runs import Run
 from rowen.model.wording import count
 
-__all__ = ["bars", "shares", "spark"]
-
 _BAR, _GAP, _HEIGHT = 5, 2, 24
-# A run that changed nothing is still a run: it must be seen.
+# The height of a run without changes.
 _LEAST = 3
 
 
 def bars(runs: Sequence[Run], places: int = 30) -> Markup:
-    """The last runs as bars: how much each changed, and how it ended; the newest at the right."""
-    most = max((_changed(run) for run in runs), default=0) or 1
+    """Draw the last runs as bars with their changes and status, the newest at the right."""
+    most = max(map(_changes, runs), default=0) or 1
     width = places * (_BAR + _GAP)
-    first = places - len(runs)
-    base = Markup('<rect class="base" x="0" y="{}" width="{}" height="1"/>').format(_HEIGHT - 1, width)
-    drawn = base + Markup("").join(_bar(run, (first + place) * (_BAR + _GAP), most) for place, run in enumerate(runs))
+    drawn = [Markup('<rect class="base" x="0" y="{}" width="{}" height="1"/>').format(_HEIGHT - 1, width)]
+    for place, run in enumerate(runs, start=places - len(runs)):
+        # The square root keeps a run visible that changed a hundredth of another.
+        height = max(_LEAST, round((_changes(run) / most) ** 0.5 * _HEIGHT))
+        kind = run.status if _changes(run) or run.status != "completed" else "quiet"
+        drawn.append(
+            Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(
+                kind, place * (_BAR + _GAP), _HEIGHT - height, _BAR, height
+            )
+        )
+    statuses = ", ".join(f"{number} {status}" for status, number in Counter(run.status for run in runs).items())
+    label = f"{count(len(runs), 'run')}: {statuses}; {count(sum(map(_changes, runs)), 'change')}"
     return Markup(
         '<svg class="bars" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">{}</svg>'
-    ).format(width, _HEIGHT, width, _HEIGHT, _told(runs), drawn)
+    ).format(width, _HEIGHT, width, _HEIGHT, label if runs else "no runs yet", Markup("").join(drawn))
 
 
-def _changed(run: Run) -> int:
+def _changes(run: Run) -> int:
     return run.stats.created + run.stats.updated + run.stats.amended + run.stats.deleted
 
 
-def _bar(run: Run, x: int, most: int) -> Markup:
-    # The root makes a run that changed a hundredth of what another did still visible.
-    height = max(_LEAST, round((_changed(run) / most) ** 0.5 * _HEIGHT))
-    kind = run.status if _changed(run) or run.status != "completed" else "quiet"
-    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(
-        kind, x, _HEIGHT - height, _BAR, height
-    )
-
-
-def _told(runs: Sequence[Run]) -> str:
-    if not runs:
-        return "no runs yet"
-    ends: dict[str, int] = {}
-    for run in runs:
-        ends[run.status] = ends.get(run.status, 0) + 1
-    told = ", ".join(f"{number} {status}" for status, number in ends.items())
-    return f"{count(len(runs), 'run')}: {told}; {count(sum(map(_changed, runs)), 'change')}"
-
-
 def shares(parts: Sequence[tuple[str, float]], label: str, colours: Sequence[int] = range(5)) -> Markup:
-    """Amounts as one stacked bar, in the order given; what is there at all is seen."""
+    """Draw amounts as one stacked bar in the given order; each above zero is visible."""
     total = sum(value for _, value in parts) or 1
     drawn, x = [], 0.0
     for number, (_, value) in zip(colours, parts, strict=False):
@@ -60,25 +49,27 @@ def shares(parts: Sequence[tuple[str, float]], label: str, colours: Sequence[int
             Markup('<rect class="part{}" x="{:.1f}" y="0" width="{:.1f}" height="24"/>').format(number, x, width)
         )
         x += width
-    told = ", ".join(f"{name} {value:,}" for name, value in parts)
+    amounts = ", ".join(f"{name} {value:,}" for name, value in parts)
     return Markup(
         '<svg class="shares" viewBox="0 0 {:.1f} 24" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    ).format(max(x, 1.0), escape(f"{label}: {told}"), Markup("").join(drawn))
+    ).format(max(x, 1.0), escape(f"{label}: {amounts}"), Markup("").join(drawn))
 
 
 def spark(values: Sequence[Any]) -> Markup:
-    """A series of numbers as a line with a dot at its end; nothing for what is no series."""
+    """Draw a series of numbers as a line with a dot at its end; return nothing for fewer than two."""
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(numbers) < 2:
         return Markup("")
     low, high = min(numbers), max(numbers)
     span = (high - low) or 1.0
     step = 72 / (len(numbers) - 1)
-    points = [(round(4 + step * place, 1), round(18 - (one - low) / span * 14, 1)) for place, one in enumerate(numbers)]
+    points = [
+        (round(4 + step * place, 1), round(18 - (value - low) / span * 14, 1)) for place, value in enumerate(numbers)
+    ]
     line = " ".join(f"{x:g},{y:g}" for x, y in points)
     last_x, last_y = points[-1]
-    told = f"from {numbers[0]:g} to {numbers[-1]:g} in {len(numbers)} versions"
+    label = f"from {numbers[0]:g} to {numbers[-1]:g} in {len(numbers)} versions"
     return Markup(
         '<svg class="spark" viewBox="0 0 80 22" width="80" height="22" role="img" aria-label="{}">'
         '<polyline points="{}"/><circle cx="{:g}" cy="{:g}" r="2.5"/></svg>'
-    ).format(told, line, last_x, last_y)
+    ).format(label, line, last_x, last_y)

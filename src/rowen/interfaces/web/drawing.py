@@ -1,7 +1,9 @@
-"""Views become answers: HTML by templates that escape everything, or JSON."""
+"""Responses from views: HTML by templates that escape everything, or JSON; and the files of the package."""
 
 from datetime import UTC, datetime
 from functools import cache, partial
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 import jinja2
@@ -11,21 +13,17 @@ from starlette.responses import Response
 
 from rowen.errors import RowenError
 from rowen.interfaces.web import charts, words
-from rowen.interfaces.web.addresses import PageAddresses, outside
-from rowen.interfaces.web.files import address_of
 from rowen.interfaces.web.forms import field_of
-from rowen.interfaces.web.view import ToldProblem, View, may
+from rowen.interfaces.web.view import PageAddresses, View, may, outside
 from rowen.model.status import Status
 from rowen.operations.facts import fact
 from rowen.version import __version__
 
-__all__ = ["THEMES", "drawn", "in_json", "plain", "told_trouble", "trouble"]
-
 THEMES = ("light", "dark")
 
-# What the server's cookie is called, over TLS with something before it: who has one can log out.
+# The end of the name of the server's cookie, which has a prefix over TLS: with it a caller can log out.
 _SESSION = "rowen_session"
-# Nothing from elsewhere, no script or style in a page, no frame around it: what a hostile title could try fails twice.
+# Nothing from other sites, no inline script or style, no frame: a hostile title would have to fail twice.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -36,31 +34,21 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("rowen.interfaces.web"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {**words.FILTERS, "outside": outside}
-    made.globals |= {
-        "chart": charts,
-        "form_field": field_of,
-        "file": address_of,
-        "version": __version__,
-        "state_of": words.state_of,
-    }
-    return made
+_FILE_TYPES = {
+    "rowen.css": "text/css; charset=utf-8",
+    "rowen.js": "text/javascript; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "rowen.svg": "image/svg+xml",
+}
+# The address of a file has a digest of its bytes, so its content never changes.
+_FOREVER = "public, max-age=31536000, immutable"
 
 
 def drawn(request: Request, view: View, state: Status | None) -> Response:
-    """A view as a page."""
+    """Return a view as a page."""
     at = PageAddresses(request.scope.get("root_path", ""))
+    path, query = request.url.path, f"?{request.url.query}" if request.url.query else ""
+    page = f"{at.root}/overview" if path == f"{at.root}/" else path
     theme = request.cookies.get("rowen_theme", "")
     context: dict[str, Any] = {
         **view.context,
@@ -69,13 +57,13 @@ def drawn(request: Request, view: View, state: Status | None) -> Response:
         "has_session": any(name.endswith(_SESSION) for name in request.cookies),
         "may": partial(may, request),
         "now": datetime.now(UTC),
-        "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
-        "path": request.url.path.removeprefix(at.root),
+        "here": path + query,
+        "path": path.removeprefix(at.root),
         "query": request.query_params.get("q", "") if view.template == "search.html" else "",
         "state": state,
         "theme": theme if theme in THEMES else "",
         "title": view.title,
-        "twin": _twin(request, at) if view.facts is not None else None,
+        "twin": f"{page}.json{query}" if view.facts is not None else None,
         "with_query": lambda name, value: str(
             request.url.include_query_params(**{name: value}).replace(scheme="", netloc="")
         ),
@@ -84,21 +72,40 @@ def drawn(request: Request, view: View, state: Status | None) -> Response:
     return Response(html, view.status, _HEADERS, "text/html; charset=utf-8")
 
 
+@cache
+def _templates() -> jinja2.Environment:
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("rowen.interfaces.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {**words.FILTERS, "outside": outside}
+    templates.globals |= {
+        "chart": charts,
+        "file": file_address,
+        "form_field": field_of,
+        "state_of": words.state_of,
+        "version": __version__,
+    }
+    return templates
+
+
 def in_json(view: View) -> Response:
-    """The same facts for programs."""
-    body = msgspec.json.encode(plain(view.facts), enc_hook=str)
-    return Response(body, view.status, _HEADERS, "application/json")
+    """Return the facts of a view as JSON."""
+    return Response(msgspec.json.encode(_plain(view.facts), enc_hook=str), view.status, _HEADERS, "application/json")
 
 
-def plain(thing: Any) -> Any:
-    """Whatever a view holds as plain values; what the service returned in the one way that all interfaces have."""
+def _plain(thing: Any) -> Any:
+    """Return plain values; results of operations have the same JSON form on all interfaces."""
     match thing:
         case None | str() | int() | float() | datetime():
             return thing
         case dict():
-            return {str(name): plain(value) for name, value in thing.items()}
+            return {str(name): _plain(value) for name, value in thing.items()}
         case list() | tuple() if not hasattr(thing, "_fields"):
-            return [plain(one) for one in thing]
+            return [_plain(part) for part in thing]
     try:
         return fact(thing)
     except TypeError:
@@ -106,19 +113,48 @@ def plain(thing: Any) -> Any:
 
 
 def trouble(problem: RowenError) -> View:
-    """An error in the words of the terminal, with its code and what to do next."""
-    return View(
-        "trouble.html", "That did not work", {"problem": problem}, problem.to_json(), status=problem.http_status
-    )
+    """Return an error with its code and its hint as a view."""
+    facts = problem.to_json()
+    return View("trouble.html", "That did not work", {"problem": problem}, facts, status=problem.http_status)
 
 
-def told_trouble(problem: bytes) -> View:
-    """The same of a problem that another interface has put into JSON."""
-    told = msgspec.json.decode(problem, type=ToldProblem)
-    return View("trouble.html", "That did not work", {"problem": told}, status=told.status)
+class _ReportedProblem(msgspec.Struct):
+    detail: str
+    code: str
+    status: int
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return self.detail
 
 
-def _twin(request: Request, at: PageAddresses) -> str:
-    path = request.url.path
-    path = f"{at.root}/overview" if path == f"{at.root}/" else path
-    return f"{path}.json" + (f"?{request.url.query}" if request.url.query else "")
+def problem_view(problem: bytes) -> View:
+    """Return an RFC 9457 problem of another interface as a view."""
+    reported = msgspec.json.decode(problem, type=_ReportedProblem)
+    return View("trouble.html", "That did not work", {"problem": reported}, status=reported.status)
+
+
+@cache
+def _file(name: str) -> tuple[bytes, str]:
+    """Return a file of the package with a digest."""
+    body = (files("rowen.interfaces.web") / "static" / name).read_bytes()
+    return body, sha256(body).hexdigest()[:12]
+
+
+def file_address(name: str) -> str:
+    """Return the path of a file below the root, with its digest."""
+    return f"/static/{_file(name)[1]}/{name}"
+
+
+async def serve_file(request: Request) -> Response:
+    """Return a style sheet, script or image of the package."""
+    name = request.path_params["name"]
+    if name not in _FILE_TYPES:
+        return Response("There is no such file.", 404, media_type="text/plain")
+    body, digest = _file(name)
+    headers = {"X-Content-Type-Options": "nosniff", "ETag": f'"{digest}"'}
+    if request.path_params["mark"] == digest:
+        headers["Cache-Control"] = _FOREVER
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(None, 304, headers)
+    return Response(body, 200, headers, _FILE_TYPES[name])

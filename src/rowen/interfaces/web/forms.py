@@ -15,8 +15,6 @@ from rowen.errors import UsageError
 from rowen.model.text import UNSTORABLE, is_storable
 from rowen.operations.registry import signature_of, validated
 
-__all__ = ["Field", "Form", "field_of", "read_form", "values_of"]
-
 # A form has a dozen fields; files are not accepted.
 _MOST_FIELDS = 1_000
 _CODE = re.compile("`([^`]*)`")

@@ -8,17 +8,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rowen.errors import RowenError
-from rowen.interfaces.web.addresses import local
-from rowen.interfaces.web.drawing import THEMES, drawn, in_json, trouble
-from rowen.interfaces.web.files import serve_file
+from rowen.interfaces.web.drawing import THEMES, drawn, in_json, serve_file, trouble
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.live import WATCHED, Watcher, watch
 from rowen.interfaces.web.pages import changes, extractions, item, overview, runs, search, sources, tokens
 from rowen.interfaces.web.pages import webhooks as receivers
-from rowen.interfaces.web.view import Goto, Handler
+from rowen.interfaces.web.view import Goto, Handler, local
 from rowen.operations import Rowen
-
-__all__ = ["all_routes"]
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -85,22 +81,26 @@ ACTIONS: dict[str, Handler] = {
 """Actions; each needs the scope write or admin."""
 
 
-def all_routes(rowen: Rowen) -> list[BaseRoute]:
-    """Return all routes, twins before the pages that would match their addresses."""
-    made: list[BaseRoute] = [
+def routes(rowen: Rowen) -> list[BaseRoute]:
+    """Return all pages with their JSON twins and files, to be mounted at the root of the server.
+
+    Twins come before pages that would match their addresses. The state of the application has the event `closing`,
+    which ends the streams of watched pages.
+    """
+    routes: list[BaseRoute] = [
         Route("/static/{mark}/{name}", serve_file, name="static"),
         Route("/theme", _set_theme, methods=["POST"], name="theme"),
     ]
     for path, handler in PAGES.items():
         twin = "/overview.json" if path == "/" else f"{path}.json"
-        made.append(Route(twin, _endpoint(rowen, handler, is_twin=True), name=f"json {path}"))
+        routes.append(Route(twin, _endpoint(rowen, handler, is_twin=True), name=f"json {path}"))
     for path, handler in {**PAGES, **QUESTIONS}.items():
-        made.append(Route(path, _endpoint(rowen, handler), name=f"page {path}"))
+        routes.append(Route(path, _endpoint(rowen, handler), name=f"page {path}"))
     for path, watcher in WATCHED.items():
-        made.append(Route(path, _watching(rowen, watcher), name=f"live {path}"))
+        routes.append(Route(path, _watching(rowen, watcher), name=f"live {path}"))
     for path, handler in ACTIONS.items():
-        made.append(Route(path, _endpoint(rowen, handler), methods=["POST"], name=f"deed {path}"))
-    return made
+        routes.append(Route(path, _endpoint(rowen, handler), methods=["POST"], name=f"deed {path}"))
+    return routes
 
 
 def _endpoint(rowen: Rowen, handler: Handler, *, is_twin: bool = False) -> Endpoint:

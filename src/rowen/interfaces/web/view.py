@@ -1,39 +1,71 @@
-"""What a page says, before it is drawn: the same facts become HTML for people and JSON for programs."""
+"""A page before it is rendered: its facts, its addresses, and the permissions of the caller."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from starlette.requests import Request
 
 from rowen.errors import RefusedError
-from rowen.interfaces.web.addresses import PageAddresses
 from rowen.model.access import Principal, Reach, Scope
 from rowen.operations import Rowen
 from rowen.operations.registry import scope_of
 
-__all__ = [
-    "Goto",
-    "Guarded",
-    "Handler",
-    "ToldProblem",
-    "View",
-    "command",
-    "goto",
-    "may",
-    "need",
-    "number",
-    "reach",
-    "scope",
-    "takes",
-    "text",
-]
+# A `javascript:` or `data:` address would run in this page; a `file:` address cannot be opened from it.
+_SCHEMES = ("http", "https")
+
+
+@dataclass(frozen=True, slots=True)
+class PageAddresses:
+    """Builds addresses of pages: `at("sources", name, q="hay")` is `/sources/NAME?q=hay`."""
+
+    root: str = ""
+
+    def __call__(self, *segments: object, **query: object) -> str:
+        """Return the address of a page; empty values of the query are omitted, lists repeated."""
+        path = "/".join(quote(str(segment), safe="") for segment in segments)
+        pairs = [
+            (name, str(part))
+            for name, value in query.items()
+            for part in (value if isinstance(value, list | tuple) else [value])
+            if part not in (None, "", False)
+        ]
+        return f"{self.root}/{path}" + (f"?{urlencode(pairs)}" if pairs else "")
+
+    def feed(self, form: str, source: str | None = None, **filters: object) -> str:
+        """Return the address of a feed of changes: `atom`, `json` or, as an event stream, `ldes`."""
+        segments = ("sources", source) if source else ()
+        return self(*segments, "ldes") if form == "ldes" else self(*segments, "feeds", form, **filters)
+
+
+def outside(url: str) -> str:
+    """Return an address of another site if it may be a link, else an empty text."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return url if parts.scheme.lower() in _SCHEMES and parts.netloc else ""
+
+
+def joined(base: str, link: str) -> str:
+    """Return a link of a text as an absolute address if it may be followed, else an empty text."""
+    try:
+        return outside(urljoin(base, link.strip())) if outside(base) or outside(link) else ""
+    except ValueError:
+        return ""
+
+
+def local(path: str | None) -> str:
+    """Return a path of this server; the front page instead of `//host` and other addresses."""
+    is_ours = path is not None and path.startswith("/") and not path.startswith(("//", "/\\"))
+    return path if path is not None and is_ours and path.isprintable() else "/"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its template with what that needs, its facts, and the commands that do the same in a terminal."""
+    """One page: its template with context, its facts for JSON, and the same commands for a terminal."""
 
     template: str
     title: str
@@ -44,32 +76,22 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldProblem:
-    """What went wrong, as another interface has told it."""
-
-    detail: str
-    code: str
-    status: int
-    hint: str | None = None
-
-    def __str__(self) -> str:
-        return self.detail
-
-
-@dataclass(frozen=True, slots=True)
 class Goto:
-    """Another page to go on to, after something was done; the address begins at the root of the pages."""
+    """A redirect to another page; the address begins at the root of the pages."""
 
     address: str
 
 
+Handler: TypeAlias = Callable[[Rowen, Request], Awaitable[View | Goto]]
+
+
 def goto(*segments: object, **query: object) -> Goto:
-    """Go on to `/sources/NAME?tab=runs`; quoted, since names may hold anything."""
+    """Redirect to `/sources/NAME?tab=runs`; segments are quoted, since names may hold anything."""
     return Goto(PageAddresses()(*segments, **query))
 
 
 def command(*words: str) -> str:
-    """The same in the terminal; quoted, since names and addresses may hold anything."""
+    """Return the same command for a terminal; words are quoted, since names may hold anything."""
     return shlex.join(["rowen", *words])
 
 
@@ -79,32 +101,32 @@ def scope(request: Request) -> Scope:
     return principal.scope if principal else Scope.READ
 
 
-def may(request: Request, *operations: str) -> bool:
-    """Whether the caller may do all of these operations."""
-    return scope(request).allows(scope_of(operations))
-
-
 def reach(request: Request) -> Reach:
-    """What of this machine who asks may name."""
+    """Return what of this machine the caller may name."""
     principal: Principal | None = getattr(request.state, "principal", None)
     return principal.reach if principal else Reach.OUTSIDE
 
 
 def caller(request: Request) -> str:
-    """Return who is counted as one caller."""
+    """Return the key by which the caller's requests are counted."""
     return getattr(request.state, "caller", "")
 
 
 def check_origin(request: Request) -> None:
-    """Raise `RefusedError` if a link of another site led here: what costs something takes a click on a page of ours."""
+    """Raise `RefusedError` if a link of another site led here: requests to others need a click on our own page."""
     if getattr(request.state, "from_other_site", False):
         raise RefusedError(
-            "A page of another site led here, so nothing was asked for.", hint="Look at the address, and send it again."
+            "A link of another site led here, so nothing was requested.", hint="Check the address, and send it again."
         )
 
 
+def may(request: Request, *operations: str) -> bool:
+    """Return whether the caller may use all of these operations."""
+    return scope(request).allows(scope_of(operations))
+
+
 def need(request: Request, *operations: str) -> None:
-    """Raise `RefusedError` unless the caller may do all of these operations."""
+    """Raise `RefusedError` unless the caller may use all of these operations."""
     if not may(request, *operations):
         raise RefusedError(
             f"This takes the scope {scope_of(operations)}, and yours is {scope(request)}. Nothing was changed.",
@@ -112,12 +134,9 @@ def need(request: Request, *operations: str) -> None:
         )
 
 
-Handler: TypeAlias = Callable[[Rowen, Request], Awaitable[View | Goto]]
-
-
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A handler that answers those only who may do certain operations."""
+    """A handler for callers who may use certain operations."""
 
     handler: Handler
     operations: tuple[str, ...]
@@ -134,16 +153,16 @@ class Guarded:
 
 
 def takes(*operations: str) -> Callable[[Handler], Guarded]:
-    """Declare the operations that a handler calls, if they take more than the scope read."""
+    """Declare the operations of a handler that need more than the scope read."""
     return lambda handler: Guarded(handler, operations)
 
 
 def text(request: Request, name: str) -> str | None:
-    """What stands in the address under this name, without white space around it; None for nothing."""
+    """Return a value of the query without surrounding white space; None if it is empty."""
     return request.query_params.get(name, "").strip() or None
 
 
 def number(value: str | None) -> int | None:
-    """A count or a number of something; None for what is none, or has more digits than any."""
+    """Return a value as a number; None for other text, and for more digits than any count has."""
     is_number = value is not None and value.isascii() and value.isdigit() and len(value) <= 15
     return int(value) if value is not None and is_number else None

@@ -1,4 +1,4 @@
-"""Numbers, times and states as pages say them."""
+"""Numbers, times and states on pages: the filters of the templates."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,31 +7,28 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from rowen.errors import Action, Hint, RowenError, UsageError
-from rowen.interfaces.web.view import ToldProblem
+from rowen.errors import Action, Hint, UsageError
 from rowen.model.passages import snippet
 from rowen.model.schedules import Schedule
 from rowen.model.sources import Overview
 from rowen.model.wording import age, count, percent, seconds, size
 
-__all__ = ["FILTERS", "Mark", "checked_at", "state_of"]
-
-# Less than one item in twenty is expected to be stale: what a reader would still call fresh.
+# Below one stale item in twenty a source still counts as fresh.
 _STALE = 0.05
-# Enough for two lines, whatever markup stands between the words.
+# Enough for two lines, whatever markup is between the words.
 _GIST_CHARS = 2_000
 _AHEAD = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 class Mark(NamedTuple):
-    """One of four meanings, each with its own shape (`fresh`, `stale`, `failing`, `waiting`), and the word for it."""
+    """One of four meanings with its own shape (`fresh`, `stale`, `failing`, `waiting`), and a word."""
 
     meaning: str
     word: str
 
 
 def state_of(source: Overview) -> Mark:
-    """How a source is doing, in a word."""
+    """Return the state of a source."""
     if source.state == "paused":
         return Mark("stale", "paused")
     match source.last_status:
@@ -42,21 +39,21 @@ def state_of(source: Overview) -> Mark:
         case "failed":
             return Mark("failing", "failed")
         case "partial":
-            return Mark("failing", "not seen whole")
+            return Mark("failing", "incomplete")
     if source.deletions_held:
-        return Mark("waiting", f"{count(source.deletions_held, 'deletion')} held")
+        return Mark("waiting", count(source.deletions_held, "pending deletion"))
     if source.stale is not None and source.stale >= _STALE:
         return Mark("stale", f"{percent(source.stale)} stale")
     return Mark("fresh", "fresh")
 
 
 def checked_at(source: Overview) -> datetime | None:
-    """When all of a source was last known to be as we hold it: by a look at all of it, or by what its listing said."""
+    """Return when all items of a source were last confirmed: by a complete run, or by its listing."""
     return source.last_run_at if source.last_status == "completed" else source.last_complete_at
 
 
 def when(at: datetime | str | None) -> Markup:
-    """A moment: absolute, with the relative one beside it."""
+    """Return a moment as an absolute and a relative time."""
     moment = _moment(at)
     if moment is None:
         return Markup('<span class="quiet">never</span>')
@@ -66,7 +63,7 @@ def when(at: datetime | str | None) -> Markup:
 
 
 def relative(at: datetime | str | None) -> str:
-    """How long ago, or how soon."""
+    """Return the time since or until a moment."""
     moment, now = _moment(at), datetime.now(UTC)
     if moment is None:
         return "never"
@@ -91,44 +88,43 @@ def _moment(at: datetime | str | None) -> datetime | None:
 
 
 def number(value: float | None) -> str:
-    """A count with its thousands apart."""
+    """Return a number with separated thousands."""
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def usd(value: float | None) -> str:
-    """An amount of money; four digits where two would say nothing."""
+    """Return an amount of money, with four digits below one dollar."""
     if value is None:
         return "unknown"
     return f"{value:,.2f} USD" if value >= 1 or not value else f"{value:.4f} USD"
 
 
 def share(value: float | None) -> str:
-    """A share with one digit, never rounded to a whole that it is not."""
+    """Return a share with one digit, never rounded up to 100 %."""
     if value is None:
         return "–"
-    told = int(value * 1000 + 1e-9) / 10
-    return f"{told:g} %"
+    return f"{int(value * 1000 + 1e-9) / 10:g} %"
 
 
 def short(text: str, most: int = 160) -> str:
-    """A text cut to so many characters."""
+    """Return a text cut to a number of characters."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def gist(text: str) -> str:
-    """The first words of a Markdown text, without its markup."""
+    """Return the first words of a Markdown text without markup."""
     return " ".join(snippet(text[:_GIST_CHARS], None, lines=2))
 
 
 def bare(url: str) -> str:
-    """An address without what all have."""
+    """Return an address without its scheme."""
     return url.removeprefix("https://").removeprefix("http://").rstrip("/")
 
 
 def schedule(text: str | None) -> str:
-    """When a source is looked at, in words."""
+    """Return a schedule in words."""
     if not text:
-        return "only when somebody asks"
+        return "only on request"
     try:
         return Schedule.parse(text).words()
     except UsageError:
@@ -136,31 +132,23 @@ def schedule(text: str | None) -> str:
 
 
 def value(thing: Any) -> str:
-    """A field of facts or of a record, in one line."""
-    if isinstance(thing, str):
-        return thing
-    return json.dumps(thing, ensure_ascii=False)
+    """Return a field of facts or of a record in one line."""
+    return thing if isinstance(thing, str) else json.dumps(thing, ensure_ascii=False)
 
 
 def pieces(hint: str | None, of: str | None = None) -> list[tuple[str, Action | None]]:
-    """A hint as text and the actions that it names, each with its command; without the name that it begins with."""
+    """Return a hint as text and actions with their commands, without the name `of` that it begins with."""
     if not hint:
         return []
     parts = hint.parts if isinstance(hint, Hint) else (hint,)
-    told = [(part, None) if isinstance(part, str) else (part.command, part) for part in parts]
-    first = told[0][0].removeprefix(f"{of}: ") if of else told[0][0]
-    return [(first[:1].upper() + first[1:] if of else first, told[0][1]), *told[1:]]
-
-
-def code_of(problem: RowenError | ToldProblem) -> str:
-    """The name of an error, the same at every interface."""
-    return problem.code
+    pairs = [(part, None) if isinstance(part, str) else (part.command, part) for part in parts]
+    first = pairs[0][0].removeprefix(f"{of}: ") if of else pairs[0][0]
+    return [(first[:1].upper() + first[1:] if of else first, pairs[0][1]), *pairs[1:]]
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "bare": bare,
     "checked_at": checked_at,
-    "code_of": code_of,
     "count": count,
     "gist": gist,
     "number": number,

@@ -10,8 +10,6 @@ from rowen.interfaces.web.view import View, number, text
 from rowen.operations import Rowen
 from rowen.operations.summary import remarks_on_health, remarks_on_model, remarks_on_switched_off
 
-__all__ = ["costs", "following", "health", "help_page", "overview"]
-
 # As many lines as fit the first screen beside the numbers.
 _SHOWN = 7
 _DAYS = 30

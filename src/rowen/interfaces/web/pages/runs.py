@@ -12,21 +12,6 @@ from rowen.model.queue import JobState
 from rowen.operations import Rowen
 from rowen.operations.summary import cost, counts, noun, remarks, spared
 
-__all__ = [
-    "cancel",
-    "cancel_job",
-    "decide",
-    "held",
-    "job",
-    "jobs",
-    "listing",
-    "pause",
-    "quarantine",
-    "resume",
-    "retry",
-    "run",
-]
-
 _ROWS = 40
 _ITEMS = 50
 _CHANGES = 20

@@ -16,8 +16,6 @@ from rowen.model.search import Answer, Hit, Query, SavedSearch
 from rowen.operations import Rowen
 from rowen.operations.registry import signature_of
 
-__all__ = ["forget", "listing", "save", "search", "search_news"]
-
 # Two screens: more are rarely read, and each costs a kilobyte.
 _HITS = 20
 _NEWS = 50

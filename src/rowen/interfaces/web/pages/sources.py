@@ -9,8 +9,6 @@ from rowen.model.sources import Source
 from rowen.operations import Rowen
 from rowen.operations.summary import remarks_on_source
 
-__all__ = ["add", "add_page", "edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
-
 # With thirty bars each, so many rows make a page of 50 kB.
 _ROWS = 20
 _ITEMS = 40

@@ -8,8 +8,6 @@ from rowen.interfaces.web.view import Goto, View, command, goto, takes
 from rowen.model.access import AccessToken, Scope
 from rowen.operations import Rowen
 
-__all__ = ["add", "revoke", "tokens"]
-
 # Enough to see whether a token is still used, and for what.
 _WRITES = 20
 _SCOPES = (

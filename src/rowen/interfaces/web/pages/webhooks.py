@@ -6,8 +6,6 @@ from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.view import Goto, View, command, goto, takes
 from rowen.operations import Rowen
 
-__all__ = ["add", "remove", "replay", "set_state", "webhook", "webhooks"]
-
 _DELIVERIES = 50
 
 
