@@ -152,7 +152,7 @@ async def test_a_webhook_is_added_paused_replayed_and_removed(
     assert (clear.status, added.status, replayed.status) == (400, 303, 303)
     assert "hunter2" not in clear.text
     assert (paused["state"], paused["kinds"]) == ("paused", ["created"])
-    assert "It was not called yet" in page.text
+    assert "There were no deliveries yet" in page.text
     assert left == []
 
 
@@ -189,7 +189,7 @@ async def test_a_token_is_made_shown_once_and_revoked(database: ScratchDatabase)
     assert [one.status for one in (twice, *odd)] == [403, 400, 400, 400, 400]
     assert "<b>" not in "".join(one.text for one in odd)
     assert all(secret not in one.text for one in (twice, *later))
-    assert "until somebody revokes it" in forever.text
+    assert "until it is revoked" in forever.text
     assert (revoked.status, gone.status, [one.name for one in left], unknown) == (303, 404, ["old"], None)
 
 
