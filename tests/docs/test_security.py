@@ -123,7 +123,7 @@ REACHED: dict[str, Callable[[Asker], Awaitable[bool]]] = {
     "names and addresses of contacts in records": Asker.sees_contacts,
     "exports of whole records": Asker.exports,
     "adding, changing and removing sources": Asker.adds_and_removes,
-    "having public addresses asked: preview, sync, extraction": Asker.has_others_asked,
+    "requests to public addresses: preview, sync, extraction": Asker.has_others_asked,
     "folders and files of the machine as sources": Asker.reads_folders,
     "naming secrets: `env:NAME`, `file:PATH`": Asker.names_secrets,
     "addresses and secrets for pushes to a source": Asker.sees_pushes,
