@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rowen.connectors import registry
 from rowen.connectors.base import Confirms, Connector, Meter, Tools
+from rowen.errors import Hint, UsageError, action
 from rowen.harvest import agreements
-from rowen.harvest.observations import refuse_unable
 from rowen.harvest.parse_pool import FactWorkers, Workers
 from rowen.harvest.passages import Recut
 from rowen.harvest.run import Harvest, Order
@@ -71,8 +71,11 @@ class Assembly:
     async def harvest(self, source: Source, order: Order, observe: Observer | None) -> Harvest:
         """Return a run of a source."""
         agreements.refuse_strange(self._settings, source)
-        if order.only:
-            refuse_unable(registry.connector(source.kind), source)
+        if order.only and not hasattr(registry.connector(source.kind), "look"):
+            raise UsageError(
+                f"A source of kind {source.kind!r} can only be synced as a whole. {source.name!r} was not contacted.",
+                hint=Hint(action("sync", source.name), " does that, and pays only for what changed."),
+            )
         async with self._engine.database.connection() as c:
             schemas = await schema_store.attached(c, source.id)
         facts = None

@@ -44,6 +44,7 @@ from rowen.store.schemas import AttachedSchema, PendingItem
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class RuleLearning:
     """Finds rules for fields in a page that a model has read; every later page checks them.
 
@@ -51,10 +52,9 @@ class RuleLearning:
     rule that does not find the model's value is not stored.
     """
 
-    def __init__(self, database: Database, workers: Workers, body: Callable[[str], Awaitable[str]]) -> None:
-        self._database = database
-        self._workers = workers
-        self._body = body
+    database: Database
+    workers: Workers
+    body: Callable[[str], Awaitable[str]]
 
     async def learn(self, url: str, carried: AttachedSchema, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Store and return rules for the fields of a page; return None if there are no new ones."""
@@ -63,7 +63,7 @@ class RuleLearning:
         own = {name: rule for name, rule in carried.rules.items() if rule.get("by") == "user"}
         wanted = {name: value for name, value in data.items() if value is not None and name not in own}
         try:
-            rules_by_name = await self._workers.call(rules_for, await self._body(url), wanted)
+            rules_by_name = await self.workers.call(rules_for, await self.body(url), wanted)
         except (RowenError, ItemError, ValueError) as problem:
             log.warning("no rules were learned from %s: %s", url, problem)
             return None
@@ -73,7 +73,7 @@ class RuleLearning:
         rules: dict[str, Any] = {
             name: {"at": rule, "by": "model"} for name, rule in rules_by_name.items() if rule is not None
         }
-        async with self._database.transaction() as c:
+        async with self.database.transaction() as c:
             absent = {
                 name: {"keep": wanted[name], "by": "model"} for name, rule in rules_by_name.items() if rule is None
             }

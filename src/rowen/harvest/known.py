@@ -4,6 +4,7 @@ An observed item costs one bit of memory, an item known by its URL about 20 byte
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
@@ -149,6 +150,7 @@ def _offset(wanted: bytes, bucket: bytearray, start: int = 0) -> int:
     return at
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class StoredKnown:
     """Implements `Known` with the store.
 
@@ -157,73 +159,67 @@ class StoredKnown:
     it is cleared when this run has written its own.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        source: Source,
-        *,
-        mode: Mode,
-        recipes: Recipes,
-        distrust: bool,
-        count: int,
-        failed: Sequence[FailedBefore],
-        losable: int,
-        leaving: Sequence[int] = (),
-    ) -> None:
-        self.mode = mode
-        self.cursor: Cursor = source.cursor if mode == "incremental" else None
-        self.count = count
-        self.failed = failed
-        self.losable = losable
-        self._leaving = frozenset(leaving)
-        self._database = database
-        self._source_id = source.id
-        self._url = source.url
-        self._reading = store_items.CurrentReading(list(recipes.current), recipes.old, recipes.chunker)
-        self._distrust = distrust
+    database: Database
+    source: Source
+    mode: Mode
+    recipes: Recipes
+    distrust: bool
+    count: int
+    failed: Sequence[FailedBefore]
+    losable: int
+    leaving: frozenset[int] = frozenset()
+    cursor: Cursor = field(init=False)
+    forgets: bool = field(init=False)
+    ids: KnownIds = field(init=False)
+    _reading: store_items.CurrentReading = field(init=False)
+
+    def __post_init__(self) -> None:
+        recipes = self.recipes
+        self.cursor = self.source.cursor if self.mode == "incremental" else None
         self.forgets = self.cursor is None
-        self.ids = KnownIds(count)
+        self.ids = KnownIds(self.count)
+        self._reading = store_items.CurrentReading(list(recipes.current), recipes.old, recipes.chunker)
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
         """Return the stored items with these URLs."""
         by_key = {key(url): url for url in urls}
-        async with self._database.connection() as connection:
-            rows = await store_items.known(connection, self._source_id, list(by_key), self._reading)
+        async with self.database.connection() as connection:
+            rows = await store_items.known(connection, self.source.id, list(by_key), self._reading)
         items = {}
         ids, make = self.ids.recent, StoredState._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
             url = by_key[item_key]
             ids[url] = item_id
             ahead = tuple(links.split("\n")) if links else ()
-            leaves = item_id in self._leaving
+            leaves = item_id in self.leaving
             items[url] = make((url, etag, last_modified, body_hash, ahead, depth, content, leaves))
         self.ids.settle()
-        if self._distrust:
+        if self.distrust:
             return {url: item._replace(etag=None, last_modified=None) for url, item in items.items()}
         return items
 
     async def stored_as(self, urls: Sequence[str]) -> Mapping[str, str]:
         """Return the stored URL of each URL that names a stored item."""
         by_key = {key(url): url for url in urls}
-        async with self._database.connection() as connection:
-            rows = await store_items.known(connection, self._source_id, list(by_key), self._reading)
+        async with self.database.connection() as connection:
+            rows = await store_items.known(connection, self.source.id, list(by_key), self._reading)
         return {by_key[row[0]]: row[2] for row in rows}
 
     async def everything(self) -> AsyncIterator[Sequence[StoredState]]:
         """Yield all stored items in batches."""
-        async with self._database.connection() as connection:
-            async for batch in store_items.every_known(connection, self._source_id, self._reading):
+        async with self.database.connection() as connection:
+            async for batch in store_items.every_known(connection, self.source.id, self._reading):
                 self.ids.add_all((row.url, row.id) for row in batch)
                 yield [
                     StoredState(
                         row.url,
-                        None if self._distrust else row.etag,
-                        None if self._distrust else row.last_modified,
+                        None if self.distrust else row.etag,
+                        None if self.distrust else row.last_modified,
                         row.body_hash,
                         tuple(row.links.split("\n")) if row.links else (),
                         row.depth,
                         row.content_hash,
-                        row.id in self._leaving,
+                        row.id in self.leaving,
                     )
                     for row in batch
                 ]
@@ -232,25 +228,25 @@ class StoredKnown:
         """Return the notes with these names."""
         if self.forgets or not names:
             return {}
-        async with self._database.connection() as connection:
-            return await sources.recall_notes(connection, self._source_id, room, names)
+        async with self.database.connection() as connection:
+            return await sources.recall_notes(connection, self.source.id, room, names)
 
     async def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
         """Yield all notes of a namespace in batches."""
         if self.forgets:
             return
-        async with self._database.connection() as connection:
-            async for batch in sources.all_notes(connection, self._source_id, room):
+        async with self.database.connection() as connection:
+            async for batch in sources.all_notes(connection, self.source.id, room):
                 yield batch
 
     async def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
         """Yield the announcements of the feed with the same address after a line of the change log."""
-        async with self._database.connection() as connection:
-            feed = await push.feed_of(connection, self._source_id, self._url)
+        async with self.database.connection() as connection:
+            feed = await push.feed_of(connection, self.source.id, self.source.url)
             if feed is None:
                 raise SourceError(
-                    f"There is no feed source for {redact(self._url)}, so its announcements are unknown.",
-                    hint=Hint("Add it first: ", action("add", f"ldes:{self._url}"), "."),
+                    f"There is no feed source for {redact(self.source.url)}, so its announcements are unknown.",
+                    hint=Hint("Add it first: ", action("add", f"ldes:{self.source.url}"), "."),
                 )
             async for batch in push.announced_after(connection, feed[0], after=after):
                 yield batch

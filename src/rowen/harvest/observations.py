@@ -1,12 +1,10 @@
 """Observations between a connector and the harvest: grouped for transactions, selected by URL, or sampled."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from rowen.connectors.base import ChecksItems, Connector
-from rowen.errors import Hint, ItemError, SourceError, UsageError, action
 from rowen.harvest.known import StoredKnown
 from rowen.model.hashes import Hash
 from rowen.model.items import (
@@ -16,13 +14,11 @@ from rowen.model.items import (
     Failed,
     Fetched,
     Gone,
-    Incomplete,
     Observation,
     Raw,
     Skipped,
     Unchanged,
 )
-from rowen.model.sources import Source
 from rowen.model.text import LONGEST_URL
 from rowen.model.url import key
 
@@ -125,15 +121,6 @@ def observed_url(observation: Observation) -> str | None:
     return None
 
 
-def refuse_unable(connector: type[Connector], source: Source) -> None:
-    """Raise `UsageError` if sources of this kind cannot be synced item by item."""
-    if not hasattr(connector, "look"):
-        raise UsageError(
-            f"A source of kind {source.kind!r} can only be synced as a whole. {source.name!r} was not contacted.",
-            hint=Hint(action("sync", source.name), " does that, and pays only for what changed."),
-        )
-
-
 async def selected(
     connector: Connector, known: StoredKnown, urls: Sequence[str], *, skip: Callable[[Skipped], None]
 ) -> AsyncGenerator[Observation]:
@@ -141,7 +128,7 @@ async def selected(
 
     Only a whole walk finds new items: it alone knows whether a page is linked, a record listed or a file selected.
     """
-    assert isinstance(connector, ChecksItems)  # noqa: S101 (`refuse_unable` has refused all others)
+    assert isinstance(connector, ChecksItems)  # noqa: S101 (`Assembly.harvest` has refused all others)
     unique = list({key(url): url for url in urls}.values())
     stored = await known.stored_as(unique)
     for url in unique:
@@ -163,34 +150,3 @@ async def selected(
                 yield observation
     for url in waiting.values():
         skip(Skipped(url, "the source cannot return this item individually"))
-
-
-async def first_documents(
-    observations: AsyncGenerator[Observation],
-    read: Callable[[Raw], Awaitable[Document]],
-    *,
-    limit: int,
-    within_s: float,
-) -> tuple[list[Document], bool]:
-    """Return the first documents and whether there are more; raise `SourceError` if reading yields only errors."""
-    documents: list[Document] = []
-    trouble: str | None = None
-    try:
-        async with asyncio.timeout(within_s), aclosing(observations):
-            async for observation in observations:
-                match observation:
-                    case Fetched() if len(documents) == limit:
-                        return documents, True
-                    case Fetched(Document() as item):
-                        documents.append(item)
-                    case Fetched(Raw() as item):
-                        documents.append(await read(item))
-                    case Failed(_, why) | Incomplete(why):
-                        trouble = trouble or why
-    except TimeoutError:
-        trouble = trouble or f"The source returned nothing within {within_s:.0f} s."
-    except ItemError as problem:
-        trouble = trouble or str(problem)
-    if not documents and trouble is not None:
-        raise SourceError(trouble)
-    return documents, False

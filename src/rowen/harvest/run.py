@@ -19,7 +19,7 @@ from rowen.connectors.base import Connector, FailedBefore, Meter
 from rowen.errors import ItemError, PortionReadError, RowenError, SourceError
 from rowen.harvest.commit import Committer
 from rowen.harvest.known import Seen, StoredKnown
-from rowen.harvest.observations import Group, first_documents, selected
+from rowen.harvest.observations import Group, selected
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.sieve import Recipes
@@ -37,6 +37,7 @@ from rowen.model.items import (
     Namesakes,
     Observation,
     Proved,
+    Raw,
     Redirected,
     Skipped,
     Unchanged,
@@ -192,8 +193,29 @@ class Harvest:
     async def sample(self, limit: int) -> tuple[list[Document], bool]:
         """Return the first documents and whether there are more; raise if the source cannot be read. Write nothing."""
         await self._planner()
-        with self._connector_named():
-            return await first_documents(self._observations, self.workers.read, limit=limit, within_s=LOOK_S)
+        documents: list[Document] = []
+        trouble: str | None = None
+        try:
+            async with asyncio.timeout(LOOK_S):
+                with self._connector_named():
+                    async with aclosing(self._observations) as observations:
+                        async for observation in observations:
+                            match observation:
+                                case Fetched() if len(documents) == limit:
+                                    return documents, True
+                                case Fetched(Document() as item):
+                                    documents.append(item)
+                                case Fetched(Raw() as item):
+                                    documents.append(await self.workers.read(item))
+                                case Failed(_, why) | Incomplete(why):
+                                    trouble = trouble or why
+        except TimeoutError:
+            trouble = trouble or f"The source returned nothing within {LOOK_S:.0f} s."
+        except ItemError as problem:
+            trouble = trouble or str(problem)
+        if not documents and trouble is not None:
+            raise SourceError(trouble)
+        return documents, False
 
     async def _dry_run(self) -> Run:
         """Return the run that would happen, without writing anything, not even the run."""
@@ -272,15 +294,15 @@ class Harvest:
                 spent = await runs.deleted_since_whole(connection, self.source.id)
                 self._guard = replace(self._guard, spent=spent)
         self._known = known = StoredKnown(
-            self.database,
-            self.source,
+            database=self.database,
+            source=self.source,
             mode=self.order.mode,
             recipes=self.recipe,
             distrust=self.order.distrust,
             count=count,
             failed=[FailedBefore(*row[1:]) for row in quarantined],
             losable=count if self.order.accept_deletions else self._guard.bound(count),
-            leaving=pending.item_ids,
+            leaving=frozenset(pending.item_ids),
         )
         self._observations: AsyncGenerator[Observation] = (
             selected(self.connector, known, self.order.only, skip=self._skip)
