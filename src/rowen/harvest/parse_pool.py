@@ -220,8 +220,8 @@ class _Worker:
         await requests.drain()
         number, size = HEAD.unpack(await answers.readexactly(HEAD.size))
         if number != self._number:
-            log.error("a parse worker answered question %d instead of question %d", number, self._number)
-            raise pickle.UnpicklingError("an answer to another question")
+            log.error("a parse worker answered request %d instead of request %d", number, self._number)
+            raise pickle.UnpicklingError("an answer to another request")
         if size > MOST_ANSWER_BYTES:
             raise pickle.UnpicklingError(f"an answer of {size:,} bytes")
         result = unpickle(await answers.readexactly(size), "rowen", *map(_package, batch))

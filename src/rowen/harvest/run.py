@@ -421,7 +421,7 @@ class Harvest:
 
     def _skip(self, skipped: Skipped) -> None:
         """Count a selected item that only a whole walk can check."""
-        log.info("left %s to a sync of the whole source: %s", redact(skipped.url), skipped.why)
+        log.info("skipped %s until a sync of the whole source: %s", redact(skipped.url), skipped.why)
         self.stats.skipped += 1
 
     async def _flush(self) -> None:

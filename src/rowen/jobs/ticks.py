@@ -52,7 +52,7 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
                 await put_statements(c, engine.database, target_id)
         lines = []
         for job in lost:
-            log.warning("job %s: its worker died or fell silent", job.id)
+            log.warning("job %s: its worker died or sent no heartbeat", job.id)
             task = tasks.get(job.task)
             if job.given_up and task is not None and task.on_failure is not None:
                 lines.append(await task.on_failure(engine, c, job.arguments, "its workers died while they synced it"))

@@ -296,7 +296,7 @@ class Worker:
                 beat_at = time.monotonic() + self._heartbeat_s
                 pulse = await queue.pulse(c, worker_id, silence_s=self._silence_s)
                 if not pulse.is_known:
-                    log.warning("other workers removed this worker, which was silent for too long")
+                    log.warning("other workers removed this worker, which sent no heartbeat for too long")
                     return
                 self._cancel_jobs(pulse.aborted)
                 self._is_paused, self._others_work, next_s = pulse.is_paused, pulse.others_work, pulse.next_s
@@ -369,7 +369,7 @@ class Worker:
         del self._jobs[task]
         self._wake.set()
         if not task.cancelled() and (problem := task.exception()) is not None:
-            log.error("could not release a job; other workers will take it over", exc_info=problem)
+            log.error("could not release a job; another worker will run it", exc_info=problem)
 
     async def _do(self, active: ActiveJob) -> None:
         """Run a job and store how it ended."""

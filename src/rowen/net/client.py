@@ -286,7 +286,7 @@ class Client:
         limit_s = self._settings.retry_after_limit_s
         if wait_s > limit_s:
             _log.warning(
-                "gave up on %s: it asked to wait %.0f s, the limit (ROWEN_RETRY_AFTER_LIMIT_S) is %.0f s",
+                "gave up on %s: the server requested a wait of %.0f s; the limit (ROWEN_RETRY_AFTER_LIMIT_S) is %.0f s",
                 redact(response.url),
                 wait_s,
                 limit_s,

@@ -143,7 +143,7 @@ def _secret(value: Any) -> SecretStr:
     if isinstance(value, SecretStr):
         return value
     if not isinstance(value, str):
-        raise ValueError("it is no text")
+        raise ValueError("it is not text")
     return SecretStr(value)
 
 
