@@ -249,7 +249,7 @@ parse_worker.main()
     finally:
         await workers.close()
 
-    assert "answered question 0 instead of question 1" in caplog.text
+    assert "answered request 0 instead of request 1" in caplog.text
 
 
 @pytest.mark.parametrize(
